@@ -1,0 +1,65 @@
+"""Rows of sparse examples in compressed form (CSR)."""
+
+import numpy as np
+
+
+cdef class Dataset:
+    """Sparse rows with labels, checked once so that compiled loops need not check again.
+
+    Parameters
+    ----------
+    indptr : int64 array (rows + 1); row i is entries indptr[i] .. indptr[i + 1] - 1.
+    index : int32 array (nnz), the column of each entry, strictly increasing within a row
+        (with fields: strictly increasing by (index, field)).
+    value : float32 array (nnz), none of them 0; or None where every value is 1.
+    label : float64 array (rows), or None where the rows have none.
+    features : the number of columns; larger than every index.
+    field : int32 array (nnz) or None.
+    weight : float64 array (rows) or None, which means 1 each.
+
+    The arrays are kept, not copied. Raises ValueError where they do not fit together.
+    """
+
+    def __init__(self, indptr, index, value, label, features, field=None, weight=None):
+        cdef const int64_t[::1] indptr_ = indptr
+        cdef const int32_t[::1] index_ = index
+        cdef const float[::1] value_ = value
+        cdef const int32_t[::1] field_ = field
+        cdef const double[::1] label_ = label
+        cdef const double[::1] weight_ = weight
+
+        self.rows = indptr_.shape[0] - 1
+        self.nnz = index_.shape[0]
+        if self.rows < 0 or indptr_[0] != 0 or indptr_[self.rows] != self.nnz:
+            raise ValueError("indptr must start at 0 and end at the number of entries")
+        lengths = np.diff(indptr)
+        if self.rows and lengths.min() < 0:
+            raise ValueError("indptr must not decrease")
+        if self.nnz and not (0 <= index.min() and index.max() < features):
+            raise ValueError("an index lies outside the columns")
+        for name, array, size in (
+            ("value", value, self.nnz), ("field", field, self.nnz), ("label", label, self.rows), ("weight", weight, self.rows),
+        ):
+            if array is not None and array.shape[0] != size:
+                raise ValueError(f"{name} has {array.shape[0]} entries where {size} are needed")
+
+        self.features = features
+        self.longest = lengths.max() if self.rows else 0
+        self.indptr, self.index, self.value, self.field = indptr, index, value, field
+        self.label, self.weight = label, weight
+        # Pointers into empty arrays are never read; a NULL means "there is none".
+        self.indptr_ = &indptr_[0]
+        self.index_ = &index_[0] if self.nnz else NULL
+        self.field_ = &field_[0] if field is not None and self.nnz else NULL
+        self.label_ = &label_[0] if label is not None and self.rows else NULL
+        self.weight_ = &weight_[0] if weight is not None and self.rows else NULL
+        self.constant = value is None
+        if self.constant:
+            self.ones = np.ones(max(self.longest, 1), dtype=np.float32)
+            value_ = self.ones
+            self.value_ = &value_[0]
+        else:
+            self.value_ = &value_[0] if self.nnz else NULL
+
+    def __len__(self):
+        return self.rows

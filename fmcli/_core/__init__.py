@@ -1,0 +1,1 @@
+"""The compiled core: what Python may touch of it is typed in the .pyi stubs beside this file."""

@@ -1,0 +1,43 @@
+"""The errors of fmcli. Each class carries the exit status that the command line ends with."""
+
+
+class FmcliError(Exception):
+    """Base of every error that fmcli raises on purpose; its text is the whole message for the user."""
+
+    exit_status = 70
+
+
+class UsageError(FmcliError):
+    """A choice that cannot be had, found before any data is read."""
+
+    exit_status = 2
+
+
+class DivergedError(FmcliError):
+    """Training produced a number that is not finite."""
+
+    exit_status = 3
+
+
+class NotEnoughMemoryError(FmcliError):
+    """The bytes needed, computed before allocating, are more than can be had."""
+
+    exit_status = 4
+
+
+class BadInputError(FmcliError):
+    """Input data or a model file says something that it must not say."""
+
+    exit_status = 65
+
+
+class MissingInputError(FmcliError):
+    """An input cannot be opened."""
+
+    exit_status = 66
+
+
+class OutputError(FmcliError):
+    """An output cannot be written."""
+
+    exit_status = 74
