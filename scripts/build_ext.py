@@ -18,7 +18,9 @@ DIRECTIVES = {
     "cdivision": True,
     "initializedcheck": False,
 }
-FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off", "-g0", "-Wall", "-Wextra"]
+# -ffp-contract=off: every instruction set gives the same bits. -Wno-psabi: vectors wider than the machine's are passed
+# between inlined functions only, so how an ABI would pass them does not matter.
+FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off", "-g0", "-Wall", "-Wextra", "-Wno-psabi"]
 
 
 class BuildExt(build_ext):
@@ -34,7 +36,7 @@ class BuildExt(build_ext):
         self.parallel = self.parallel or os.cpu_count()
         self.cython_directives = DIRECTIVES
         # A header or a .pxd that changes rebuilds every module: none is so slow that a finer list would pay.
-        shared = sorted(str(p.relative_to(ROOT)) for pattern in ("*.pxd", "*.h") for p in SOURCES.rglob(pattern))
+        shared = sorted(str(p.relative_to(ROOT)) for pattern in ("*.pxd", "*.h", "*.inl") for p in SOURCES.rglob(pattern))
         for extension in self.extensions:
             extension.language = "c++"
             extension.include_dirs = [str(SOURCES.relative_to(ROOT)), "cython_src/fmcli/_core"]
