@@ -80,36 +80,31 @@ double second_order(const Block* block, const Sample* x, ptrdiff_t first, const 
     by_run(lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
-        V s[2][N] = {}, q[2][N] = {}, v[N];  // even and odd entries: two chains of additions instead of one
+        V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // even and odd entries: two chains of additions instead of one
         if (constant) {
-            load_row(constant + at, lanes - at, s[0]);
-            for (int n = 0; n < N; ++n) q[0][n] = s[0][n] * s[0][n];
+            load_row(constant + at, lanes - at, s);
+            for (int n = 0; n < N; ++n) q[n] = s[n] * s[n];
         }
-        const ptrdiff_t pairs = x->nnz & ~(ptrdiff_t)1;
-        for (ptrdiff_t i = 0; i < pairs; i += 2)
-#pragma GCC unroll 2
-            for (int odd = 0; odd < 2; ++odd) {
-                const real xi = x->value[i + odd];
-                load_row(rows + x->index[i + odd] * stride + at, lanes - at, v);
-                for (int n = 0; n < N; ++n) {
-                    V a = v[n] * xi;
-                    s[odd][n] += a;
-                    q[odd][n] += a * a;
-                }
-            }
-        if (pairs < x->nnz) {
-            const real xi = x->value[pairs];
-            load_row(rows + x->index[pairs] * stride + at, lanes - at, v);
+        auto add = [&](ptrdiff_t i, V(&sum)[N], V(&squares)[N]) __attribute__((always_inline)) {
+            const real xi = x->value[i];
+            V v[N];
+            load_row(rows + x->index[i] * stride + at, lanes - at, v);
             for (int n = 0; n < N; ++n) {
                 V a = v[n] * xi;
-                s[0][n] += a;
-                q[0][n] += a * a;
+                sum[n] += a;
+                squares[n] += a * a;
             }
+        };
+        ptrdiff_t i = 0;
+        for (; i + 2 <= x->nnz; i += 2) {
+            add(i, s, q);
+            add(i + 1, t, r);
         }
+        if (i < x->nnz) add(i, s, q);
         for (int n = 0; n < N; ++n) {
-            V all = s[0][n] + s[1][n];
+            V all = s[n] + t[n];
             store(sums + at + n * width<V>, all);
-            total += sum(all * all - (q[0][n] + q[1][n]));
+            total += sum(all * all - (q[n] + r[n]));
         }
     });
     return 0.5 * total;
@@ -182,31 +177,46 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
     }
 }
 
-// Eight numbers from eight places.
-template <class F>
-inline __attribute__((always_inline)) Vec8 gather(F f) {
-    return Vec8{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)};
+// A vector of numbers from as many places.
+template <class V, class F>
+inline __attribute__((always_inline)) V gather(F f) {
+    if constexpr (width<V> == 4)
+        return V{f(0), f(1), f(2), f(3)};
+    else
+        return V{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)};
 }
 
-// on_weight(phi, state, at) for the n rows' weights, eight rows at a time; at(r) is the r-th one's place in a slab. Where
-// fewer than eight are left the last is taken again, to the same result.
+template <class V, class F>
+inline __attribute__((always_inline)) V gather_like(const V&, F f) {
+    return gather<V>(f);
+}
+
+// The weights of as many rows as V is wide, from the i-th on; where fewer are left the last is taken again, to the same
+// result.
+template <class V, int SLOTS, class Row, class F>
+inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_t i, ptrdiff_t n, Row row, F on_weight) {
+    constexpr int W = width<V>;
+    auto at = [&](int r) __attribute__((always_inline)) { return i + r < n ? i + r : n - 1; };
+    real* p[W];
+#pragma GCC unroll 8
+    for (int r = 0; r < W; ++r) p[r] = b.weight + row(at(r)) * b.weight_stride;
+    V state[SLOTS + 1];
+    V phi = gather<V>([&](int r) { return p[r][0]; });
+    for (int j = 0; j < SLOTS; ++j) state[j] = gather<V>([&](int r) { return p[r][j + 1]; });
+    on_weight(phi, state, at);
+#pragma GCC unroll 8
+    for (int r = 0; r < W; ++r) {
+        p[r][0] = phi[r];
+        for (int j = 0; j < SLOTS; ++j) p[r][j + 1] = state[j][r];
+    }
+}
+
+// on_weight(phi, state, at) for the n rows' weights, several rows at a time; at(r) is the r-th one's place in a slab.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_weight(const Block b, ptrdiff_t n, Row row, F on_weight) {
-    for (ptrdiff_t i = 0; i < n; i += 8) {
-        auto at = [&](int r) __attribute__((always_inline)) { return i + r < n ? i + r : n - 1; };
-        real* p[8];
-#pragma GCC unroll 8
-        for (int r = 0; r < 8; ++r) p[r] = b.weight + row(at(r)) * b.weight_stride;
-        Vec8 state[SLOTS + 1];
-        Vec8 phi = gather([&](int r) { return p[r][0]; });
-        for (int j = 0; j < SLOTS; ++j) state[j] = gather([&](int r) { return p[r][j + 1]; });
-        on_weight(phi, state, at);
-#pragma GCC unroll 8
-        for (int r = 0; r < 8; ++r) {
-            p[r][0] = phi[r];
-            for (int j = 0; j < SLOTS; ++j) p[r][j + 1] = state[j][r];
-        }
-    }
+    ptrdiff_t i = 0;
+    for (; i + 8 <= n; i += 8) some_weights<Vec8, SLOTS>(b, i, i + 8, row, on_weight);
+    for (; i < n; i += 4) some_weights<Vec4, SLOTS>(b, i, n, row, on_weight);
 }
 
 template <class Rule>
@@ -220,8 +230,8 @@ void step(const Block* block, const Slab* slab, const Rule* body, const Rule* we
             update(on_body, phi, state, load_like(phi, s.body + at));
         });
     if (b.weight)
-        each_weight<slots<Rule>>(b, s.n, row, [&](Vec8& phi, Vec8* state, auto at) __attribute__((always_inline)) {
-            update(on_weight, phi, state, gather([&](int r) { return s.weight[at(r)]; }));
+        each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
+            update(on_weight, phi, state, gather_like(phi, [&](int r) { return s.weight[at(r)]; }));
         });
 }
 
@@ -233,7 +243,7 @@ void all_rows(const Block* block, ptrdiff_t rows, const Rule* body, const Rule* 
     if (b.body)
         each_body<slots<Rule>>(b, rows, row, [&](auto& phi, auto* state, ptrdiff_t) { f(*body, phi, state); });
     if (b.weight)
-        each_weight<slots<Rule>>(b, rows, row, [&](Vec8& phi, Vec8* state, auto) { f(*weight, phi, state); });
+        each_weight<slots<Rule>>(b, rows, row, [&](auto& phi, auto* state, auto) { f(*weight, phi, state); });
 }
 
 void ftrl_revisit(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
