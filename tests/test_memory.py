@@ -194,7 +194,10 @@ def test_a_quota_limits_the_processors(machine, version, quota, expected):
         lines, mounts = "0::/user/job\n", V2_MOUNT
     else:
         top = "sys/fs/cgroup/cpu,cpuacct/user"
-        files = {f"{top}/cpu.cfs_quota_us": f"{-1 if quota is None else quota}\n", f"{top}/cpu.cfs_period_us": "100000\n"}
+        files = {
+            f"{top}/cpu.cfs_quota_us": f"{-1 if quota is None else quota}\n",
+            f"{top}/cpu.cfs_period_us": "100000\n",
+        }
         lines, mounts = "2:cpu,cpuacct:/user/job\n", V1_MOUNTS
     root = machine({"proc/self/cgroup": lines, "proc/self/mountinfo": mounts.format(inside="/"), **files})
     assert cpu_count(root) == expected
@@ -206,7 +209,12 @@ def test_processors_without_cgroups(tmp_path):
 
 
 def test_the_affinity_mask_of_this_process():
-    code = "import os; from fmcli.machine import cpu_count; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(cpu_count())"
+    code = (
+        "import os\n"
+        "from fmcli.machine import cpu_count\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "print(cpu_count())\n"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
 
 
