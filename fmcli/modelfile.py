@@ -224,7 +224,7 @@ def _read_header(file: mmap.mmap) -> tuple[int, dict[str, Any]]:
 
 def _check_version(metadata: dict[str, str]) -> None:
     version = metadata.get(VERSION, "")
-    if not (version.isascii() and version.isdecimal()):
+    if not version.isdecimal():
         _corrupted("the version of its format is missing")
     # Compared by length first: a number of 5,000 digits is newer, too, and not worth converting.
     if len(version) > len(str(FORMAT)) or int(version) > FORMAT:

@@ -292,6 +292,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
+            (lambda d: b"1 1:2\n", "is truncated, or not an fmcli model: 6 bytes are not even a header"),
             (lambda d: b"", "is empty: not an fmcli model"),
             (lambda d: d + b"\0", "is corrupted: 1 bytes follow its last tensor"),
             (
@@ -399,10 +400,12 @@ class TestForgery:
             {"dtype": ["F32"]},
             {"shape": [3]},
             {"shape": [-1]},
+            {"shape": [-2, -1]},
+            {"shape": [-60, -1]},
             {"shape": ["1"]},
             {"shape": [1.0]},
             {"shape": "1"},
-            {"shape": [1] * 9},
+            {"shape": [2] + [1] * 8},
             {"shape": [10**1000]},
         ],
     )

@@ -1,7 +1,5 @@
 """The text of a number gives back the same number of the build's real type, and no shorter text does."""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -41,14 +39,13 @@ def test_numbers_are_read_back_as_they_were(values):
 
 
 @given(st.floats(width=32 if REAL == "float" else 64, allow_nan=False, allow_infinity=False))
+@example(3.586888385509157e16)  # all its 17 digits are fewer characters than 16 with an exponent
 def test_no_text_is_shorter(value):
-    """numpy's digits are the shortest, too, but it lays them out in its own way."""
-
-    def digits(text):
-        return re.sub(r"[-.]|e.*", "", text).strip("0")
-
+    x = Real(value) + Real(0)
+    fixed = np.format_float_positional(x, trim="-")
+    scientific = np.format_float_scientific(x, trim="-", exp_digits=2)
     [line] = lines_of([value])
-    assert digits(line) == digits(str(Real(value)))
+    assert len(line) == min(len(fixed), len(scientific))
 
 
 def test_the_widest_numbers_fit_in_a_row():
