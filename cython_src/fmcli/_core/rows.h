@@ -1,0 +1,217 @@
+// Growing arrays, and the rows that a parser appends to them.
+#ifndef FMCLI_ROWS_H
+#define FMCLI_ROWS_H
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <vector>
+
+namespace fmcli {
+
+// A growing array of plain numbers. std::vector copies when it grows and writes what it makes room for; realloc moves the
+// pages of a large array, and room that is never written takes no memory.
+template <typename T>
+class Array {
+  public:
+    Array() = default;
+    Array(const Array&) = delete;
+    Array& operator=(const Array&) = delete;
+    ~Array() { std::free(data_); }
+
+    T* data() { return data_; }
+    const T* data() const { return data_; }
+    size_t size() const { return size_; }
+    size_t capacity() const { return capacity_; }
+    T& operator[](size_t i) { return data_[i]; }
+    const T& operator[](size_t i) const { return data_[i]; }
+    void resize(size_t size) { size_ = size; }  // within the capacity; new items hold anything
+
+    void reserve(size_t capacity) {
+        if (capacity <= capacity_) return;
+        capacity = std::max(capacity, capacity_ + capacity_ / 2);
+        void* moved = std::realloc(data_, capacity * sizeof(T));
+        if (!moved) throw std::bad_alloc();
+        data_ = static_cast<T*>(moved);
+        capacity_ = capacity;
+    }
+
+    void push(T item) {
+        if (size_ == capacity_) reserve(size_ + 1);
+        data_[size_++] = item;
+    }
+
+    void append(const Array& other) {
+        reserve(size_ + other.size_);
+        if (other.size_) std::memcpy(data_ + size_, other.data_, other.size_ * sizeof(T));
+        size_ += other.size_;
+    }
+
+    // Gives the memory away, cut to the size: the caller frees it. nullptr when there is nothing.
+    T* release() {
+        T* data = data_;
+        if (size_ == 0) {
+            std::free(data);
+            data = nullptr;
+        } else if (void* cut = std::realloc(data, size_ * sizeof(T))) {
+            data = static_cast<T*>(cut);
+        }
+        data_ = nullptr;
+        size_ = capacity_ = 0;
+        return data;
+    }
+
+  private:
+    T* data_ = nullptr;
+    size_t size_ = 0, capacity_ = 0;
+};
+
+// How text is to be understood.
+struct Reading {
+    bool ffm;          // field:index:value, else index:value
+    bool keep_fields;  // store fields; else the entries of a row are merged by index
+    bool training;     // each row has a label, blank lines are no rows, an index >= limit is an error
+    int64_t limit;     // indexes below it are stored; in predicting others are counted and dropped
+};
+
+// Rows in compressed form. `value` stays empty until the first value that is not 1 comes: one-hot data never stores any.
+struct Rows {
+    explicit Rows(const Reading& how) : reading(how) { indptr.push(0); }
+
+    const Reading reading;
+    Array<int64_t> indptr;
+    Array<int32_t> index, field;
+    Array<float> value;
+    Array<double> label;  // NaN where a row has none
+    bool valued = false;
+    int64_t comments = 0;  // comment lines
+    int64_t labelled = 0;  // rows with a label
+    int64_t repeated = 0;  // rows in which a coordinate came more than once
+    int64_t unseen = 0;    // entries dropped because of the limit, those of value 0 not counted
+    int64_t features = 0, fields = 0;  // largest + 1, entries of value 0 counted
+
+    // Makes room for all entries that a text can hold: the shortest are "1:1 " and "1:1:1 ".
+    void reserve_for_text(size_t bytes) {
+        size_t room = index.size() + bytes / (reading.ffm ? 6 : 4) + 1;
+        index.reserve(room);
+        if (reading.keep_fields) field.reserve(room);
+        if (valued) value.reserve(index.capacity());
+    }
+
+    void start_values(size_t entries) {
+        value.reserve(index.capacity());
+        std::fill_n(value.data(), entries, 1.0f);
+        valued = true;
+    }
+
+    void put(size_t i, int32_t column, int32_t group, float x) {
+        index[i] = column;
+        if (reading.keep_fields) field[i] = group;
+        if (!valued && x != 1.0f) start_values(i);
+        if (valued) value[i] = x;
+    }
+
+    void end_row(size_t entries, double y, bool has_label) {
+        index.resize(entries);
+        if (reading.keep_fields) field.resize(entries);
+        if (valued) value.resize(entries);
+        indptr.push(static_cast<int64_t>(entries));
+        label.push(y);
+        labelled += has_label;
+    }
+
+    // Sorts the entries from start to end, sums those of one coordinate in the order in which they came and drops zeros.
+    // Returns the new end, or -1 when a sum is too large for a float; overflow is its index then.
+    int64_t tidy(size_t start, size_t end, int32_t& overflow) {
+        scratch.clear();
+        for (size_t i = start; i < end; ++i) {
+            uint64_t group = reading.keep_fields ? field[i] : 0;
+            scratch.push_back({static_cast<uint64_t>(index[i]) << 32 | group, valued ? value[i] : 1.0f});
+        }
+        sort_scratch();
+        bool again = false;
+        size_t n = start;
+        for (size_t i = 0; i < scratch.size();) {
+            const uint64_t key = scratch[i].key;
+            double sum = scratch[i].value;
+            for (++i; i < scratch.size() && scratch[i].key == key; ++i) {
+                sum += scratch[i].value;
+                again = true;
+            }
+            const float x = static_cast<float>(sum);
+            if (std::isinf(x)) {
+                overflow = static_cast<int32_t>(key >> 32);
+                return -1;
+            }
+            if (x != 0) put(n++, static_cast<int32_t>(key >> 32), static_cast<int32_t>(key), x);
+        }
+        repeated += again;
+        return static_cast<int64_t>(n);
+    }
+
+    void extend(const Rows& other) {
+        const size_t before = index.size(), rows = other.indptr.size();
+        for (size_t i = 1; i < rows; ++i) indptr.push(other.indptr[i] + static_cast<int64_t>(before));
+        index.append(other.index);
+        field.append(other.field);
+        if (other.valued && !valued) start_values(before);
+        if (valued) {
+            value.reserve(index.size());
+            if (other.valued) std::copy_n(other.value.data(), other.value.size(), value.data() + before);
+            else std::fill_n(value.data() + before, other.index.size(), 1.0f);
+            value.resize(index.size());
+        }
+        label.append(other.label);
+        comments += other.comments;
+        labelled += other.labelled;
+        repeated += other.repeated;
+        unseen += other.unseen;
+        features = std::max(features, other.features);
+        fields = std::max(fields, other.fields);
+    }
+
+    bool all_ones() const {
+        const float* x = value.data();
+        return !valued || std::all_of(x, x + value.size(), [](float v) { return v == 1.0f; });
+    }
+
+    // Forgets the rows and keeps the room.
+    void clear() {
+        indptr.resize(1);
+        index.resize(0);
+        field.resize(0);
+        value.resize(0);
+        label.resize(0);
+        valued = false;
+        comments = labelled = repeated = unseen = features = fields = 0;
+    }
+
+  private:
+    struct Entry {
+        uint64_t key;
+        float value;
+    };
+    std::vector<Entry> scratch;
+
+    void sort_scratch() {
+        auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
+        constexpr size_t SHORT = 48;  // up to here insertion is faster than a merge sort, which allocates
+        if (scratch.size() > SHORT) {
+            std::stable_sort(scratch.begin(), scratch.end(), before);
+            return;
+        }
+        for (size_t i = 1; i < scratch.size(); ++i) {
+            const Entry entry = scratch[i];
+            size_t j = i;
+            for (; j > 0 && before(entry, scratch[j - 1]); --j) scratch[j] = scratch[j - 1];
+            scratch[j] = entry;
+        }
+    }
+};
+
+}  // namespace fmcli
+
+#endif

@@ -1,0 +1,240 @@
+"""Reading examples: libsvm or ffm text from files or standard input to rows, in one pass and with several threads.
+
+Blocks of whole lines are read in order, parsed by worker threads without the GIL, and taken in order again: the rows, the
+counts and the error raised are the same for any number of threads. Memory beyond the rows is a few blocks.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
+
+from fmcli._core.data import Dataset
+from fmcli._core.parser import Fault, Rows
+from fmcli.errors import BadInputError, FmcliError
+from fmcli.sources import Block, blocks, size_on_disk
+
+# Large enough that a block's Python calls (some 20 us) vanish beside its parsing (1 ms), small enough that its text and
+# rows stay in a core's cache.
+BLOCK_BYTES = 1 << 20
+# Blocks in flight beyond one a thread, so that no worker waits for the thread that reads and collects.
+BLOCKS_AHEAD = 2
+LARGEST_INDEX = 2**31 - 2
+LONGEST_QUOTE = 40
+# The first feature token of a text: behind a label and a query number, if any, the first token with a colon.
+FEATURE_TOKEN = re.compile(rb"^[ \t\r]*(?:[^\s:#][^\s:]*[ \t]+)?(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)", re.MULTILINE)
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was read to train on."""
+
+    dataset: Dataset
+    format: str  # "libsvm" or "ffm"
+    fields: int  # largest field + 1; 0 for libsvm
+    repeated_rows: int  # rows in which an index (with fields kept: a field and index) came more than once
+    bytes: int  # of text
+
+
+@dataclass(frozen=True)
+class Piece(Generic[T]):
+    """Some consecutive rows of an input, after the work on them."""
+
+    result: T
+    rows: int
+    nnz: int
+    labelled: int  # rows with a label
+    comments: int  # lines that are a comment, and no row
+    unseen: int  # entries left out because their index is not below the limit; those of value 0 are not counted
+    repeated_rows: int  # as in Table
+
+
+def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, threads: int = 1) -> Table:
+    """Read examples to train on; several inputs, in order, are one; "-" is standard input.
+
+    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries of ffm text keep their field, else
+    those of a row are merged by index. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
+    MemoryError where memory runs out after all.
+    """
+    text = _Text(paths, format)
+
+    def new_rows() -> Rows:
+        return Rows(ffm=text.ffm, keep_fields=keep_fields, training=True, limit=LARGEST_INDEX + 1)
+
+    total = new_rows()
+    idle: list[Rows] = []
+
+    def parse(block: Block) -> _Parsed[Rows]:
+        # One thread appends to the whole; several fill rows of their own, which are appended in order.
+        rows = total if threads == 1 else idle.pop() if idle else new_rows()
+        before = rows.rows
+        lines, fault = rows.parse(block.data, block.start, block.stop)
+        return _Parsed(lines, fault, rows.rows - before, rows)
+
+    size = 0
+    for block, parsed in text.parsed(parse, threads, blank_is_row=False):
+        if threads > 1:
+            total.extend(parsed.payload)
+            parsed.payload.clear()
+            idle.append(parsed.payload)
+        if size == 0 and block.size:
+            _require_memory(paths, block.size, total.nbytes)
+        size += block.size
+    return Table(total.dataset(total.features), text.format, total.fields, total.repeated, size)
+
+
+def score_pieces(
+    paths: Sequence[str],
+    work: Callable[[Dataset], T],
+    *,
+    format: str = "auto",
+    keep_fields: bool = False,
+    limit: int,
+    threads: int = 1,
+) -> Iterator[Piece[T]]:
+    """Read rows to predict piece by piece: yield the results of `work`, which runs in the thread that parsed, in order.
+
+    Labels are optional: a piece's Dataset has label None if none of its rows has one, else NaN for rows without. A
+    blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1); entries beyond are left
+    out and counted. Otherwise as `read`; an error comes after the pieces before it.
+    """
+    text = _Text(paths, format)
+
+    def parse(block: Block) -> _Parsed[Piece[T] | None]:
+        rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=False, limit=limit)
+        lines, fault = rows.parse(block.data, block.start, block.stop)
+        if fault or lines == 0:
+            return _Parsed(lines, fault, rows.rows, None)
+        counts = rows.rows, rows.nnz, rows.labelled, rows.comments, rows.unseen, rows.repeated
+        return _Parsed(lines, None, rows.rows, Piece(work(rows.dataset(limit)), *counts))
+
+    for _, parsed in text.parsed(parse, threads, blank_is_row=True):
+        if parsed.payload is not None:
+            yield parsed.payload
+
+
+class _Parsed(NamedTuple, Generic[T]):
+    """A block, parsed up to its first fault, if there is one."""
+
+    lines: int
+    fault: Fault | None
+    rows: int
+    payload: T
+
+
+class _Text:
+    """The text of inputs, and its format."""
+
+    def __init__(self, paths: Sequence[str], format: str):
+        self._spare: list[bytearray] = []
+        self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
+        self._first = next(self._blocks)
+        self._whole = self._first.last and len(paths) == 1  # the first block is all there is
+        self._sure = True
+        if format == "auto":
+            token = FEATURE_TOKEN.search(self._first.data, self._first.start, self._first.stop)
+            self._sure = token is not None
+            format = "ffm" if token and token[1].count(b":") == 2 else "libsvm"
+        self.format = format
+        self.ffm = format == "ffm"
+
+    def parsed(
+        self, parse: Callable[[Block], _Parsed[T]], threads: int, blank_is_row: bool
+    ) -> Iterator[tuple[Block, _Parsed[T]]]:
+        """Yield all blocks, parsed, in order, up to the first error of the text, which is raised then."""
+        lines = rows = 0
+        with closing(self._blocks):
+            for block, parsed in _in_order(chain([self._first], self._blocks), parse, threads):
+                if block.first:
+                    lines = rows = 0
+                if parsed.fault:
+                    raise BadInputError(_describe(block, lines + parsed.lines + 1, parsed.fault))
+                lines += parsed.lines
+                rows += parsed.rows
+                if block.last and rows == 0:
+                    raise BadInputError(f"{block.name}: the file holds no rows")
+                if not (self._sure or (self._whole and blank_is_row)):
+                    raise BadInputError(
+                        f"{block.name}: the format is unclear, as no feature comes early in the file: "
+                        "say -f libsvm or -f ffm"
+                    )
+                yield block, parsed
+                self._spare.append(block.data)
+
+
+def _in_order(source: Iterator[Block], parse: Callable[[Block], T], threads: int) -> Iterator[tuple[Block, T]]:
+    """Yield the blocks and what parsing gave, in order. An error of the source comes after the blocks before it."""
+    if threads == 1:
+        for block in source:
+            yield block, parse(block)
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    ahead: deque[tuple[Block, Future[T]]] = deque()
+    failure: FmcliError | None = None
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while True:
+                try:
+                    block = next(source)
+                except StopIteration:
+                    break
+                except FmcliError as error:
+                    failure = error
+                    break
+                ahead.append((block, pool.submit(parse, block)))
+                if len(ahead) >= threads + BLOCKS_AHEAD:
+                    block, future = ahead.popleft()
+                    yield block, future.result()
+            while ahead:
+                block, future = ahead.popleft()
+                yield block, future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if failure:
+        raise failure
+
+
+def _require_memory(paths: Sequence[str], read: int, taken: int) -> None:
+    """Refuse files whose rows will not fit into memory, judging by the first `read` bytes of text, which took `taken`.
+
+    Compressed files count with their size on disk: a lower bound.
+    """
+    left = sum(map(size_on_disk, paths)) - read
+    if left > 0:
+        from fmcli import memory
+
+        memory.require(left * taken // read, f"reading {paths[0]}" + (" and the other files" if len(paths) > 1 else ""))
+
+
+def _describe(block: Block, line: int, fault: Fault) -> str:
+    column, token, expected, subject, part, complaint = fault
+    where = f"{block.name}:{line}:{column}: found {_quote(token)}, expected"
+    if _looks_binary(token):
+        return f"{where} {expected}; the file looks binary, not like libsvm or ffm text"
+    if not subject:
+        return f"{where} {expected}; {complaint}"
+    if not part:
+        return f"{where} {expected}; the {subject} {complaint}"
+    return f"{where} {expected}; {subject} {_quote(part)} {complaint}"
+
+
+def _looks_binary(token: bytes) -> bool:
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return True
+    return CONTROL.search(token) is not None
+
+
+def _quote(text: bytes) -> str:
+    """The text in quotes, long ones shortened, with escapes for what is not printable ASCII."""
+    if len(text) > LONGEST_QUOTE:
+        text = text[: LONGEST_QUOTE - 3] + b"..."
+    return repr(text)[1:]
