@@ -517,6 +517,25 @@ def test_ftrl_lets_l1_on_factors_in_at_the_end_of_the_epoch_before(rng):
     assert alive[-1] < p["V"].size
 
 
+def test_ftrl_lets_l1_on_linear_weights_in_at_once(rng):
+    p, samples, y = problem("fm", rng)
+    after: list[np.ndarray] = []
+    options = replace(PLAIN, l1_w=1e3)
+    run(
+        "fm",
+        "logistic",
+        "ftrl",
+        p,
+        samples,
+        y,
+        [range(12)],
+        options,
+        None,
+        lambda _, now: after.append(now["w"].copy()),
+    )
+    assert not after[0][0, list(samples[0])].any()
+
+
 def test_ftrl_visits_every_touched_row_once_with_the_full_penalties(rng):
     p, samples, y = problem("shfm", rng, 3)
     options = replace(PLAIN, l1_v=0.3, l2_v=0.1)
