@@ -193,10 +193,11 @@ cdef class Model:
                     if layout.by_feature:
                         for at in range(0, self.features, START_ROWS):
                             part = rows[at:at + START_ROWS]
-                            part[...] = generator.standard_normal(part.shape, dtype=REAL_TYPE) * init_std
-                            part[~seen[at:at + START_ROWS]] = 0
+                            values = generator.standard_normal(part.shape, dtype=REAL_TYPE)
+                            values *= (init_std * seen[at:at + START_ROWS, None]).astype(REAL_TYPE)
+                            part[...] = values
                     else:
-                        rows[...] = generator.standard_normal(rows.shape, dtype=REAL_TYPE) * init_std
+                        rows[...] = init_std * generator.standard_normal(rows.shape, dtype=REAL_TYPE)
 
     # Reals of Scratch.work that `score` uses.
     cdef Py_ssize_t work_size(self):
