@@ -1,7 +1,7 @@
 """Reading examples: libsvm or ffm text from files or standard input to rows, in one pass and with several threads.
 
-Blocks of whole lines are read in order, parsed by worker threads without the GIL, and taken in order again: the rows, the
-counts and the error raised are the same for any number of threads. Memory beyond the rows is a few blocks.
+Blocks of whole lines are read in order, parsed by worker threads without the GIL, and taken in order again: the rows,
+the counts and the error raised are the same for any number of threads. Memory beyond the rows is a few blocks.
 """
 
 import re
@@ -58,8 +58,8 @@ class Piece(Generic[T]):
 def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, threads: int = 1) -> Table:
     """Read examples to train on; several inputs, in order, are one; "-" is standard input.
 
-    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries of ffm text keep their field, else
-    those of a row are merged by index. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
+    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries of ffm text keep their field;
+    otherwise those of a row are merged by index. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
     MemoryError where memory runs out after all.
     """
     text = _Text(paths, format)
