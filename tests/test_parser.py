@@ -254,6 +254,7 @@ def test_ffm_rows(path, text, **how):
     ffm=st.booleans(),
     **HOW,
 )
+@example(text=b"\xef\xbb\xbf", ffm=False, keep_fields=False, training=False, threads=1, block=1)
 def test_junk_is_refused_where_the_slow_parser_refuses_it(path, text, **how):
     if looks_compressed(text):
         with pytest.raises(BadInputError):
