@@ -134,7 +134,9 @@ def float_texts():
 
     normal = st.floats(width=32, allow_nan=False, allow_infinity=False)
     positive = st.floats(2.0**-20, 2.0**20, width=32)
+    multiples = st.tuples(st.integers(1, 9), st.integers(60, 70)).map(lambda x: f"{x[0] << x[1]}")
     return st.one_of(
+        multiples,
         st.sampled_from(["1", "1.0", "+1", "1e0", "0", "-0", "0.0", "1.", ".5", "-.5e+1", "00012", "1E2", "0e99999"]),
         st.integers(-(10**25), 10**25).map(str),
         st.floats(-1e30, 1e30).map(repr),
@@ -230,6 +232,7 @@ HOW = {
 @settings(max_examples=300, deadline=None)
 @given(text=rows_of_text(ffm=False), **HOW)
 @example(text=b"1 5:3e38 5:3e38 6:1", keep_fields=False, training=True, threads=1, block=9)
+@example(text=b"1 0:18446744073709551616", keep_fields=False, training=True, threads=1, block=9)
 @example(text=b"1 5:2 3:0.5 5:-2 3:0.5", keep_fields=False, training=True, threads=1, block=9)
 def test_libsvm_rows(path, text, **how):
     agree(path, text, ffm=False, **how)

@@ -88,8 +88,8 @@ inline const char* scan_decimal(const char* p, Decimal& d) {
     p += *p == '-' || *p == '+';
     uint64_t w = 0;
     int whole = 0, fraction = 0;
-    // Few digits, mostly, before the point: one by one is faster.
-    for (; is_digit(*p) && whole < 24; ++p, ++whole) w = w * 10 + (*p - '0');
+    // Few digits, mostly, before the point: one by one is faster. With 19 of them w cannot have overflowed to 0.
+    for (; is_digit(*p) && whole < 19; ++p, ++whole) w = w * 10 + (*p - '0');
     int significant = w ? whole : 0;
     if (*p == '.') p = take_run(p + 1, w, fraction);
     significant += fraction;
