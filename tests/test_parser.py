@@ -367,8 +367,10 @@ def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_of_the_work_is_raised(path, threads):
-    with pytest.raises(ZeroDivisionError):
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError) as caught:
         list(data.score_pieces([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
+    assert threading.active_count() == before, caught  # even while the traceback lives
 
 
 def test_few_blocks_are_in_flight(path, monkeypatch):

@@ -53,8 +53,8 @@ cdef extern from "parser.h" namespace "fmcli" nogil:
 
 PADDING = PADDING_
 
-# What is wrong with a text: the 1-based byte column of a token, its bytes, the form it should have, and which part of it
-# (subject, bytes; empty for the whole token) has which complaint.
+# What is wrong with a text: the 1-based byte column of a token, its bytes, the form it should have, and which part of
+# it (subject, bytes; empty for the whole token) has which complaint.
 Fault = namedtuple("Fault", "column token expected subject part complaint")
 
 ctypedef fused number:
