@@ -27,3 +27,6 @@ cdef class Dataset:
         if not self.constant:
             x.value += start
         x.nnz = self.indptr_[i + 1] - start
+
+    cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:
+        return self.weight_[i] if self.weight_ != NULL else 1.0

@@ -61,5 +61,9 @@ cdef class Dataset:
         else:
             self.value_ = &value_[0] if self.nnz else NULL
 
+    def with_labels(self, label):
+        """The same rows under other labels (float64, rows); everything else is shared."""
+        return Dataset(self.indptr, self.index, self.value, label, self.features, self.field, self.weight)
+
     def __len__(self):
         return self.rows

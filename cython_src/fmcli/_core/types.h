@@ -19,4 +19,43 @@ typedef struct Sample {
     ptrdiff_t nnz;
 } Sample;
 
+// One parameter array. A row has a body of factors, a linear weight, or both. While training, each is followed by its
+// solver state, [body | state of body | weight | state of weight | padding], so that a row is few cache lines; the
+// factors are padded with zeros to a multiple of LANES. Mapped from a model file, bodies and weights are arrays of
+// their own without state or padding, and no kernel may read past a row's `lanes`.
+typedef struct Block {
+    real* body;               // NULL: rows have no factors
+    ptrdiff_t body_stride;    // reals from one row's body to the next
+    ptrdiff_t lanes;          // reals in a body
+    real* weight;             // NULL: rows have no linear weight
+    ptrdiff_t weight_stride;  // reals from one row's weight to the next
+    ptrdiff_t rows;           // of one class; class c begins at row c * rows
+} Block;
+
+enum { LANES = 4 };
+
+// The rows of one block that one update touches, and the gradient of each.
+typedef struct Slab {
+    int block;
+    const int32_t* row;  // may point straight at Sample.index
+    ptrdiff_t n;
+    ptrdiff_t first;  // added to every row id: where the slab's class begins
+    real* body;       // n x lanes, contiguous; NULL where rows have no body
+    real* weight;     // n; NULL where rows have no weight
+} Slab;
+
+// Room for one sample's work, one a thread: models and solvers own none.
+typedef struct Scratch {
+    Slab* slab;
+    int n_slabs;
+    double* score;   // C
+    double* slope;   // C
+    real* work;      // the model's own: what `score` leaves for `gradient`
+    real* gradient;  // what the slabs' buffers point into
+} Scratch;
+
+// Ask the caches for what lies at p. Always inlined: GCC takes a function that only prefetches for one without effect and
+// drops calls to it.
+static inline __attribute__((always_inline)) void prefetch_line(const void* p) { __builtin_prefetch(p); }
+
 #endif

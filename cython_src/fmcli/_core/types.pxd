@@ -3,9 +3,37 @@ from libc.stdint cimport int32_t
 
 cdef extern from "types.h" nogil:
     ctypedef double real  # float or double, as built: Cython needs only to know that it is a real number
+    enum:
+        LANES
 
     struct Sample:
         const int32_t* index
         const int32_t* field
         const float* value
         Py_ssize_t nnz
+
+    struct Block:
+        real* body
+        Py_ssize_t body_stride
+        Py_ssize_t lanes
+        real* weight
+        Py_ssize_t weight_stride
+        Py_ssize_t rows
+
+    struct Slab:
+        int block
+        const int32_t* row
+        Py_ssize_t n
+        Py_ssize_t first
+        real* body
+        real* weight
+
+    struct Scratch:
+        Slab* slab
+        int n_slabs
+        double* score
+        double* slope
+        real* work
+        real* gradient
+
+    void prefetch_line(const void* p)

@@ -1,0 +1,14 @@
+from fmcli._core.model cimport Model
+from fmcli._core.types cimport Scratch
+from libc.stdint cimport int32_t
+
+
+cdef class Batch:
+    cdef readonly Py_ssize_t size
+    cdef Scratch merged
+    cdef Model model
+    cdef list memory
+    cdef int32_t** place  # of a slab: row id -> its position in the merged slab, or -1
+
+    cdef void add(self, const Scratch* s) noexcept nogil
+    cdef void clear(self) noexcept nogil

@@ -1,0 +1,87 @@
+"""Mini-batches: the gradients of several samples, merged by row into one update."""
+
+import numpy as np
+
+from fmcli._core.model import allocate
+
+from fmcli._core.model cimport Model
+from fmcli._core.types cimport Block, Scratch, Slab, real
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+cdef int32_t ABSENT = -1
+
+
+cdef class Batch:
+    """Gradients of up to `size` samples of up to `longest` entries, summed by touched row.
+
+    Works for models that fill the same slabs, in the same order, for every sample.
+    """
+
+    def __cinit__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
+        self.place = NULL
+        self.merged.slab = NULL
+
+    def __init__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
+        cdef int i, slabs = model.outputs * model.n_blocks
+        cdef Py_ssize_t most
+        cdef Block* block
+        cdef Slab* slab
+        cdef real[::1] body, weight
+        cdef int32_t[::1] place, row
+        self.size, self.model, self.memory = size, model, []
+        self.place = <int32_t**>calloc(slabs, sizeof(int32_t*))
+        self.merged.slab = <Slab*>calloc(slabs, sizeof(Slab))
+        if self.place == NULL or self.merged.slab == NULL:
+            raise MemoryError
+        self.merged.n_slabs = slabs
+        for i in range(slabs):
+            block = &model.block[i % model.n_blocks]
+            slab = &self.merged.slab[i]
+            most = max(1, min(block.rows, size * longest))
+            place = np.full(max(block.rows, 1), ABSENT, dtype=np.int32)
+            row = np.empty(most, dtype=np.int32)
+            body, weight = allocate(most * block.lanes), allocate(most)
+            self.memory.append((place, row, body, weight))
+            self.place[i] = &place[0]
+            slab.row, slab.body, slab.weight = &row[0], &body[0], &weight[0]
+
+    def __dealloc__(self):
+        free(self.place)
+        free(self.merged.slab)
+
+    # Add a sample's gradients to those that are here.
+    cdef void add(self, const Scratch* s) noexcept nogil:
+        cdef int i
+        cdef Py_ssize_t j, f, lanes
+        cdef int32_t row, at
+        cdef const Slab* slab
+        cdef Slab* merged
+        for i in range(s.n_slabs):
+            slab, merged = &s.slab[i], &self.merged.slab[i]
+            merged.block, merged.first = slab.block, slab.first
+            lanes = self.model.block[slab.block].lanes
+            for j in range(slab.n):
+                row = slab.row[j]
+                at = self.place[i][row]
+                if at == ABSENT:
+                    at = self.place[i][row] = <int32_t>merged.n
+                    (<int32_t*>merged.row)[at] = row
+                    merged.n += 1
+                    memset(merged.body + at * lanes, 0, lanes * sizeof(real))
+                    merged.weight[at] = 0
+                for f in range(lanes):
+                    merged.body[at * lanes + f] += slab.body[j * lanes + f]
+                merged.weight[at] += slab.weight[j]
+
+    # Make room for the next batch.
+    cdef void clear(self) noexcept nogil:
+        cdef int i
+        cdef Py_ssize_t j
+        cdef Slab* merged
+        for i in range(self.merged.n_slabs):
+            merged = &self.merged.slab[i]
+            for j in range(merged.n):
+                self.place[i][merged.row[j]] = ABSENT
+            merged.n = 0

@@ -1,0 +1,72 @@
+"""FTRL-Proximal, by coordinate."""
+
+from fmcli._core.model cimport MAX_BLOCKS, Model
+from fmcli._core.penalty cimport Penalty
+from fmcli._core.simd cimport Ftrl as Rule
+from fmcli._core.simd cimport Strength, kernels
+from fmcli._core.solver cimport Solver
+from fmcli._core.types cimport Scratch, Slab
+
+
+cdef class FTRL(Solver):
+    """FTRL-Proximal ([SH] Algorithm 1): state (z, n), H(n) = (beta + n)^power / alpha, phi = prox(-z/h, h).
+
+    Factors at 0 are a saddle point, so state starts where the closed form without l1 returns the start values, and l1
+    acts on bodies only from the end of the epoch before `l1_from_epoch`; linear weights feel it at once.
+    """
+
+    cdef double alpha, alpha_w, alpha_v, beta, power
+    cdef Py_ssize_t l1_from_epoch
+    cdef Penalty penalty
+    cdef Rule body[MAX_BLOCKS]
+    cdef Rule weight[MAX_BLOCKS]
+
+    def __init__(self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power, Py_ssize_t l1_from_epoch):
+        self.slots, self.averages_weights = 2, False
+        self.alpha = alpha
+        self.alpha_w = alpha if alpha_w is None else alpha_w
+        self.alpha_v = alpha if alpha_v is None else alpha_v
+        self.beta, self.power, self.l1_from_epoch = beta, ftrl_power, l1_from_epoch
+
+    cdef Rule rule(self, double alpha, Strength strength):
+        return Rule(1 / alpha, self.beta, self.power, strength)
+
+    def bind(self, Model model, Penalty penalty):
+        Solver.bind(self, model, penalty)
+        self.penalty = penalty
+        self.set_rules(self.l1_from_epoch <= 1)
+
+    cdef set_rules(self, bint l1_on_bodies):
+        cdef Strength strength
+        for i, layout in enumerate(self.model.layout):
+            strength = self.penalty.strength(layout, True)
+            if not l1_on_bodies:
+                strength.l1 = 0
+            self.body[i] = self.rule(self.alpha if layout.structural else self.alpha_v, strength)
+            self.weight[i] = self.rule(
+                self.alpha if layout.structural else self.alpha_v if layout.part == "v" else self.alpha_w,
+                self.penalty.strength(layout, False),
+            )
+
+    def start(self):
+        cdef int i
+        for i in range(self.model.n_blocks):
+            kernels.ftrl_start(
+                &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
+
+    def end_epoch(self, Py_ssize_t epoch):
+        cdef int i
+        if epoch + 1 != self.l1_from_epoch:
+            return
+        self.set_rules(True)
+        for i in range(self.model.n_blocks):
+            with nogil:
+                kernels.ftrl_revisit(
+                    &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
+
+    cdef void step(self, Scratch* s) noexcept nogil:
+        cdef int i
+        cdef const Slab* slab
+        for i in range(s.n_slabs):
+            slab = s.slab + i
+            kernels.ftrl(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

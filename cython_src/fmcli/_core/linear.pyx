@@ -1,0 +1,35 @@
+"""The linear model: b + <w, x>."""
+
+from fmcli._core.model import BlockLayout
+
+from fmcli._core.model cimport Model
+from fmcli._core.simd cimport kernels
+from fmcli._core.types cimport Sample, Scratch, Slab
+
+
+def bias_block(bias):
+    """The layout of a bias, for the front of a model's list of blocks; empty where there is none."""
+    return [BlockLayout(weight="bias", by_feature=False, structural=True)] if bias else []
+
+
+cdef class Linear(Model):
+    """Linear model with a weight a feature ([SH], [SGL]: the baseline; GLM, Lasso, logistic regression)."""
+
+    def __init__(self, features, outputs, *, bias=True):
+        super().__init__(features, outputs, [*bias_block(bias), BlockLayout(weight="w")])
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef int last = self.n_blocks - 1
+        for c in range(self.outputs):
+            s.score[c] = self.bias(c) + kernels.linear(&self.block[last], x, c * self.block[last].rows)
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Slab* slab = s.slab
+        for c in range(self.outputs):
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+                slab += 1
+            kernels.linear_gradient(x, s.slope[c], slab.weight)
+            slab += 1

@@ -1,0 +1,4 @@
+cdef class Loss:
+    cdef readonly double smoothness
+    cdef double value(self, double y, const double* score) noexcept nogil
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil

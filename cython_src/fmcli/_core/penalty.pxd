@@ -1,0 +1,7 @@
+from fmcli._core.simd cimport Strength
+
+
+cdef class Penalty:
+    cdef readonly double l1_w, l1_v, l2_w, l2_v
+
+    cdef Strength strength(self, object layout, bint body)

@@ -1,0 +1,38 @@
+from fmcli._core.types cimport Block, Sample, Slab, real
+from libc.stdint cimport int32_t
+
+
+cdef extern from "kernels.h" nogil:
+    struct Strength:
+        real l1, l2
+
+    struct Sgd:
+        real rate, shrink, decay
+
+    struct Adagrad:
+        real inverse_rate
+        Strength strength
+
+    struct Ftrl:
+        real inverse_alpha, beta, power
+        Strength strength
+
+    struct Kernels:
+        const char* name
+        void (*prefetch)(const Block*, const int32_t*, Py_ssize_t, Py_ssize_t) noexcept nogil
+        double (*linear)(const Block*, const Sample*, Py_ssize_t) noexcept nogil
+        void (*linear_gradient)(const Sample*, double, real*) noexcept nogil
+        double (*second_order)(const Block*, const Sample*, Py_ssize_t, const real*, real*) noexcept nogil
+        void (*second_order_gradient)(
+            const Block*, const Sample*, Py_ssize_t, const real*, double, real*) noexcept nogil
+        void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
+        void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
+        void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
+        void (*ftrl)(const Block*, const Slab*, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*ftrl_revisit)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*ftrl_start)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
+
+    const Kernels* fmcli_kernels(const char* name)
+
+
+cdef const Kernels* kernels

@@ -1,0 +1,30 @@
+"""The table of hot functions that fits this machine, and the facts of this build."""
+
+import os
+
+from fmcli.errors import UsageError
+
+# What FMCLI_REAL was when this was built: parameters, solver state and gradients are of this type.
+REAL = "float" if sizeof(real) == sizeof(float) else "double"
+LEVELS = ("v3", "baseline")
+
+
+cdef const Kernels* choose() except NULL:
+    cdef const Kernels* table
+    wanted = os.environ.get("FMCLI_ISA", "")
+    for name in (wanted,) if wanted else LEVELS:
+        table = fmcli_kernels(name.encode())
+        if table != NULL:
+            return table
+    raise UsageError(
+        f"FMCLI_ISA is {wanted!r}, which this machine does not have; it can be unset or one of: {', '.join(available())}"
+    )
+
+
+def available() -> tuple:
+    """Names of the instruction-set levels that can run here, best first."""
+    return tuple(name for name in LEVELS if fmcli_kernels(name.encode()) != NULL)
+
+
+kernels = choose()
+ISA = kernels.name.decode()

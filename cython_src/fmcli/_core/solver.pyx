@@ -1,0 +1,34 @@
+"""What every row solver answers to."""
+
+from fmcli._core.model cimport Model
+from fmcli._core.types cimport Scratch
+
+
+cdef class Solver:
+    """Base of all row solvers: consumes slabs of gradients, whatever model wrote them.
+
+    Attributes
+    ----------
+    slots : reals of state beside each parameter.
+    averages_weights : whether a sample's weight counts relative to the mean weight (models.md section 4).
+    """
+
+    def bind(self, Model model, penalty):
+        """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty."""
+        if model.slots != self.slots:
+            raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
+        self.model = model
+
+    def start(self):
+        """Make the state that belongs to the model's parameters before the first step."""
+
+    def end_epoch(self, Py_ssize_t epoch):
+        """Called after each epoch (from 1), before the parameters are looked at."""
+
+    # Bring the rows that a sample touches up to date before they are read.
+    cdef void refresh(self, Scratch* s) noexcept nogil:
+        pass
+
+    # One update of the rows in s from the gradients in s.
+    cdef void step(self, Scratch* s) noexcept nogil:
+        pass

@@ -1,0 +1,89 @@
+// Vectors of 4 and 8 reals in GCC's portable notation: one source serves every instruction set. Compiled once an
+// instruction set under a target pragma, so nothing here may call the standard library (an inline function compiled
+// for a newer machine could be linked into the path of an older one).
+#ifndef FMCLI_VECTOR_H
+#define FMCLI_VECTOR_H
+
+#include "types.h"
+
+namespace {
+
+typedef real Vec4 __attribute__((vector_size(4 * sizeof(real))));
+typedef real Vec8 __attribute__((vector_size(8 * sizeof(real))));
+
+// An unsigned integer as wide as a real.
+template <int bytes>
+struct Unsigned;
+template <>
+struct Unsigned<4> {
+    typedef uint32_t type;
+};
+template <>
+struct Unsigned<8> {
+    typedef uint64_t type;
+};
+typedef Unsigned<sizeof(real)>::type unsigned_like_real;
+
+template <class V>
+constexpr int width = sizeof(V) / sizeof(real);
+
+// Rows are as aligned as their stride allows, which is not always a vector's width: the copies become unaligned moves.
+template <class V>
+inline V load(const real* p) {
+    V v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+
+template <class V>
+inline V load_like(const V&, const real* p) {
+    return load<V>(p);
+}
+
+template <class V>
+inline void store(real* p, V v) {
+    __builtin_memcpy(p, &v, sizeof v);
+}
+
+inline float root(float x) { return __builtin_sqrtf(x); }
+inline double root(double x) { return __builtin_sqrt(x); }
+
+template <class V>
+inline V root(V x) {
+    V r;
+    for (int i = 0; i < width<V>; ++i) r[i] = root(x[i]);
+    return r;
+}
+
+inline float power(float x, float y) { return __builtin_powf(x, y); }
+inline double power(double x, double y) { return __builtin_pow(x, y); }
+
+template <class V>
+inline V power(V x, real y) {
+    V r;
+    for (int i = 0; i < width<V>; ++i) r[i] = power(x[i], y);
+    return r;
+}
+
+// The sum of a vector's entries in double, in an order that no instruction set changes.
+inline double sum(Vec4 v) { return ((double)v[0] + v[2]) + ((double)v[1] + v[3]); }
+inline double sum(Vec8 v) {
+    return (((double)v[0] + v[4]) + ((double)v[2] + v[6])) + (((double)v[1] + v[5]) + ((double)v[3] + v[7]));
+}
+
+// Comparisons of vectors wider than the machine's are taken apart into scalars, so none is used: the sign is a bit.
+typedef unsigned_like_real Bits4 __attribute__((vector_size(sizeof(Vec4))));
+typedef unsigned_like_real Bits8 __attribute__((vector_size(sizeof(Vec8))));
+
+inline Bits4 bits(Vec4 v) { return (Bits4)v; }
+inline Bits8 bits(Vec8 v) { return (Bits8)v; }
+
+template <class V>
+inline V magnitude(V v) {
+    const unsigned_like_real sign = (unsigned_like_real)1 << (8 * sizeof(real) - 1);
+    return (V)(bits(v) & ~sign);
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,73 @@
+"""What the machine grants this process: its control groups and its processors."""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path("/")
+
+
+def cpu_count(root: Path = ROOT) -> int:
+    """The number of processors this process may keep busy: its affinity mask and the cgroups' quota, at least 1."""
+    count = len(os.sched_getaffinity(0))
+    for folder in cgroup_folders("cpu", root):
+        quota = _cpu_quota(folder)
+        if quota is not None:
+            count = min(count, math.ceil(quota))
+    return max(count, 1)
+
+
+def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
+    """The cgroups (v1 and v2) that may limit `controller` for this process, each from its own up to the topmost.
+
+    A limit holds for all groups below, so every folder counts. Yields nothing where there are no cgroups.
+    """
+    own: dict[str, Path] = {}
+    for line in lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        for name in controllers.split(","):  # v2 names none: its path is kept under ""
+            own[name] = Path(path)
+    for line in lines(root / "proc/self/mountinfo"):
+        mount, _, system = line.partition(" - ")
+        mounted, point = mount.split()[3:5]
+        kind, _, options = system.split(maxsplit=2)
+        if kind == "cgroup" and controller in options.split(","):
+            group = own.get(controller)
+        elif kind == "cgroup2":
+            group = own.get("")
+        else:
+            continue
+        if group is None:
+            continue
+        # Inside a container the mount may show only the process's own group, under a path of the host.
+        inner = group.relative_to(mounted) if group.is_relative_to(mounted) else Path()
+        for level in (inner, *inner.parents):
+            yield root / point.lstrip("/") / level
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a file of the kernel; none where it cannot be read."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def number(path: Path) -> int | None:
+    """The number that a file of the kernel holds; None where it holds another word or cannot be read."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _cpu_quota(folder: Path) -> float | None:
+    """Processors per period that a cgroup grants, or None if it does not limit them."""
+    for line in lines(folder / "cpu.max"):
+        quota, period = line.split()
+        return None if quota == "max" else int(quota) / int(period)
+    quota_us, period_us = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
+    if quota_us is None or period_us is None or quota_us < 0:
+        return None
+    return quota_us / period_us

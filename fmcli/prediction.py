@@ -1,0 +1,161 @@
+"""Scoring with a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fmcli
+from fmcli._core.data import Dataset
+from fmcli._core.loop import scores
+from fmcli._core.model import REAL_TYPE, Model, Workspace
+from fmcli._core.writer import format_values
+from fmcli.data import Piece, score_pieces
+from fmcli.errors import BadInputError
+from fmcli.modelfile import ModelFile, load, save
+from fmcli.registry import LOSSES, MODELS
+from fmcli.training import Trained
+
+OutputType = Literal["raw", "prob", "label"]
+# A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
+SEEN = "seen"
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A model that is ready to score rows.
+
+    labels : the two label values that stand for -1 and +1; None where labels are numbers.
+    seen : bool (features), whether the feature occurred in training.
+    meta : all that the model file says.
+    """
+
+    model: Model
+    loss: str
+    labels: tuple[float, float] | None
+    seen: NDArray[np.bool_]
+    meta: dict[str, Any]
+
+    def scores(self, data: Dataset) -> NDArray[np.float64]:
+        """Raw scores (rows, outputs) of rows whose columns the model has."""
+        out = np.empty((data.rows, self.model.outputs))
+        scores(self.model, data, Workspace(self.model, data.longest), 0, data.rows, out)
+        return out
+
+    def default_output(self) -> OutputType:
+        """Probabilities where the loss has them, else raw scores."""
+        return "prob" if self.loss == "logistic" else "raw"
+
+    def lines(self, data: Dataset, output: OutputType) -> bytes:
+        """One line of text a row: the raw score, the probability of the larger label, or the label itself.
+
+        Numbers have the fewest digits that read back as the same number of the build's real type.
+        """
+        score = self.scores(data)[:, 0]
+        if output == "raw" or (output == "label" and not self.labels):
+            return format_values(score)
+        if output == "prob":
+            return format_values(probability(score))
+        assert self.labels is not None
+        names = [f"{label:.17g}\n".encode() for label in self.labels]
+        return b"".join([names[positive] for positive in (score > 0).tolist()])
+
+
+@dataclass
+class Counts:
+    """What went through a prediction."""
+
+    rows: int = 0
+    nonzeros: int = 0
+    unseen: int = 0  # non-zeros of features that training never saw
+    comments: int = 0
+
+
+def probability(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 / (1 + exp(-score)) without overflow."""
+    small = np.exp(-np.abs(score))
+    return np.where(score >= 0, 1.0, small) / (1.0 + small)
+
+
+def save_model(path: str, trained: Trained, training: dict[str, Any], format: str) -> None:
+    """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data."""
+    plan = trained.plan
+    meta = {
+        "tool": f"fmcli {fmcli.__version__}",
+        "model": plan.spec.model,
+        "solver": plan.spec.solver,
+        "loss": plan.spec.loss,
+        "options": dict(plan.spec.values),
+        "features": plan.model.features,
+        "outputs": plan.model.outputs,
+        "labels": plan.labels and list(plan.labels),
+        "format": format,
+        "training": training,
+    }
+    tensors = {name: np.ascontiguousarray(array) for name, array in plan.model.parameters.items()}
+    save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
+
+
+def load_model(path: str) -> Scorer:
+    """Open a model file; its parameters stay in the file, mapped.
+
+    Raises BadInputError for a file that is damaged or not of a kind this version knows, MissingInputError.
+    """
+    file = load(path)
+    meta = file.meta
+    try:
+        kind = MODELS[meta["model"]]
+        LOSSES[meta["loss"]]
+    except KeyError as error:
+        raise BadInputError(
+            f"{path}: the model is of a kind this version does not know ({error.args[0]}); a newer fmcli made it"
+        ) from error
+    try:
+        features = int(meta["features"])
+        options = {name: meta["options"][name] for name in kind.options}
+        model = kind.load()(features, int(meta["outputs"]), **options)
+        arrays = file.tensors
+        for name in model.shapes():
+            if arrays[name].dtype != REAL_TYPE:
+                arrays[name] = arrays[name].astype(REAL_TYPE)
+        model.attach(arrays)
+        seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
+        labels = meta["labels"]
+        return Scorer(model, meta["loss"], labels and (labels[0], labels[1]), seen, meta)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadInputError(f"{path}: the model file contradicts itself: {error}") from error
+
+
+def predict(
+    scorer: Scorer, paths: Sequence[str], *, output: OutputType, format: str = "auto", threads: int = 1, counts: Counts
+) -> Iterator[bytes]:
+    """Yield the lines for all rows of the inputs, in order, and add what went through to `counts`.
+
+    Raises BadInputError and MissingInputError, after the lines of the rows before the error.
+    """
+    every_feature = bool(scorer.seen.all())
+
+    def work(data: Dataset) -> tuple[bytes, int]:
+        cold = 0 if every_feature else data.nnz - int(np.count_nonzero(scorer.seen[data.index]))
+        return scorer.lines(data, output), cold
+
+    pieces: Iterator[Piece[tuple[bytes, int]]] = score_pieces(
+        paths, work, format=format, limit=scorer.model.features, threads=threads
+    )
+    for piece in pieces:
+        lines, cold = piece.result
+        counts.rows += piece.rows
+        counts.nonzeros += piece.nnz + piece.unseen
+        counts.unseen += piece.unseen + cold
+        counts.comments += piece.comments
+        yield lines
+
+
+def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
+    """The arrays of a model as float64, under the names of models.md section 6."""
+    model = load_model(path).model
+    return {name: array.astype(np.float64) for name, array in model.parameters.items()}

@@ -1,0 +1,103 @@
+"""What to train: a model, a solver, a loss and their numbers, complete and checked before any data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fmcli.errors import UsageError
+from fmcli.registry import (
+    COMMON,
+    DEFAULT_MODEL,
+    DEFAULT_SOLVER,
+    LOSSES,
+    MODELS,
+    OPTIONS,
+    SOLVER_OF_MODEL,
+    SOLVERS,
+    Piece,
+)
+
+# Options that refine another for one part of a model: without a value of their own they take the other's.
+REFINES = {"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A run's choices. `values` holds every option that the pieces take, by name, with defaults filled in."""
+
+    model: str
+    solver: str
+    loss: str | None  # None: chosen by the labels
+    values: Mapping[str, Any]
+
+    def keywords(self, piece: Piece) -> dict[str, Any]:
+        """The options of one piece."""
+        return {name: self.values[name] for name in piece.options}
+
+
+def make_spec(
+    model: str = DEFAULT_MODEL,
+    solver: str | None = None,
+    loss: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Spec:
+    """Complete and check the choices of a run.
+
+    Parameters
+    ----------
+    model, solver, loss : names of registered pieces; no solver: the model's usual one; no loss: by the labels.
+    options : values by option name; what is not given takes its default.
+
+    Raises
+    ------
+    UsageError
+        A name that is not registered, an option that neither the model nor the solver takes, or a value out of range.
+    """
+    solver = solver or SOLVER_OF_MODEL.get(model, DEFAULT_SOLVER)
+    pieces = [find(MODELS, "model", model), find(SOLVERS, "solver", solver)]
+    if loss is not None:
+        find(LOSSES, "loss", loss)
+    taken = [*COMMON, *(name for piece in pieces for name in piece.options)]
+    given = dict(options or {})
+    for name, value in given.items():
+        check(name, value, taken, model, solver)
+    values = {name: OPTIONS[name].default for name in taken}
+    for piece in pieces:
+        values.update(piece.defaults)
+    values.update(given)
+    for name, whole in REFINES.items():
+        if name in values and values[name] is None:
+            values[name] = values[whole]
+    return Spec(model, solver, loss, values)
+
+
+def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
+    """The piece of that name; UsageError naming the others where there is none."""
+    if name not in table:
+        raise UsageError(f"there is no {what} {name!r}; the {what}s are: {', '.join(table)}")
+    return table[name]
+
+
+def check(name: str, value: Any, taken: list[str], model: str, solver: str) -> None:
+    """UsageError where an option does not exist, does not belong to the chosen pieces, or is out of range."""
+    if name not in OPTIONS:
+        raise UsageError(f"there is no option {name!r}")
+    option = OPTIONS[name]
+    if name not in taken:
+        takers = [
+            f"{kind} {', '.join(names)}"
+            for kind, names in (("model", takers_of(MODELS, name)), ("solver", takers_of(SOLVERS, name)))
+            if names
+        ]
+        raise UsageError(
+            f"{option.flag} does not belong to model {model} with solver {solver}; it belongs to {' and '.join(takers)}"
+        )
+    if option.kind is not bool and value is not None and not option.permits(value):
+        raise UsageError(f"{option.flag} is {value:g}; it must be {option.range()}")
+
+
+def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:
+    """Names of the pieces that take an option."""
+    return [piece.name for piece in table.values() if option in piece.options]
