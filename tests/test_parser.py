@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reference import slow_parser
 
 import fmcli
 from fmcli import data, sources
 from fmcli._core.parser import PADDING, Rows
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
+from reference import slow_parser
 
 if sys.version_info >= (3, 14):
     from compression import zstd
