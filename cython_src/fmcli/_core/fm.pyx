@@ -5,41 +5,57 @@ from fmcli._core.model import BlockLayout
 
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport Block, Sample, Scratch, Slab, real
+from fmcli._core.types cimport LANES, Block, Sample, Scratch, Slab, real
 
 
 cdef class SecondOrder(Model):
-    """b + <w, x> + sum_f A^2(V_f, x), with or without w, and with or without a constant feature of its own.
+    """b + <w, x> + sum_f beta_f A^2(V_f, x); w, beta and a constant feature of its own it may have or not.
 
     The pairs are summed by the identity A^2(a) = ((sum a)^2 - sum a^2) / 2, factor by factor.
     """
 
-    cdef int pairs  # the block with a row a feature
-    cdef bint linear, constant
+    cdef int pairs, constant_block, beta_block  # where the rows of features, the constant's and beta are; 0: there is none
+    cdef bint linear, fit_beta
+    cdef object beta_start
 
-    def __init__(self, features, outputs, rank, *, bias, linear, constant):
-        super().__init__(
-            features,
-            outputs,
-            [
-                *bias_block(bias),
-                BlockLayout(body=[("V", rank)], weight="w" if linear else None),
-                *([BlockLayout(body=[("v0", rank)], by_feature=False)] if constant else []),
-            ],
-        )
-        self.pairs = 1 if bias else 0
-        self.linear, self.constant = linear, constant
+    def __init__(self, features, outputs, rank, *, bias, linear=False, constant=False, beta_start=None, fit_beta=True):
+        layout = [*bias_block(bias), BlockLayout(body=[("V", rank)], weight="w" if linear else None)]
+        self.pairs = len(layout) - 1
+        self.constant_block = self.beta_block = 0
+        if constant:
+            self.constant_block = len(layout)
+            layout.append(BlockLayout(body=[("v0", rank)], by_feature=False))
+        if beta_start:
+            self.beta_block = len(layout)
+            layout.append(BlockLayout(body=[("beta", rank)], by_feature=False, penalty="l2", random=False))
+        super().__init__(features, outputs, layout)
+        self.linear, self.beta_start, self.fit_beta = linear, beta_start, fit_beta
+
+    def start(self, seen, double init_std, generator):
+        super().start(seen, init_std, generator)
+        if self.beta_block:
+            beta = self.parameters["beta"]
+            beta[...] = 1 if self.beta_start != "random" else generator.standard_normal(beta.shape)
+            if self.beta_start == "alternate":
+                beta[:, 1::2] = -1
 
     cdef Py_ssize_t work_size(self):
-        # Bodies are padded when they are scored, whether or not their rows are.
         return self.outputs * self.sums_size()
 
+    # Sums, and values of the kernels where they are weighted; both padded, whether or not the rows are.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
-        return (self.block[self.pairs].lanes + 3) & ~3
+        return 2 * ((self.block[self.pairs].lanes + LANES - 1) // LANES * LANES)
 
-    cdef inline const real* constant_row(self, int output) noexcept nogil:
-        cdef const Block* block = &self.block[self.pairs + 1]
-        return block.body + output * block.body_stride if self.constant else NULL
+    # The only row of one output in block b; NULL for b = 0.
+    cdef inline const real* single(self, int b, int output) noexcept nogil:
+        return self.block[b].body + output * self.block[b].body_stride if b else NULL
+
+    cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        Model.rows(self, x, s)
+        if self.beta_block and not self.fit_beta:
+            for c in range(self.outputs):
+                s.slab[c * self.n_blocks + self.beta_block].n = 0
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -48,7 +64,8 @@ cdef class SecondOrder(Model):
         for c in range(self.outputs):
             first = c * block.rows
             s.score[c] = self.bias(c) + kernels.second_order(
-                block, x, first, self.constant_row(c), s.work + c * self.sums_size())
+                block, x, first, self.single(self.constant_block, c), self.single(self.beta_block, c),
+                s.work + c * self.sums_size())
             if self.linear:
                 s.score[c] += kernels.linear(block, x, first)
 
@@ -57,33 +74,51 @@ cdef class SecondOrder(Model):
         cdef Py_ssize_t f
         cdef const real* sums
         cdef const real* constant
+        cdef const real* beta
         cdef const Block* block = &self.block[self.pairs]
         cdef Slab* slab = s.slab
         for c in range(self.outputs):
+            slab = s.slab + c * self.n_blocks
+            sums = s.work + c * self.sums_size()
+            constant, beta = self.single(self.constant_block, c), self.single(self.beta_block, c)
             if self.has_bias:
                 slab.weight[0] = s.slope[c]
-                slab += 1
-            sums = s.work + c * self.sums_size()
-            kernels.second_order_gradient(block, x, c * block.rows, sums, s.slope[c], slab.body)
+            kernels.second_order_gradient(block, x, c * block.rows, sums, beta, s.slope[c], slab[self.pairs].body)
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], slab.weight)
-            slab += 1
-            if self.constant:
-                constant = self.constant_row(c)
-                for f in range(block.lanes):
-                    slab.body[f] = s.slope[c] * (sums[f] - constant[f])
-                slab += 1
+                kernels.linear_gradient(x, s.slope[c], slab[self.pairs].weight)
+            for f in range(block.lanes):
+                if self.constant_block:
+                    slab[self.constant_block].body[f] = s.slope[c] * (sums[f] - constant[f])
+                    if self.beta_block:
+                        slab[self.constant_block].body[f] *= beta[f]
+                if self.beta_block:
+                    slab[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
 
 
 cdef class FM(SecondOrder):
     """Factorization machine: b + <w, x> + sum over pairs of <v_i, v_j> x_i x_j."""
 
     def __init__(self, features, outputs, *, rank, bias=True, linear=True):
-        super().__init__(features, outputs, rank, bias=bias, linear=linear, constant=False)
+        super().__init__(features, outputs, rank, bias=bias, linear=linear)
+
+
+cdef class Anova(SecondOrder):
+    """ANOVA kernel regression of order 2 ([PN]; [SH] A^2): b + <w, x> + sum_f beta_f A^2(V_f, x), beta fitted."""
+
+    def __init__(self, features, outputs, *, rank, bias=True, linear=True, fit_beta=True, beta_start="alternate"):
+        super().__init__(
+            features, outputs, rank, bias=bias, linear=linear, beta_start=beta_start, fit_beta=fit_beta)
 
 
 cdef class SHFM(SecondOrder):
     """Strongly hierarchical FM [SH]: main effects are <v_0, v_j>, so no pair acts without both its features."""
 
     def __init__(self, features, outputs, *, rank, bias=True):
-        super().__init__(features, outputs, rank, bias=bias, linear=False, constant=True)
+        super().__init__(features, outputs, rank, bias=bias, constant=True)
+
+
+cdef class SHA2(SecondOrder):
+    """Strongly hierarchical ANOVA kernel regression [SH]: SHFM with fitted weights beta of the factors."""
+
+    def __init__(self, features, outputs, *, rank, bias=True, fit_beta=True, beta_start="alternate"):
+        super().__init__(features, outputs, rank, bias=bias, constant=True, beta_start=beta_start, fit_beta=fit_beta)

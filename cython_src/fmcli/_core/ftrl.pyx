@@ -5,14 +5,15 @@ from fmcli._core.penalty cimport Penalty
 from fmcli._core.simd cimport Ftrl as Rule
 from fmcli._core.simd cimport Strength, kernels
 from fmcli._core.solver cimport Solver
-from fmcli._core.types cimport Scratch, Slab
+from fmcli._core.types cimport Slab
 
 
 cdef class FTRL(Solver):
     """FTRL-Proximal ([SH] Algorithm 1): state (z, n), H(n) = (beta + n)^power / alpha, phi = prox(-z/h, h).
 
     Factors at 0 are a saddle point, so state starts where the closed form without l1 returns the start values, and l1
-    acts on bodies only from the end of the epoch before `l1_from_epoch`; linear weights feel it at once.
+    acts on bodies, and the group penalty on rows that have one, only from the end of the epoch before `l1_from_epoch`;
+    linear weights feel l1 at once.
     """
 
     cdef double alpha, alpha_w, alpha_v, beta, power
@@ -36,15 +37,16 @@ cdef class FTRL(Solver):
         self.penalty = penalty
         self.set_rules(self.l1_from_epoch <= 1)
 
-    cdef set_rules(self, bint l1_on_bodies):
+    cdef set_rules(self, bint on_bodies):
         cdef Strength strength
         for i, layout in enumerate(self.model.layout):
             strength = self.penalty.strength(layout, True)
-            if not l1_on_bodies:
-                strength.l1 = 0
-            self.body[i] = self.rule(self.alpha if layout.structural else self.alpha_v, strength)
+            structural = layout.penalty == "none"
+            if not on_bodies:
+                strength.l1 = strength.group = 0
+            self.body[i] = self.rule(self.alpha if structural else self.alpha_v, strength)
             self.weight[i] = self.rule(
-                self.alpha if layout.structural else self.alpha_v if layout.part == "v" else self.alpha_w,
+                self.alpha if structural else self.alpha_v if layout.part == "v" else self.alpha_w,
                 self.penalty.strength(layout, False),
             )
 
@@ -64,9 +66,5 @@ cdef class FTRL(Solver):
                 kernels.ftrl_revisit(
                     &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
 
-    cdef void step(self, Scratch* s) noexcept nogil:
-        cdef int i
-        cdef const Slab* slab
-        for i in range(s.n_slabs):
-            slab = s.slab + i
-            kernels.ftrl(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])
+    cdef void apply(self, const Slab* slab) noexcept nogil:
+        kernels.ftrl(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

@@ -39,6 +39,8 @@ void linear_gradient(const Sample* x, double slope, real* out) {
     for (ptrdiff_t i = 0; i < x->nnz; ++i) out[i] = s * x->value[i];
 }
 
+inline ptrdiff_t pad(ptrdiff_t lanes) { return (lanes + LANES - 1) / LANES * LANES; }
+
 // N vectors V side by side, as a type that a generic lambda can take apart.
 template <class V, int N>
 struct Run {
@@ -50,7 +52,7 @@ struct Run {
 // accumulators stay in registers.
 template <class F>
 inline void by_run(ptrdiff_t lanes, F f) {
-    const ptrdiff_t padded = (lanes + LANES - 1) / LANES * LANES;
+    const ptrdiff_t padded = pad(lanes);
     ptrdiff_t at = 0;
     for (; at + 16 <= padded; at += 16) f(at, Run<Vec8, 2>{});
     if (at + 8 <= padded) {
@@ -73,9 +75,11 @@ inline void load_row(const real* p, ptrdiff_t left, V (&v)[N]) {
     for (int n = 0; n < N; ++n) v[n] = load<V>(whole + n * width<V>);
 }
 
-double second_order(const Block* block, const Sample* x, ptrdiff_t first, const real* constant, real* sums) {
+double second_order(const Block* block, const Sample* x, ptrdiff_t first, const real* constant, const real* beta,
+                    real* sums) {
     const real* rows = block->body + first * block->body_stride;
     const ptrdiff_t stride = block->body_stride, lanes = block->lanes;
+    real* const values = sums + pad(lanes);
     double total = 0;
     by_run(lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
@@ -101,65 +105,75 @@ double second_order(const Block* block, const Sample* x, ptrdiff_t first, const 
             add(i + 1, t, r);
         }
         if (i < x->nnz) add(i, s, q);
+        V weights[N] = {};
+        if (beta) load_row(beta + at, lanes - at, weights);
         for (int n = 0; n < N; ++n) {
             V all = s[n] + t[n];
+            V value = real(0.5) * (all * all - (q[n] + r[n]));
             store(sums + at + n * width<V>, all);
-            total += sum(all * all - (q[n] + r[n]));
+            if (beta) {
+                store(values + at + n * width<V>, value);
+                value *= weights[n];
+            }
+            total += sum(value);
         }
     });
-    return 0.5 * total;
+    return total;
 }
 
-void second_order_gradient(const Block* block, const Sample* x, ptrdiff_t first, const real* sums, double slope,
-                           real* out) {
+void second_order_gradient(const Block* block, const Sample* x, ptrdiff_t first, const real* sums, const real* beta,
+                           double slope, real* out) {
     const real* rows = block->body + first * block->body_stride;
     const ptrdiff_t stride = block->body_stride, lanes = block->lanes;
     by_run(lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
-        V s[N];
-        for (int n = 0; n < N; ++n) s[n] = load<V>(sums + at + n * width<V>);
+        V s[N], weights[N];
+        for (int n = 0; n < N; ++n) {
+            s[n] = load<V>(sums + at + n * width<V>);
+            if (beta) weights[n] = load<V>(beta + at + n * width<V>);
+        }
         for (ptrdiff_t i = 0; i < x->nnz; ++i) {
             const real xi = x->value[i], scale = (real)slope * xi;
             const real* v = rows + x->index[i] * stride + at;
-            for (int n = 0; n < N; ++n)
-                store(out + i * lanes + at + n * width<V>, scale * (s[n] - load<V>(v + n * width<V>) * xi));
+            for (int n = 0; n < N; ++n) {
+                V g = scale * (s[n] - load<V>(v + n * width<V>) * xi);
+                if (beta) g *= weights[n];
+                store(out + i * lanes + at + n * width<V>, g);
+            }
         }
     });
 }
 
 typedef double Doubles __attribute__((vector_size(LANES * sizeof(double))));
 
+inline double total(Doubles v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+
 void magnitudes(const Block* block, ptrdiff_t rows, double* out) {
     const Block b = *block;
-    Doubles sum = {}, squares = {};
-    double weights = 0, weight_squares = 0;
+    Doubles sums = {}, squares = {};
+    double weights = 0, weight_squares = 0, norms = 0;
     for (ptrdiff_t r = 0; r < rows; ++r) {  // body and weight of a row in one go: they are neighbours in memory
+        Doubles row = {};
+        double w = 0;
         if (b.body)
             for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
                 Doubles v = __builtin_convertvector(magnitude(load<Vec4>(b.body + r * b.body_stride + at)), Doubles);
-                sum += v;
-                squares += v * v;
+                sums += v;
+                row += v * v;
             }
-        if (b.weight) {
-            const double w = b.weight[r * b.weight_stride];
-            weights += w < 0 ? -w : w;
-            weight_squares += w * w;
-        }
+        if (b.weight) w = b.weight[r * b.weight_stride];
+        weights += w < 0 ? -w : w;
+        weight_squares += w * w;
+        squares += row;
+        if (b.by_row) norms += __builtin_sqrt(total(row) + w * w);
     }
-    out[0] = (sum[0] + sum[2]) + (sum[1] + sum[3]);
-    out[1] = (squares[0] + squares[2]) + (squares[1] + squares[3]);
+    out[0] = total(sums);
+    out[1] = total(squares);
     out[2] = weights;
     out[3] = weight_squares;
+    out[4] = norms;
 }
-
-// State slots beside each parameter.
-template <class Rule>
-constexpr int slots = 0;
-template <>
-constexpr int slots<Adagrad> = 1;
-template <>
-constexpr int slots<Ftrl> = 2;
 
 // What is read inside these loops is copied into locals first: to the compiler, a store to a row could change anything
 // that lies behind a pointer.
@@ -227,12 +241,90 @@ inline __attribute__((always_inline)) void each_weight(const Block b, ptrdiff_t 
     for (; i < n; i += 4) some_weights<Vec4, SLOTS>(b, i, n, row, on_weight);
 }
 
+// A vector of a row's body, or its weight as a vector of which only the first entry exists.
+template <class V>
+inline __attribute__((always_inline)) V take(const real* p, bool whole) {
+    if (whole) return load<V>(p);
+    V v = {};
+    v[0] = *p;
+    return v;
+}
+
+template <class V>
+inline __attribute__((always_inline)) void put(real* p, V v, bool whole) {
+    if (whole)
+        store(p, v);
+    else
+        *p = v[0];
+}
+
+// f(V, p, apart, at, whole) for each vector of one row: where it begins, how far apart its state slots are, its place in
+// a slab's row, and whether it is one of the body's.
+template <class F>
+inline __attribute__((always_inline)) void each_vector(const Block& b, ptrdiff_t row, F f) {
+    if (b.body) {
+        real* const p = b.body + row * b.body_stride;
+        ptrdiff_t at = 0;
+        for (; at + 8 <= b.lanes; at += 8) f(Vec8{}, p + at, b.lanes, at, true);
+        if (at < b.lanes) f(Vec4{}, p + at, b.lanes, at, true);
+    }
+    if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
+}
+
+// Shrinks a row as a whole, after soft-thresholding, by its group penalty: what is left of 1 when the norm loses `loss`.
+inline real left_of_norm(double squares, double loss) {
+    const double norm = __builtin_sqrt(squares);
+    return norm > loss ? (real)(1 - loss / norm) : 0;
+}
+
+// A step on rows that are groups: a row shares one h, whose state grows by the mean of g^2 over the row.
+template <class Rule, class Row, class Target>
+void step_by_row(const Block b, ptrdiff_t n, Row row, const Slab* s, const Rule body, const Rule weight, Target target) {
+    const Strength strength = b.body ? body.strength : weight.strength;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        auto gradient = [&](auto v, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
+            using V = decltype(v);
+            return !s ? V{} : take<V>(whole ? s->body + i * b.lanes + at : s->weight + i, whole);
+        };
+        double squares = 0, norm = 0;
+        each_vector(b, row(i), [&](auto v, real*, ptrdiff_t, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
+            auto g = gradient(v, at, whole);
+            squares += sum(g * g);
+        });
+        const real square = (real)(squares / b.columns);
+        real h_row = 0;
+        each_vector(b, row(i), [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
+            using V = decltype(v);
+            V state[slots<Rule> + 1], h;
+            for (int j = 0; j < slots<Rule>; ++j) state[j] = take<V>(p + (j + 1) * apart, whole);
+            const Rule& rule = whole ? body : weight;
+            V hu = target(rule, take<V>(p, whole), state, gradient(v, at, whole), square - V{}, h);
+            V c = soft(hu, rule.strength.l1);
+            norm += sum(c * c);
+            h_row = h[0];
+            put(p, c, whole);
+            for (int j = 0; j < slots<Rule>; ++j) put(p + (j + 1) * apart, state[j], whole);
+        });
+        const real scale = left_of_norm(norm, strength.group) / (h_row + strength.l2);
+        each_vector(b, row(i), [&](auto v, real* p, ptrdiff_t, ptrdiff_t, bool whole) __attribute__((always_inline)) {
+            using V = decltype(v);
+            put(p, take<V>(p, whole) * scale, whole);
+        });
+    }
+}
+
 template <class Rule>
 void step(const Block* block, const Slab* slab, const Rule* body, const Rule* weight) {
     const Block b = *block;
     const Slab s = *slab;
     const Rule on_body = *body, on_weight = *weight;
     auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
+    if (b.by_row) {
+        step_by_row(b, s.n, row, &s, on_body, on_weight,
+                    [](const auto& rule, auto phi, auto* state, auto g, auto square, auto& h)
+                        __attribute__((always_inline)) { return target(rule, phi, state, g, square, h); });
+        return;
+    }
     if (b.body)
         each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t at) __attribute__((always_inline)) {
             update(on_body, phi, state, load_like(phi, s.body + at));
@@ -243,29 +335,77 @@ void step(const Block* block, const Slab* slab, const Rule* body, const Rule* we
         });
 }
 
-// f(rule, phi, state) for all rows of a block.
-template <class Rule, class F>
-void all_rows(const Block* block, ptrdiff_t rows, const Rule* body, const Rule* weight, F f) {
-    const Block b = *block;
-    auto row = [](ptrdiff_t i) { return i; };
-    if (b.body)
-        each_body<slots<Rule>>(b, rows, row, [&](auto& phi, auto* state, ptrdiff_t) { f(*body, phi, state); });
-    if (b.weight)
-        each_weight<slots<Rule>>(b, rows, row, [&](auto& phi, auto* state, auto) { f(*weight, phi, state); });
-}
-
 void ftrl_revisit(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
-    all_rows(block, rows, body, weight, [](const Ftrl& rule, auto& phi, auto* state) { revisit(rule, phi, state); });
+    const Block b = *block;
+    if (b.by_row) {
+        step_by_row(b, rows, [](ptrdiff_t i) { return i; }, nullptr, *body, *weight,
+                    [](const Ftrl& rule, auto, auto* state, auto, auto, auto& h) { return revisit(rule, state, h); });
+        return;
+    }
+    for (ptrdiff_t r = 0; r < rows; ++r)
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) {
+            using V = decltype(v);
+            const Ftrl& rule = whole ? *body : *weight;
+            const V state[2] = {take<V>(p + apart, whole), take<V>(p + 2 * apart, whole)};
+            V h, hu = revisit(rule, state, h);
+            put(p, prox(hu, h, rule.strength), whole);
+        });
 }
 
 void ftrl_start(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
-    all_rows(block, rows, body, weight, [](const Ftrl& rule, auto& phi, auto* state) { start(rule, phi, state); });
+    const Block b = *block;
+    for (ptrdiff_t r = 0; r < rows; ++r)
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) {
+            using V = decltype(v);
+            V state[2];
+            start(whole ? *body : *weight, take<V>(p, whole), state);
+            for (int j = 0; j < 2; ++j) put(p + (j + 1) * apart, state[j], whole);
+        });
+}
+
+void fobos_refresh(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+                   const Fobos* body, const Fobos* weight) {
+    const Block b = *block;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        const ptrdiff_t r = ids ? first + ids[i] : i;
+        const int32_t since = visited[r];
+        if (since == body->now) continue;
+        visited[r] = body->now;
+        double norm = 0, shrink_row = 0;
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) {
+            using V = decltype(v);
+            const Fobos& rule = whole ? *body : *weight;
+            V decay, shrink, g2 = rule.inverse_rate > 0 ? take<V>(p + apart, whole) : V{};
+            missed(rule, since, g2, decay, shrink);
+            V phi = soft(take<V>(p, whole) * decay, shrink * rule.strength.l1);
+            norm += sum(phi * phi);
+            shrink_row = shrink[0];
+            put(p, phi, whole);
+        });
+        if (!b.by_row) continue;
+        const real scale = left_of_norm(norm, shrink_row * (b.body ? body : weight)->strength.group);
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t, ptrdiff_t, bool whole) {
+            using V = decltype(v);
+            put(p, take<V>(p, whole) * scale, whole);
+        });
+    }
 }
 
 }  // namespace
 
 extern const Kernels TABLE;
 const Kernels TABLE = {
-    NAME,          prefetch,      linear,        linear_gradient, second_order, second_order_gradient, magnitudes,
-    step<Sgd>,     step<Adagrad>, step<Ftrl>,    ftrl_revisit,    ftrl_start,
+    NAME,
+    prefetch,
+    linear,
+    linear_gradient,
+    second_order,
+    second_order_gradient,
+    magnitudes,
+    step<Sgd>,
+    step<Adagrad>,
+    step<Ftrl>,
+    ftrl_revisit,
+    ftrl_start,
+    fobos_refresh,
 };

@@ -9,7 +9,7 @@ from fmcli._core.types cimport Sample, Scratch, Slab
 
 def bias_block(bias):
     """The layout of a bias, for the front of a model's list of blocks; empty where there is none."""
-    return [BlockLayout(weight="bias", by_feature=False, structural=True)] if bias else []
+    return [BlockLayout(weight="bias", by_feature=False, penalty="none")] if bias else []
 
 
 cdef class Linear(Model):

@@ -1,8 +1,11 @@
-"""Losses: what a score costs, and its derivative."""
+"""Losses: what a score costs, and its derivative (models.md section 2)."""
 
 import numpy as np
 
-from libc.math cimport exp, log1p
+from libc.math cimport exp, fabs, log, log1p
+
+# Halvings of an interval, after which nothing is left of it.
+HALVINGS = 100
 
 
 cdef class Loss:
@@ -10,7 +13,7 @@ cdef class Loss:
 
     Attributes
     ----------
-    smoothness : a bound on the second derivative by a score.
+    smoothness : a bound on the second derivative by a score; infinite where there is none.
     """
 
     # l(y, score)
@@ -28,6 +31,10 @@ cdef class Loss:
         cdef double value = self.slope(y, &score[0], &out[0])
         return value, slope
 
+    def best_constant(self, label, weight):
+        """The scores (C) that cost least when every sample gets the same, or 0 where a start from 0 is better."""
+        return np.zeros(1)
+
 
 cdef class Squared(Loss):
     """(y - score)^2 / 2, for real labels."""
@@ -42,10 +49,9 @@ cdef class Squared(Loss):
         slope[0] = score[0] - y
         return 0.5 * slope[0] * slope[0]
 
-    @staticmethod
-    def best_constant(label, weight):
-        """The score that costs least when every sample gets the same."""
-        return np.average(label, weights=weight)
+    def best_constant(self, label, weight):
+        """The mean."""
+        return np.array([np.average(label, weights=weight)])
 
 
 cdef class Logistic(Loss):
@@ -70,8 +76,127 @@ cdef class Logistic(Loss):
         slope[0] = -y / (1 + e)
         return log1p(e) - margin
 
-    @staticmethod
-    def best_constant(label, weight):
+    def best_constant(self, label, weight):
         """The log-odds of the two labels."""
         share = np.average(label > 0, weights=weight)
-        return np.log(share) - np.log1p(-share)
+        return np.array([np.log(share) - np.log1p(-share)])
+
+
+cdef class Hinge(Loss):
+    """max(0, 1 - y score), for labels -1 and +1; starts from 0."""
+
+    def __init__(self):
+        self.smoothness = np.inf
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double left = 1 - y * score[0]
+        return left if left > 0 else 0
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double left = 1 - y * score[0]
+        slope[0] = -y if left > 0 else 0
+        return left if left > 0 else 0
+
+
+cdef class SquaredHinge(Loss):
+    """max(0, 1 - y score)^2, for labels -1 and +1; starts from 0."""
+
+    def __init__(self):
+        self.smoothness = 2
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double left = 1 - y * score[0]
+        return left * left if left > 0 else 0
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double left = 1 - y * score[0]
+        slope[0] = -2 * y * left if left > 0 else 0
+        return left * left if left > 0 else 0
+
+
+cdef class Huber(Loss):
+    """r^2/2 where |r| <= delta, else delta (|r| - delta/2), r = score - y; for real labels."""
+
+    cdef double delta
+
+    def __init__(self, *, double huber_delta=1):
+        self.smoothness, self.delta = 1, huber_delta
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double r = fabs(score[0] - y)
+        return 0.5 * r * r if r <= self.delta else self.delta * (r - 0.5 * self.delta)
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double r = score[0] - y
+        slope[0] = min(max(r, -self.delta), self.delta)
+        return self.value(y, score)
+
+    def best_constant(self, label, weight):
+        """The root of the mean slope, by bisection: it lies between the extreme labels."""
+        low, high = np.min(label), np.max(label)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            if np.average(np.clip(middle - label, -self.delta, self.delta), weights=weight) > 0:
+                high = middle
+            else:
+                low = middle
+        return np.array([(low + high) / 2])
+
+
+cdef class Poisson(Loss):
+    """exp(score) - y score, for counts."""
+
+    def __init__(self):
+        self.smoothness = np.inf
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        return exp(score[0]) - y * score[0]
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double mean = exp(score[0])
+        slope[0] = mean - y
+        return mean - y * score[0]
+
+    def best_constant(self, label, weight):
+        """The log of the mean; 0 where all counts are 0."""
+        mean = np.average(label, weights=weight)
+        return np.array([np.log(mean) if mean > 0 else 0.0])
+
+
+cdef class Softmax(Loss):
+    """-log softmax(scores)_y, for class ids y = 0 .. outputs - 1; natural logarithm, so [SH]'s values are 1/ln 2 times ours.
+    """
+
+    cdef int outputs
+
+    def __init__(self, *, int outputs):
+        self.smoothness, self.outputs = 0.5, outputs
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double largest = score[0]
+        cdef double sum = 0
+        cdef int c
+        for c in range(1, self.outputs):
+            largest = max(largest, score[c])
+        for c in range(self.outputs):
+            sum += exp(score[c] - largest)
+        return largest + log(sum) - score[<int>y]
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double largest = score[0]
+        cdef double sum = 0
+        cdef int c
+        for c in range(1, self.outputs):
+            largest = max(largest, score[c])
+        for c in range(self.outputs):
+            slope[c] = exp(score[c] - largest)
+            sum += slope[c]
+        for c in range(self.outputs):
+            slope[c] /= sum
+        slope[<int>y] -= 1
+        return largest + log(sum) - score[<int>y]
+
+    def best_constant(self, label, weight):
+        """The logs of the classes' shares."""
+        shares = np.bincount(label.astype(np.intp), weights=weight, minlength=self.outputs)
+        return np.log(shares / shares.sum())

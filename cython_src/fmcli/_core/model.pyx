@@ -27,13 +27,13 @@ class BlockLayout:
     weight : name of the one weight behind them, or None.
     by_feature : one row a feature; otherwise one row in all, touched by every sample.
     part : "w" where the weight is penalised as a linear weight, "v" as a factor; bodies are always "v".
-    structural : no penalty ever touches it.
+    penalty : "full"; "l2" for fitted kernel weights, which feel only the factors' l2; "none" for structural parameters.
     random : bodies start from N(0, init_std^2) instead of 0.
     """
 
-    def __init__(self, *, body=(), weight=None, by_feature=True, part="w", structural=False, random=True):
+    def __init__(self, *, body=(), weight=None, by_feature=True, part="w", penalty="full", random=True):
         self.body, self.weight, self.by_feature = tuple(body), weight, by_feature
-        self.part, self.structural, self.random = part, structural, random
+        self.part, self.penalty, self.random = part, penalty, random
 
 
 def allocate(Py_ssize_t size):
@@ -95,6 +95,7 @@ cdef class Model:
         for i, block in enumerate(self.layout):
             self.by_feature[i] = block.by_feature
             self.width[i] = sum(columns for _, columns in block.body)
+            self.block[i].columns = self.width[i] + (block.weight is not None)
             self.block[i].rows = features if block.by_feature else 1
 
     def bytes_needed(self, int slots):
@@ -107,11 +108,8 @@ cdef class Model:
     @property
     def parameter_count(self):
         """Number of parameters, without state and padding."""
-        return sum(
-            self.outputs * self.block[i].rows
-            * (sum(columns for _, columns in block.body) + (block.weight is not None))
-            for i, block in enumerate(self.layout)
-        )
+        cdef int i
+        return sum([self.outputs * self.block[i].rows * self.block[i].columns for i in range(self.n_blocks)])
 
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""

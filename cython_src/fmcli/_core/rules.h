@@ -1,6 +1,6 @@
-// What each row solver does to a parameter, written once for scalars and vectors of any width. A rule takes the
-// parameter's state and its gradient to (h, hu): the curvature h of the prox step and h times the point u it starts
-// from. Every rule ends in the same prox, which is all that a rule knows of penalties.
+// What each row solver does to a parameter, written once for vectors of any width. A rule takes the parameter's state
+// and its gradient to the curvature h of the prox step, and to h times the point u that the step starts from. Every
+// rule ends in the same prox, which is all that a rule knows of penalties.
 #ifndef FMCLI_RULES_H
 #define FMCLI_RULES_H
 
@@ -11,28 +11,43 @@ namespace {
 
 // sign(x) max(|x| - l1, 0): twice a positive part is x + |x|, twice a negative part x - |x|, both without rounding.
 template <class V>
-inline V soft(V x, real l1) {
+inline V soft(V x, V l1) {
     V over = x - l1, under = x + l1;
     return real(0.5) * ((over + magnitude(over)) + (under - magnitude(under)));
 }
 
-// argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2, given hu = h u.
 template <class V>
-inline V prox(V hu, V h, Strength s) {
+inline V soft(V x, real l1) {
+    return soft(x, l1 - V{});
+}
+
+// argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2, given hu = h u. With a group penalty what follows is row by row: this is
+// then the numerator, which the row scales as a whole.
+template <class V>
+inline V prox(V hu, V h, const Strength& s) {
     return soft(hu, s.l1) / (h + s.l2);
 }
 
-// phi <- prox(phi - rate g, 1/rate), multiplied through by the rate so that no division is left in the loop.
+// State beside each parameter.
+template <class Rule>
+constexpr int slots = 0;
+template <>
+constexpr int slots<Adagrad> = 1;
+template <>
+constexpr int slots<Ftrl> = 2;
+
+// One step's (h, h u). `square` is g^2, or its mean over the row where a row shares one h.
 template <class V>
-inline void update(const Sgd& rule, V& phi, V*, V g) {
-    phi = soft(phi - rule.rate * g, rule.shrink) * rule.decay;
+inline V target(const Sgd& rule, V phi, V*, V g, V, V& h) {
+    h = 1 / rule.rate - V{};
+    return h * phi - g;
 }
 
 template <class V>
-inline void update(const Adagrad& rule, V& phi, V* state, V g) {
-    state[0] += g * g;
-    V h = root(1 + state[0]) * rule.inverse_rate;  // G starts at 1, as in libffm and xLearn
-    phi = prox(h * phi - g, h, rule.strength);
+inline V target(const Adagrad& rule, V phi, V* state, V g, V square, V& h) {
+    state[0] += square;
+    h = root(1 + state[0]) * rule.inverse_rate;  // G starts at 1, as in libffm and xLearn
+    return h * phi - g;
 }
 
 template <class V>
@@ -42,25 +57,60 @@ inline V curvature(const Ftrl& rule, V n) {
 }
 
 template <class V>
-inline void update(const Ftrl& rule, V& phi, V* state, V g) {
+inline V target(const Ftrl& rule, V phi, V* state, V g, V square, V& h) {
     V before = curvature(rule, state[1]);
-    state[1] += g * g;
-    V h = curvature(rule, state[1]);
+    state[1] += square;
+    h = curvature(rule, state[1]);
     state[0] += g - (h - before) * phi;
-    phi = prox(-state[0], h, rule.strength);
+    return -state[0];
 }
 
-// The closed form alone, for rows that no gradient reaches.
+template <class Rule, class V>
+inline void update(const Rule& rule, V& phi, V* state, V g) {
+    V h;
+    V hu = target(rule, phi, state, g, g * g, h);
+    phi = prox(hu, h, rule.strength);
+}
+
+// The same, multiplied through by the rate so that no division is left in the loop.
 template <class V>
-inline void revisit(const Ftrl& rule, V& phi, const V* state) {
-    phi = prox(-state[0], curvature(rule, state[1]), rule.strength);
+inline void update(const Sgd& rule, V& phi, V*, V g) {
+    phi = soft(phi - rule.rate * g, rule.shrink) * rule.decay;
 }
 
-// State from which the closed form without l1 returns phi.
+// FTRL's (h, h u) again from its state alone, for rows that no gradient reaches.
+template <class V>
+inline V revisit(const Ftrl& rule, const V* state, V& h) {
+    h = curvature(rule, state[1]);
+    return -state[0];
+}
+
+// State from which FTRL's closed form without l1 returns phi.
 template <class V>
 inline void start(const Ftrl& rule, const V& phi, V* state) {
     state[1] = V{};
     state[0] = -phi * (curvature(rule, state[1]) + rule.strength.l2);
+}
+
+// What the prox steps amount to that parameters missed since a visit: they shrink by the factor `decay`, and are then
+// soft-thresholded by l1 times `shrink` (a group's norm by l_g times it). With D_t = (D_{t-1} + rate_t)/(1 + rate_t l2),
+// the steps a+1..b sum to shrink = D_b - decay D_a, in which nothing grows however long the run. `g2` is AdaGrad's state,
+// under which a row's h does not change while it is not visited: the sum is a geometric series.
+template <class V>
+inline void missed(const Fobos& rule, int32_t since, V g2, V& decay, V& shrink) {
+    if (rule.inverse_rate == 0) {
+        const double d = __builtin_exp(rule.log_growth[since] - rule.log_growth[rule.now]);
+        decay = (real)d - V{};
+        shrink = (real)(rule.sum[rule.now] - d * rule.sum[since]) - V{};
+        return;
+    }
+    const V h = root(1 + g2) * rule.inverse_rate;
+    const double steps = rule.now - since, l2 = rule.strength.l2;
+    for (int i = 0; i < width<V>; ++i) {
+        const double growth = steps * __builtin_log1p(l2 / h[i]);
+        decay[i] = (real)__builtin_exp(-growth);
+        shrink[i] = (real)(l2 > 0 ? -__builtin_expm1(-growth) / l2 : steps / h[i]);
+    }
 }
 
 }  // namespace

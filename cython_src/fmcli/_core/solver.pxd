@@ -1,5 +1,5 @@
 from fmcli._core.model cimport Model
-from fmcli._core.types cimport Scratch
+from fmcli._core.types cimport Scratch, Slab
 
 
 cdef class Solver:
@@ -9,3 +9,4 @@ cdef class Solver:
 
     cdef void refresh(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
+    cdef void apply(self, const Slab* slab) noexcept nogil

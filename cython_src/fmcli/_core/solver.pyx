@@ -1,7 +1,8 @@
 """What every row solver answers to."""
 
 from fmcli._core.model cimport Model
-from fmcli._core.types cimport Scratch
+from fmcli._core.penalty cimport Penalty
+from fmcli._core.types cimport Scratch, Slab
 
 
 cdef class Solver:
@@ -13,11 +14,12 @@ cdef class Solver:
     averages_weights : whether a sample's weight counts relative to the mean weight (models.md section 4).
     """
 
-    def bind(self, Model model, penalty):
+    def bind(self, Model model, Penalty penalty):
         """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty."""
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
         self.model = model
+        penalty.mark_groups(model)
 
     def start(self):
         """Make the state that belongs to the model's parameters before the first step."""
@@ -31,4 +33,10 @@ cdef class Solver:
 
     # One update of the rows in s from the gradients in s.
     cdef void step(self, Scratch* s) noexcept nogil:
+        cdef int i
+        for i in range(s.n_slabs):
+            self.apply(s.slab + i)
+
+    # The same for one slab.
+    cdef void apply(self, const Slab* slab) noexcept nogil:
         pass

@@ -28,7 +28,7 @@ cdef class Stub(Model):
                 *bias_block(True),
                 BlockLayout(weight="w"),
                 BlockLayout(body=[("P", rank)]),
-                BlockLayout(body=[("theta", rank)], by_feature=False, structural=True, random=False),
+                BlockLayout(body=[("theta", rank)], by_feature=False, penalty="none", random=False),
             ],
         )
 

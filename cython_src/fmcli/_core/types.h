@@ -31,6 +31,8 @@ typedef struct Block {
     real* weight;             // NULL: rows have no linear weight
     ptrdiff_t weight_stride;  // reals from one row's weight to the next
     ptrdiff_t rows;           // of one class; class c begins at row c * rows
+    ptrdiff_t columns;        // parameters in a row, without padding
+    int by_row;               // a row is one group: it shares one curvature
 } Block;
 
 enum { LANES = 4 };

@@ -19,6 +19,8 @@ cdef extern from "types.h" nogil:
         real* weight
         Py_ssize_t weight_stride
         Py_ssize_t rows
+        Py_ssize_t columns
+        bint by_row
 
     struct Slab:
         int block

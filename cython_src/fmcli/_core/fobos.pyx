@@ -1,0 +1,152 @@
+"""FOBOS: gradient steps on the touched rows, prox steps on all rows."""
+
+import numpy as np
+
+from fmcli._core.adagrad import AdaGrad
+from fmcli._core.model import allocate
+from fmcli._core.sgd import SGD as Plain
+
+from fmcli._core.model cimport MAX_BLOCKS, Model
+from fmcli._core.penalty cimport Penalty
+from fmcli._core.sgd cimport SGD
+from fmcli._core.simd cimport Fobos as Rule
+from fmcli._core.simd cimport Strength, kernels
+from fmcli._core.solver cimport Solver
+from fmcli._core.types cimport Scratch, Slab, real
+from libc.math cimport log1p
+from libc.stdint cimport int32_t
+
+cdef enum:
+    # Steps after which all rows are brought up to date at the latest: as many entries have the tables of running sums.
+    LONGEST = 1 << 20
+
+
+cdef class FOBOS(Solver):
+    """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
+
+    The step itself is SGD's or, with `adaptive`, AdaGrad's. A row that is not touched misses prox steps; they are made up
+    for before it is read, at the end of an epoch and before anyone looks, in closed form from running sums (rules.h), or
+    one by one with prox="exact", which is slow and the oracle of the closed form.
+    """
+
+    cdef Solver inner
+    cdef SGD plain  # the inner solver where it is SGD
+    cdef bint exact
+    cdef double rate
+    cdef int32_t now
+    cdef double[:, ::1] log_growth, sum  # [part, step]: for l2 of weights (0) and of factors (1)
+    cdef double[::1] rates
+    cdef double l2[2]
+    cdef Rule body[MAX_BLOCKS]
+    cdef Rule weight[MAX_BLOCKS]
+    cdef int32_t* visited[MAX_BLOCKS]
+    cdef bint penalised[MAX_BLOCKS]
+    cdef real[::1] zeros
+    cdef list memory
+
+    def __init__(
+        self, *, double learning_rate, schedule="constant", double power=0.5, double t0=1, bint adaptive=False, prox="lazy"
+    ):
+        if adaptive:
+            self.inner, self.plain = AdaGrad(learning_rate=learning_rate), None
+        else:
+            self.plain = Plain(learning_rate=learning_rate, schedule=schedule, power=power, t0=t0)
+            self.inner = self.plain
+        self.slots, self.averages_weights = self.inner.slots, True
+        self.exact = prox == "exact"
+        self.log_growth, self.sum = np.zeros((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
+        self.rates = np.zeros(LONGEST + 1)
+        self.rate = learning_rate
+
+    def bind(self, Model model, Penalty penalty):
+        cdef int32_t[::1] visited
+        cdef int part
+        Solver.bind(self, model, penalty)
+        self.inner.bind(model, penalty)
+        self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
+        self.memory = []
+        for i, layout in enumerate(model.layout):
+            self.penalised[i] = layout.penalty != "none"
+            self.body[i] = self.rule(1, penalty.strength(layout, True))
+            part = 1 if layout.penalty == "l2" or layout.part == "v" else 0
+            self.weight[i] = self.rule(part, penalty.strength(layout, False))
+            visited = np.zeros(max(model.outputs * model.block[i].rows, 1), dtype=np.int32)
+            self.memory.append(visited)
+            self.visited[i] = &visited[0]
+        self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
+
+    cdef Rule rule(self, int part, Strength strength):
+        cdef Rule rule
+        rule.log_growth = &self.log_growth[part, 0]
+        rule.sum = &self.sum[part, 0]
+        rule.now = 0
+        rule.inverse_rate = 0 if self.plain is not None else 1 / self.rate
+        rule.strength = strength
+        return rule
+
+    cdef void refresh(self, Scratch* s) noexcept nogil:
+        cdef int i
+        cdef const Slab* slab
+        for i in range(s.n_slabs):
+            slab = s.slab + i
+            self.bring_up(slab.block, slab.row, slab.n, slab.first)
+
+    # Make up for the prox steps that rows have missed; without `row`, the first n rows of the block.
+    cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
+        cdef Py_ssize_t i
+        if not self.penalised[b] or self.now == 0:
+            return
+        if not self.exact:
+            self.body[b].now = self.weight[b].now = self.now
+            kernels.fobos_refresh(
+                &self.model.block[b], row, n, first, self.visited[b], &self.body[b], &self.weight[b])
+            return
+        for i in range(n):
+            self.steps_one_by_one(b, first + row[i] if row != NULL else i)
+
+    # The missed steps of one row, each as the inner solver's step with a gradient of 0.
+    cdef void steps_one_by_one(self, int b, Py_ssize_t row) noexcept nogil:
+        cdef int32_t zero = 0
+        cdef int32_t step
+        cdef double rate = self.plain.rate if self.plain is not None else 0
+        cdef Slab one = Slab(b, &zero, 1, row, &self.zeros[0], &self.zeros[0])
+        for step in range(self.visited[b][row] + 1, self.now + 1):
+            if self.plain is not None:
+                self.plain.set_rate(self.rates[step])
+            self.inner.apply(&one)
+        if self.plain is not None:
+            self.plain.set_rate(rate)
+        self.visited[b][row] = self.now
+
+    cdef void step(self, Scratch* s) noexcept nogil:
+        cdef int i, part
+        cdef Py_ssize_t j
+        cdef double rate
+        cdef const Slab* slab
+        self.inner.step(s)
+        self.now += 1
+        if self.plain is not None:
+            rate = self.rates[self.now] = self.plain.rate
+            for part in range(2):
+                self.log_growth[part, self.now] = self.log_growth[part, self.now - 1] + log1p(rate * self.l2[part])
+                self.sum[part, self.now] = (self.sum[part, self.now - 1] + rate) / (1 + rate * self.l2[part])
+        for i in range(s.n_slabs):
+            slab = s.slab + i
+            for j in range(slab.n):
+                self.visited[slab.block][slab.first + slab.row[j]] = self.now
+        if self.now == LONGEST:
+            self.all_up_to_date()
+
+    cdef void all_up_to_date(self) noexcept nogil:
+        cdef int b
+        cdef Py_ssize_t j, rows
+        for b in range(self.model.n_blocks):
+            rows = self.model.outputs * self.model.block[b].rows
+            self.bring_up(b, NULL, rows, 0)
+            for j in range(rows):
+                self.visited[b][j] = 0
+        self.now = 0
+
+    def end_epoch(self, Py_ssize_t epoch):
+        with nogil:
+            self.all_up_to_date()

@@ -1,0 +1,25 @@
+from fmcli._core.model cimport MAX_BLOCKS
+from fmcli._core.schedule cimport Schedule
+from fmcli._core.simd cimport Sgd as Rule
+from fmcli._core.simd cimport Strength
+from fmcli._core.solver cimport Solver
+from libc.stdint cimport int64_t
+
+
+cdef class SGD(Solver):
+    cdef Schedule schedule
+    cdef readonly int64_t updates
+    cdef double rate
+    cdef Rule body[MAX_BLOCKS]
+    cdef Rule weight[MAX_BLOCKS]
+
+    cdef void set_rate(self, double rate) noexcept nogil
+
+
+cdef inline Rule rule_at(double rate, Strength strength) noexcept nogil:
+    cdef Rule rule
+    rule.rate = rate
+    rule.shrink = rate * strength.l1
+    rule.decay = 1 / (1 + rate * strength.l2)
+    rule.strength = strength
+    return rule
