@@ -1,0 +1,94 @@
+"""The losses as their formulas. A loss maps a label and the C scores to a number; slopes come by complex step.
+
+Labels are real numbers, -1 or +1, or class ids 0..C-1, as the loss wants them. Where a formula has branches they are
+taken on the real part, so that the complex step differentiates the branch that the score is in; at a kink that is the
+branch which the definition names.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+
+from reference.slow_models import COMPLEX_STEP, Number
+
+Loss = Callable[[float, np.ndarray], Number]
+
+
+def log1p_exp(a: Number) -> Number:
+    """log(1 + e^a) without overflow."""
+    return a + np.log1p(np.exp(-a)) if np.real(a) > 0 else np.log1p(np.exp(a))
+
+
+def squared(y: float, scores: np.ndarray) -> Number:
+    return (y - scores[0]) ** 2 / 2
+
+
+def logistic(y: float, scores: np.ndarray) -> Number:
+    return log1p_exp(-y * scores[0])
+
+
+def hinge(y: float, scores: np.ndarray) -> Number:
+    return 1 - y * scores[0] if np.real(y * scores[0]) < 1 else 0.0
+
+
+def squared_hinge(y: float, scores: np.ndarray) -> Number:
+    return hinge(y, scores) ** 2
+
+
+def huber(y: float, scores: np.ndarray, delta: float = 1.0) -> Number:
+    r = scores[0] - y
+    if abs(np.real(r)) <= delta:
+        return r**2 / 2
+    return delta * (np.sign(np.real(r)) * r - delta / 2)
+
+
+def poisson(y: float, scores: np.ndarray) -> Number:
+    return np.exp(scores[0]) - y * scores[0]
+
+
+def softmax(y: float, scores: np.ndarray) -> Number:
+    """-log softmax(scores)_y; y is a class id."""
+    largest = np.max(np.real(scores))
+    return largest + np.log(np.sum(np.exp(scores - largest))) - scores[int(y)]
+
+
+LOSSES: dict[str, Loss] = {
+    "squared": squared,
+    "logistic": logistic,
+    "squared-hinge": squared_hinge,
+    "hinge": hinge,
+    "huber": huber,
+    "poisson": poisson,
+    "softmax": softmax,
+}
+
+# κ, the bound on the second derivative in one score. Hinge has none, poisson's grows without end.
+SMOOTHNESS = {"squared": 1.0, "logistic": 0.25, "squared-hinge": 2.0, "huber": 1.0, "softmax": 0.25}
+
+
+def slopes(loss: Loss, y: float, scores: np.ndarray) -> np.ndarray:
+    """The C derivatives of the loss by each score."""
+    steps = np.eye(len(scores)) * COMPLEX_STEP * 1j
+    return np.array([np.imag(loss(y, scores + step)) / COMPLEX_STEP for step in steps])
+
+
+def best_constants(
+    name: str, labels: np.ndarray, weights: np.ndarray | None = None, outputs: int = 1, delta: float = 1.0
+) -> np.ndarray:
+    """The C scores that the bias starts from: those a model without features would end with; 0 for the hinges.
+
+    Of softmax's equally good constants the log frequencies are taken.
+    """
+    y = np.asarray(labels, dtype=float)
+    s = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
+    if name in ("hinge", "squared-hinge"):
+        return np.zeros(outputs)
+    if name == "softmax":
+        return np.log([s[y == c].sum() / s.sum() for c in range(outputs)])
+    if name == "logistic":
+        return np.array([np.log(s[y > 0].sum() / s[y < 0].sum())])
+    if name == "huber":  # no closed form: the root of the mean slope, which rises with the constant
+        return np.array([brentq(lambda b: np.sum(s * np.clip(b - y, -delta, delta)), y.min() - 1, y.max() + 1)])
+    mean = np.sum(s * y) / np.sum(s)
+    return np.array([np.log(mean) if name == "poisson" else mean])

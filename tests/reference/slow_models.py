@@ -1,0 +1,182 @@
+"""The models as their definitions: sums over combinations of features, and derivatives by complex step.
+
+``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
+there: bias (C), w (C, d), V (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k). An array that is missing
+contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
+
+A model is one function of one class's arrays and a sample, named in ``KINDS``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+
+Params = dict[str, np.ndarray]
+Sample = dict[int, float]
+Mask = dict[str, np.ndarray]
+Number = Any  # float, or complex while a derivative is taken
+
+COMPLEX_STEP = 1e-100  # no difference is taken, so the step may be so small that its square is 0
+
+
+# ---- Definitions. Here p holds the arrays of one class, and x the support of the sample. ----
+
+
+def affine(p: Params, x: Sample) -> Number:
+    """b + <w, x>."""
+    score = p.get("bias", 0.0)
+    if "w" in p:
+        score = score + sum(p["w"][j] * x[j] for j in x)
+    return score
+
+
+def elementary(order: int, terms: list[Number]) -> Number:
+    """The sum over all choices of ``order`` terms of their product: A^m where the terms are p_j x_j."""
+    return sum(prod(chosen) for chosen in combinations(terms, order))
+
+
+def linear(p: Params, x: Sample, order: int) -> Number:
+    """b + <w, x>."""
+    return affine(p, x)
+
+
+def fm(p: Params, x: Sample, order: int) -> Number:
+    """b + <w, x> + sum over pairs i < j of <v_i, v_j> x_i x_j."""
+    return affine(p, x) + sum(np.sum(p["V"][i] * p["V"][j]) * x[i] * x[j] for i, j in combinations(x, 2))
+
+
+def anova(p: Params, x: Sample, order: int) -> Number:
+    """b + <w, x> + sum_f beta_f A^m([gamma_f, V_f], [1, x])."""
+    score = affine(p, x)
+    for f in range(p["V"].shape[1]):
+        constants = [gamma[f] for gamma in p.get("gamma", ())]
+        kernel = elementary(order, constants + [p["V"][j, f] * x[j] for j in x])
+        score = score + (p["beta"][f] * kernel if "beta" in p else kernel)
+    return score
+
+
+def shfm(p: Params, x: Sample, order: int) -> Number:
+    """b + sum_f beta_f A^2([v0_f, V_f], [1, x]); no w. With beta this is sha2."""
+    score = affine(p, x)
+    for f in range(p["V"].shape[1]):
+        kernel = elementary(2, [p["v0"][f]] + [p["V"][j, f] * x[j] for j in x])
+        score = score + (p["beta"][f] * kernel if "beta" in p else kernel)
+    return score
+
+
+KINDS: dict[str, Callable[[Params, Sample, int], Number]] = {
+    "linear": linear,
+    "fm": fm,
+    "anova": anova,
+    "shfm": shfm,
+    "sha2": shfm,
+    "sglfm": fm,
+    "glfm": fm,
+    "l1fm": fm,
+}
+
+# ---- Scores, derivatives and what a sample touches. ----
+
+BY_FEATURE = ("w", "V")  # arrays whose second axis is the feature; all others are global
+
+
+def features(params: Params) -> int:
+    return max((params[name].shape[1] for name in BY_FEATURE if name in params), default=0)
+
+
+def support(params: Params, x: Sample) -> Sample:
+    """The entries of x that are not 0 and whose feature the model knows."""
+    return {j: value for j, value in x.items() if value != 0 and j < features(params)}
+
+
+def one_class(params: Params, c: int) -> Params:
+    return {name: array[c] for name, array in params.items()}
+
+
+def classes(params: Params) -> int:
+    return len(next(iter(params.values())))
+
+
+def score(kind: str, params: Params, x: Sample, order: int = 2) -> np.ndarray:
+    """The C scores of a sample."""
+    x = support(params, x)
+    return np.array([KINDS[kind](one_class(params, c), x, order) for c in range(classes(params))])
+
+
+def touched(kind: str, params: Params, x: Sample) -> Mask:
+    """Which parameters enter the sample's score: in all kinds so far its features' rows, and every global parameter."""
+    masks = {name: np.full(array.shape, name not in BY_FEATURE) for name, array in params.items()}
+    for name in BY_FEATURE:
+        if name in masks:
+            masks[name][:, list(support(params, x))] = True
+    return masks
+
+
+def gradient(kind: str, params: Params, x: Sample, c: int, order: int = 2) -> Params:
+    """d score_c / d parameter, for every parameter, by complex step: Im f(p + ih) / h, exact to rounding."""
+    x = support(params, x)
+    stepped = {name: array.astype(complex) for name, array in params.items()}
+    derivative = {name: np.zeros(array.shape) for name, array in params.items()}
+    for name, mask in touched(kind, params, x).items():
+        for at in map(tuple, np.argwhere(mask)):
+            if at[0] == c:
+                stepped[name][at] += COMPLEX_STEP * 1j
+                derivative[name][at] = KINDS[kind](one_class(stepped, c), x, order).imag / COMPLEX_STEP
+                stepped[name][at] = params[name][at]
+    return derivative
+
+
+# ---- Rows (the groups of the penalty) and the penalty's value. ----
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """λ1 and λ2 by part ("w": linear weights, "v": all else that is penalised), and λ_g."""
+
+    l1_w: float = 0.0
+    l1_v: float = 0.0
+    l2_w: float = 0.0
+    l2_v: float = 0.0
+    group_l1: float = 0.0
+
+
+Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the index of a number or vector in that array)
+
+
+def rows(params: Params) -> list[Row]:
+    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t; beta; the bias."""
+    found: list[Row] = []
+    owners = [name for name in BY_FEATURE if name in params]
+    for c in range(classes(params)):
+        found += [[(name, (c, j)) for name in owners] for j in range(features(params))]
+        found += [[(name, (c,))] for name in ("v0", "beta", "bias") if name in params]
+        found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1] if "gamma" in params else 0)]
+    return found
+
+
+def gather(arrays: Params, row: Row) -> np.ndarray:
+    """A row's numbers as one vector."""
+    return np.concatenate([np.atleast_1d(arrays[name][at]) for name, at in row])
+
+
+def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, np.ndarray, float]:
+    """λ1 and λ2 of each of a row's numbers, and the row's λ_g."""
+    by_part = {"w": (penalty.l1_w, penalty.l2_w), "beta": (0.0, penalty.l2_v), "bias": (0.0, 0.0)}
+    pairs = [(by_part.get(name, (penalty.l1_v, penalty.l2_v)), np.size(params[name][at])) for name, at in row]
+    l1 = np.concatenate([np.full(size, strength[0]) for strength, size in pairs])
+    l2 = np.concatenate([np.full(size, strength[1]) for strength, size in pairs])
+    return l1, l2, 0.0 if row[0][0] in ("beta", "bias") else penalty.group_l1
+
+
+def penalty_value(params: Params, penalty: Penalty) -> float:
+    """R: the sum of λ1|φ| + (λ2/2)φ² over all parameters, and of λ_g ‖row‖ over all rows."""
+    total = 0.0
+    for row in rows(params):
+        phi = gather(params, row)
+        l1, l2, group = strengths(params, row, penalty)
+        total += np.sum(l1 * np.abs(phi) + l2 / 2 * phi**2) + group * np.linalg.norm(phi)
+    return float(total)

@@ -1,0 +1,243 @@
+"""The row solvers as their formulas, row by row in float64, with gradients from the slow definitions.
+
+sgd, adagrad, ftrl and fobos differ in the one update function each; all else (batches, weights, which rows are touched,
+when FTRL's λ1 sets in) stands once in ``run``. fobos takes every step on every row: nothing is caught up later.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reference.slow_losses import LOSSES, Loss, slopes
+from reference.slow_models import (
+    Params,
+    Penalty,
+    Row,
+    Sample,
+    classes,
+    gather,
+    gradient,
+    rows,
+    score,
+    strengths,
+    touched,
+)
+
+
+@dataclass(frozen=True)
+class Options(Penalty):
+    """All numbers of a run; the names are those of the command line."""
+
+    learning_rate: float = 0.05
+    schedule: str = "constant"
+    power: float = 0.5
+    t0: float = 1.0
+    adaptive: bool = False
+    alpha: float = 0.05
+    alpha_w: float | None = None
+    alpha_v: float | None = None
+    beta: float = 1.0
+    ftrl_power: float = 0.5
+    l1_from_epoch: int = 2
+    batch_size: int = 1
+    order: int = 2
+
+
+def prox(
+    u: np.ndarray,
+    h: np.ndarray | float,
+    l1: np.ndarray | float = 0.0,
+    l2: np.ndarray | float = 0.0,
+    group: float = 0.0,
+) -> np.ndarray:
+    """argmin over v of ½h‖v − u‖² + λ1‖v‖_1 + (λ2/2)‖v‖² + λ_g‖v‖_2 for one row u.
+
+    h, λ1, λ2 may be one number for each of the row's; where λ_g > 0 the row must share one h and one λ2.
+    """
+    c = np.sign(u) * np.maximum(np.abs(h * u) - l1, 0)
+    norm = np.linalg.norm(c)
+    if norm > 0:
+        c = c * max(1 - group / norm, 0)
+    v: np.ndarray = c / (h + l2)
+    return v
+
+
+@dataclass
+class State:
+    """One row: its parameters, what a solver keeps beside them, and the penalties in force."""
+
+    where: Row
+    phi: np.ndarray
+    l1: np.ndarray
+    l2: np.ndarray
+    group: float
+    alpha: np.ndarray
+    shared: bool  # one G or n for the whole row: it grows by the mean of g²
+    seen: bool = False
+    G: np.ndarray | float = 1.0
+    z: np.ndarray | float = 0.0
+    n: np.ndarray | float = 0.0
+
+    def square(self, g: np.ndarray) -> np.ndarray:
+        return np.full_like(g, np.mean(g**2)) if self.shared else g**2
+
+    def prox(self, u: np.ndarray, h: np.ndarray | float) -> np.ndarray:
+        return prox(u, h, self.l1, self.l2, self.group)
+
+
+# ---- The solvers: r is a row, g its gradient, t the number of the update, o the options. ----
+
+
+def rate(t: int, o: Options) -> float:
+    """η_t."""
+    if o.schedule == "constant":
+        return o.learning_rate
+    if o.schedule == "invscaling":
+        return o.learning_rate / float(t**o.power)
+    if o.schedule == "inverse":
+        return o.learning_rate / (t + o.t0)
+    raise ValueError(o.schedule)
+
+
+def sgd(r: State, g: np.ndarray, t: int, o: Options) -> None:
+    h = 1 / rate(t, o)
+    r.phi = r.prox(r.phi - g / h, h)
+
+
+def adagrad(r: State, g: np.ndarray, t: int, o: Options) -> None:
+    r.G = r.G + r.square(g)
+    h = np.sqrt(r.G) / o.learning_rate
+    r.phi = r.prox(r.phi - g / h, h)
+
+
+def fobos(r: State, g: np.ndarray, t: int, o: Options) -> None:
+    """Called for every row of the model in every update; g is 0 where the row is not touched."""
+    if o.adaptive:
+        adagrad(r, g, t, o)
+    else:
+        sgd(r, g, t, o)
+
+
+def ftrl_h(r: State, n: np.ndarray | float, o: Options) -> np.ndarray:
+    """H(n)."""
+    h: np.ndarray = (o.beta + n) ** o.ftrl_power / r.alpha
+    return h
+
+
+def ftrl(r: State, g: np.ndarray, t: int, o: Options) -> None:
+    n = r.n + r.square(g)
+    sigma = ftrl_h(r, n, o) - ftrl_h(r, r.n, o)
+    r.z = r.z + g - sigma * r.phi
+    r.n = n
+    visit(r, o)
+
+
+def visit(r: State, o: Options) -> None:
+    """FTRL's parameters from its state, under the penalties in force."""
+    h = ftrl_h(r, r.n, o)
+    r.phi = r.prox(-r.z / h, h)
+
+
+UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
+    "sgd": sgd,
+    "adagrad": adagrad,
+    "fobos": fobos,
+    "ftrl": ftrl,
+}
+
+# ---- A run. ----
+
+
+def start(params: Params, row: Row, o: Options) -> State:
+    """A row before the first update."""
+    phi = gather(params, row)
+    l1, l2, group = strengths(params, row, o)
+    by_part = {"w": o.alpha_w, "bias": None}
+    alphas = [(by_part.get(name, o.alpha_v), np.size(params[name][at])) for name, at in row]
+    alpha = np.concatenate([np.full(size, o.alpha if own is None else own) for own, size in alphas])
+    r = State(row, phi, l1, l2, group, alpha, shared=group > 0)
+    r.z = -phi * (ftrl_h(r, 0.0, o) + l2)
+    return r
+
+
+def penalise(params: Params, r: State, o: Options, factors: bool) -> None:
+    """Put a row's λ1 and λ_g in force, or, with ``factors`` false, only those that do not act on factors."""
+    r.l1, _, r.group = strengths(params, r.where, o)
+    if not factors:
+        linear = np.concatenate([np.full(np.size(params[name][at]), name == "w") for name, at in r.where])
+        r.l1 = np.where(linear, r.l1, 0.0)
+        r.group = r.group if linear.all() else 0.0
+
+
+def run(
+    kind: str,
+    loss: str | Loss,
+    solver: str,
+    params: Params,
+    samples: Sequence[Sample],
+    labels: Sequence[float],
+    order_per_epoch: Sequence[Sequence[int]],
+    options: Options,
+    weights: Sequence[float] | None = None,
+    after_update: Callable[[int, Params], None] | None = None,
+) -> tuple[Params, list[float]]:
+    """Train from ``params`` (not changed); returns the parameters and each epoch's progressive loss.
+
+    ``order_per_epoch`` holds, for each epoch, the sample numbers in the order they are seen. ``after_update`` is called
+    with t and the parameters after every update.
+    """
+    o = options
+    value = LOSSES[loss] if isinstance(loss, str) else loss
+    params = {name: np.array(array, dtype=float) for name, array in params.items()}
+    s = np.ones(len(samples)) if weights is None else np.asarray(weights, dtype=float)
+    scale = s if solver == "ftrl" else s / s[s > 0].mean()
+    states = [start(params, row, o) for row in rows(params)]
+    if solver == "ftrl":
+        for r in states:
+            penalise(params, r, o, factors=o.l1_from_epoch <= 1)
+
+    t = 0
+    losses = []
+    for epoch, order in enumerate(order_per_epoch, start=1):
+        kept = [i for i in order if s[i] > 0]
+        total = 0.0
+        for first in range(0, len(kept), o.batch_size):
+            batch = kept[first : first + o.batch_size]
+            t += 1
+            # All gradients at the parameters before the batch; their mean; the union of what the batch touches.
+            g = {name: np.zeros_like(array) for name, array in params.items()}
+            mask = {name: np.zeros(array.shape, dtype=bool) for name, array in params.items()}
+            for i in batch:
+                scores = score(kind, params, samples[i], o.order)
+                total += s[i] * np.real(value(labels[i], scores))
+                slope = slopes(value, labels[i], scores)
+                for c in range(classes(params)):
+                    for name, derivative in gradient(kind, params, samples[i], c, o.order).items():
+                        g[name] += scale[i] * slope[c] * derivative / len(batch)
+                for name, part in touched(kind, params, samples[i]).items():
+                    mask[name] |= part
+            for r in states:
+                if solver == "fobos" or gather(mask, r.where).any():
+                    UPDATES[solver](r, gather(g, r.where), t, o)
+                    r.seen = True
+                    scatter(params, r)
+            if after_update is not None:
+                after_update(t, params)
+        if solver == "ftrl" and epoch == o.l1_from_epoch - 1:
+            for r in states:
+                penalise(params, r, o, factors=True)
+                if r.seen:
+                    visit(r, o)
+                    scatter(params, r)
+        losses.append(float(total / s[kept].sum()))
+    return params, losses
+
+
+def scatter(params: Params, r: State) -> None:
+    """A row's numbers back to their places."""
+    first = 0
+    for name, at in r.where:
+        size = np.size(params[name][at])
+        params[name][at] = r.phi[first : first + size].reshape(np.shape(params[name][at]))
+        first += size
