@@ -1,7 +1,7 @@
-"""The command line: a group of commands, each imported when it is used, and the one place where errors and signals end.
+"""The command line: a group of commands, each imported when it is used, and the one place where errors end.
 
-What a command raises becomes a message on standard error and an exit status; what interrupts it ends the process by that
-very signal, after temporary files are gone, so that a shell sees what happened.
+What a command raises becomes a message on standard error and an exit status; a signal that interrupts it ends the process
+by that very signal, once temporary files are gone, so that a shell sees what happened.
 """
 
 from __future__ import annotations
@@ -147,8 +147,10 @@ def _close_output() -> None:
     """Close standard output, for what was written last may fail only now."""
     if sys.stdout is None:
         return
+    descriptor = sys.stdout.fileno()
     try:
         sys.stdout.close()
+        os.close(descriptor)  # Python leaves it open
     except BrokenPipeError:
         raise
     except OSError as error:
