@@ -5,6 +5,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize, minimize_scalar
+
 from reference.slow_losses import LOSSES, SMOOTHNESS, best_constants, slopes
 from reference.slow_models import (
     KINDS,
@@ -20,7 +22,6 @@ from reference.slow_models import (
     touched,
 )
 from reference.slow_solvers import UPDATES, Options, prox, run
-from scipy.optimize import minimize, minimize_scalar
 
 FEATURES, RANK = 7, 3
 EXACT = {"rtol": 1e-12, "atol": 1e-13}

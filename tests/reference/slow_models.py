@@ -68,6 +68,11 @@ def shfm(p: Params, x: Sample, order: int) -> Number:
     return score
 
 
+def stub(p: Params, x: Sample, order: int) -> Number:
+    """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
+    return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
+
+
 KINDS: dict[str, Callable[[Params, Sample, int], Number]] = {
     "linear": linear,
     "fm": fm,
@@ -77,11 +82,14 @@ KINDS: dict[str, Callable[[Params, Sample, int], Number]] = {
     "sglfm": fm,
     "glfm": fm,
     "l1fm": fm,
+    "stub": stub,
 }
 
 # ---- Scores, derivatives and what a sample touches. ----
 
-BY_FEATURE = ("w", "V")  # arrays whose second axis is the feature; all others are global
+BY_FEATURE = ("w", "V", "P")  # arrays whose second axis is the feature; all others are global
+
+STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
 
 
 def features(params: Params) -> int:
@@ -148,12 +156,12 @@ Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the in
 
 
 def rows(params: Params) -> list[Row]:
-    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t; beta; the bias."""
+    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t; beta, theta; the bias."""
     found: list[Row] = []
     owners = [name for name in BY_FEATURE if name in params]
     for c in range(classes(params)):
         found += [[(name, (c, j)) for name in owners] for j in range(features(params))]
-        found += [[(name, (c,))] for name in ("v0", "beta", "bias") if name in params]
+        found += [[(name, (c,))] for name in ("v0", "beta", *STRUCTURAL) if name in params]
         found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1] if "gamma" in params else 0)]
     return found
 
@@ -165,11 +173,11 @@ def gather(arrays: Params, row: Row) -> np.ndarray:
 
 def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, np.ndarray, float]:
     """λ1 and λ2 of each of a row's numbers, and the row's λ_g."""
-    by_part = {"w": (penalty.l1_w, penalty.l2_w), "beta": (0.0, penalty.l2_v), "bias": (0.0, 0.0)}
+    by_part = {"w": (penalty.l1_w, penalty.l2_w), "beta": (0.0, penalty.l2_v), **dict.fromkeys(STRUCTURAL, (0.0, 0.0))}
     pairs = [(by_part.get(name, (penalty.l1_v, penalty.l2_v)), np.size(params[name][at])) for name, at in row]
     l1 = np.concatenate([np.full(size, strength[0]) for strength, size in pairs])
     l2 = np.concatenate([np.full(size, strength[1]) for strength, size in pairs])
-    return l1, l2, 0.0 if row[0][0] in ("beta", "bias") else penalty.group_l1
+    return l1, l2, 0.0 if row[0][0] in ("beta", *STRUCTURAL) else penalty.group_l1
 
 
 def penalty_value(params: Params, penalty: Penalty) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from reference.slow_losses import LOSSES, Loss, slopes
 from reference.slow_models import (
+    STRUCTURAL,
     Params,
     Penalty,
     Row,
@@ -146,6 +147,15 @@ UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
     "ftrl": ftrl,
 }
 
+def nearest_in_simplex(u: np.ndarray) -> np.ndarray:
+    """The point of the probability simplex nearest to u: max(u − τ, 0), τ the largest that any number of the largest
+    entries gives."""
+    largest = np.sort(u)[::-1]
+    tau = max((largest[:n].sum() - 1) / n for n in range(1, len(u) + 1))
+    v: np.ndarray = np.maximum(u - tau, 0)
+    return v
+
+
 # ---- A run. ----
 
 
@@ -153,7 +163,7 @@ def start(params: Params, row: Row, o: Options) -> State:
     """A row before the first update."""
     phi = gather(params, row)
     l1, l2, group = strengths(params, row, o)
-    by_part = {"w": o.alpha_w, "bias": None}
+    by_part = {"w": o.alpha_w, **dict.fromkeys(STRUCTURAL)}
     alphas = [(by_part.get(name, o.alpha_v), np.size(params[name][at])) for name, at in row]
     alpha = np.concatenate([np.full(size, o.alpha if own is None else own) for own, size in alphas])
     r = State(row, phi, l1, l2, group, alpha, shared=group > 0)
@@ -220,6 +230,8 @@ def run(
             for r in states:
                 if solver == "fobos" or gather(mask, r.where).any():
                     UPDATES[solver](r, gather(g, r.where), t, o)
+                    if r.where[0][0] == "theta":
+                        r.phi = nearest_in_simplex(r.phi)
                     r.seen = True
                     scatter(params, r)
             if after_update is not None:

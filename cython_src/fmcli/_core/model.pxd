@@ -11,6 +11,7 @@ cdef class Model:
     cdef readonly tuple layout
     cdef readonly dict parameters
     cdef bint by_feature[MAX_BLOCKS]
+    cdef Py_ssize_t width[MAX_BLOCKS]  # columns of a body, without padding
     cdef bint has_bias
     cdef object memory
 

@@ -84,6 +84,7 @@ cdef class Model:
         self.parameters = {}
         for i, block in enumerate(self.layout):
             self.by_feature[i] = block.by_feature
+            self.width[i] = sum(columns for _, columns in block.body)
             self.block[i].rows = features if block.by_feature else 1
 
     def bytes_needed(self, int slots):

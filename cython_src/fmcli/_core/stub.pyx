@@ -1,0 +1,99 @@
+"""A model and a loss that no user meets: they hold the loop to what later models need.
+
+Several outputs, several blocks by feature, and a structural row that is projected after every step: the tests follow
+them update by update, in batches too, with strengths and steps by part.
+"""
+
+from fmcli._core.linear import bias_block
+from fmcli._core.model import BlockLayout
+
+from fmcli._core.loss cimport Loss
+from fmcli._core.model cimport Model
+from fmcli._core.simd cimport kernels
+from fmcli._core.simplex cimport project_to_simplex
+from fmcli._core.types cimport Block, Sample, Scratch, Slab, real
+
+cdef enum:
+    W = 1, P, THETA
+
+
+cdef class Stub(Model):
+    """score_c = bias_c + <w_c, x> + sum_t theta_ct <P_ct, x>, theta on the simplex. P has columns `rank`."""
+
+    def __init__(self, features, outputs, *, rank):
+        super().__init__(
+            features,
+            outputs,
+            [
+                *bias_block(True),
+                BlockLayout(weight="w"),
+                BlockLayout(body=[("P", rank)]),
+                BlockLayout(body=[("theta", rank)], by_feature=False, structural=True, random=False),
+            ],
+        )
+
+    cdef Py_ssize_t work_size(self):
+        return self.outputs * self.block[P].lanes
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Py_ssize_t i, t
+        cdef double total
+        cdef real* sums
+        cdef const real* row
+        cdef const real* theta
+        cdef const Block* block = &self.block[P]
+        for c in range(self.outputs):
+            sums = s.work + c * block.lanes
+            theta = self.block[THETA].body + c * self.block[THETA].body_stride
+            total = self.bias(c) + kernels.linear(&self.block[W], x, c * self.features)
+            for t in range(block.lanes):
+                sums[t] = 0
+                for i in range(x.nnz):
+                    row = block.body + (c * self.features + x.index[i]) * block.body_stride
+                    sums[t] += row[t] * x.value[i]
+                total += theta[t] * sums[t]
+            s.score[c] = total
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Py_ssize_t i, t
+        cdef Py_ssize_t lanes = self.block[P].lanes
+        cdef const real* theta
+        cdef Slab* slab
+        for c in range(self.outputs):
+            slab = s.slab + c * self.n_blocks
+            theta = self.block[THETA].body + c * self.block[THETA].body_stride
+            slab[0].weight[0] = s.slope[c]
+            kernels.linear_gradient(x, s.slope[c], slab[W].weight)
+            for t in range(lanes):
+                slab[THETA].body[t] = s.slope[c] * s.work[c * lanes + t]
+                for i in range(x.nnz):
+                    slab[P].body[i * lanes + t] = s.slope[c] * theta[t] * x.value[i]
+
+    cdef void settle(self, Scratch* s) noexcept nogil:
+        cdef int c
+        for c in range(self.outputs):
+            project_to_simplex(self.block[THETA].body + c * self.block[THETA].body_stride, self.width[THETA])
+
+
+cdef class SumOfSquares(Loss):
+    """sum over outputs c of (score_c - (c + 1) y)^2 / 2."""
+
+    cdef int outputs
+
+    def __init__(self, int outputs):
+        self.smoothness, self.outputs = 1, outputs
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef int c
+        cdef double total = 0
+        for c in range(self.outputs):
+            total += 0.5 * (score[c] - (c + 1) * y) ** 2
+        return total
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef int c
+        for c in range(self.outputs):
+            slope[c] = score[c] - (c + 1) * y
+        return self.value(y, score)

@@ -1,0 +1,11 @@
+"""Which fmcli is tested: the checkout where it was built in place, else the installed package."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# `python -m pytest` puts the checkout first on the path. Where it was not built in place, its fmcli/ has no compiled
+# modules and would hide the installed package, which has.
+if not any((ROOT / "fmcli" / "_core").glob("*.so")):
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]

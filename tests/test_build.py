@@ -1,0 +1,136 @@
+"""The build: what the sdist holds, which modules are compiled, and the choice of the real type."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+from setuptools import Distribution
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent.parent
+TOP = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
+FOLDERS = ("fmcli", "cython_src", "tests", "sample_data", "scripts", ".ci")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MODULES = PROJECT["tool"]["setuptools"]["ext-modules"]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the sources, so that building leaves nothing in the real ones."""
+    copy = tmp_path_factory.mktemp("build") / "fmcli"
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in TOP:
+        shutil.copy(ROOT / name, copy)
+    return copy
+
+
+def run_python(code, *arguments, cwd, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_sdist_holds_every_source(checkout, tmp_path):
+    sources = {str(path.relative_to(checkout)) for path in checkout.rglob("*") if path.is_file()}
+    code = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    done = run_python(code, str(tmp_path), cwd=checkout)
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("fmcli-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        held = {member.name.partition("/")[2] for member in opened.getmembers() if member.isfile()}
+    assert {"scripts/check", ".ci/run", "cython_src/fmcli/_core/types.h", "tests/test_build.py"} <= held
+    assert sources - held == set()
+    assert {name for name in held - sources if "egg-info" not in name} == {"PKG-INFO", "setup.cfg"}
+
+
+def test_every_compiled_source_is_a_module_of_pyproject():
+    listed = {module["name"]: module["sources"] for module in MODULES}
+    assert len(listed) == len(MODULES)
+    pyx = {path.relative_to(ROOT) for path in (ROOT / "cython_src").rglob("*.pyx")}
+    wanted = {".".join(path.with_suffix("").parts[1:]): str(path) for path in pyx}
+    assert {name: sources[0] for name, sources in listed.items()} == wanted
+    extra = [source for sources in listed.values() for source in sources[1:]]
+    assert sorted(extra) == sorted(str(path.relative_to(ROOT)) for path in (ROOT / "cython_src").rglob("*.cpp"))
+
+
+def test_every_package_is_installed():
+    packages = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "fmcli").rglob("__init__.py")}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
+
+
+def test_every_shared_source_is_a_dependency():
+    shared = build_script().SHARED
+    kinds = {path.suffix for path in (ROOT / "cython_src").rglob("*") if path.is_file()}
+    assert kinds - {".pyx", ".cpp"} <= set(shared)
+
+
+def test_an_unknown_real_type_is_refused(checkout):
+    build = "from setuptools import setup; setup()"
+    done = run_python(build, "build_ext", "--inplace", cwd=checkout, FMCLI_REAL="half")
+    assert done.returncode != 0
+    assert "FMCLI_REAL is 'half'; it can be float or double" in done.stderr
+
+
+def build_script():
+    spec = importlib.util.spec_from_file_location("build_script", ROOT / "scripts" / "build_ext.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """A function that builds nothing for one real type and says whether all modules would have been made anew."""
+    stops = False
+
+    def compile_nothing(command):
+        if stops:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(build_ext, "run", compile_nothing)
+
+    def build(real, run=True, stop=False):
+        nonlocal stops
+        stops = stop
+        monkeypatch.setenv("FMCLI_REAL", real)
+        command = build_script().BuildExt(Distribution())
+        command.build_temp, command.build_lib = str(tmp_path / "temp"), str(tmp_path / "lib")
+        command.finalize_options()
+        if run:
+            command.run()
+        return bool(command.force)
+
+    return build
+
+
+def test_another_real_type_rebuilds_everything(build):
+    assert [build(real) for real in ("float", "float", "double", "double")] == [True, False, True, False]
+
+
+def test_asking_the_build_command_for_its_files_changes_nothing(build):
+    build("double")
+    build("float", run=False)
+    assert not build("double")
+    assert build("float")
+
+
+@pytest.mark.parametrize("next_real", ["float", "double"])
+def test_after_a_build_that_stopped_half_way_all_is_rebuilt(build, next_real):
+    build("float")
+    with pytest.raises(KeyboardInterrupt):
+        build("double", stop=True)
+    assert build(next_real)

@@ -1,0 +1,115 @@
+"""Every registered model with every registered solver: what must hold whatever the pieces are."""
+
+import numpy as np
+import pytest
+from problems import dataset, score_all
+
+from fmcli import prediction, training
+from fmcli.registry import LOSSES, MODELS, SOLVERS
+from fmcli.specs import make_spec
+
+FEATURES, ENTRIES, ROWS, RANK = 60, 6, 4000, 4
+PAIRS = [(model, solver) for model in MODELS for solver in SOLVERS]
+
+
+def planted(model, loss, seed=0):
+    """Rows and labels drawn from a model of the kind itself, with factors that matter; train and test."""
+    rng = np.random.default_rng(seed)
+    options = {"rank": RANK} if "rank" in MODELS[model].options else {}
+    truth = MODELS[model].load()(FEATURES, 1, **options)
+    truth.allocate(0)
+    for name, array in truth.parameters.items():
+        array[...] = rng.normal(size=array.shape) * (0.7 if name in ("V", "v0") else 0.5)
+    rows = [{int(j): 1.0 for j in sorted(rng.choice(FEATURES, ENTRIES, replace=False))} for _ in range(2 * ROWS)]
+    data = dataset(rows, FEATURES)
+    score = score_all(truth, data)[:, 0]
+    if loss == "logistic":
+        label = np.where(rng.random(len(rows)) < prediction.probability(2 * (score - np.median(score))), 1.0, 0.0)
+    else:
+        label = score + 0.1 * rng.normal(size=len(rows))
+    assert np.ptp(label) > 0
+    return dataset(rows[:ROWS], FEATURES, label[:ROWS]), dataset(rows[ROWS:], FEATURES, label[ROWS:])
+
+
+def run(model, solver, loss, data, **options):
+    spec = make_spec(model, solver, loss, options)
+    return training.train(data, training.plan(data, spec))
+
+
+def steps(solver):
+    return {"alpha": 0.2} if solver == "ftrl" else {"learning_rate": 0.1 if solver == "adagrad" else 0.01}
+
+
+def held_out(trained, test):
+    """Mean loss on data that training has not seen."""
+    labels = trained.plan.labels
+    label = np.where(test.label == labels[1], 1.0, -1.0) if labels else test.label
+    loss = LOSSES[trained.plan.spec.loss].load()()
+    from fmcli._core.loop import mean_loss
+
+    return mean_loss(loss, label, score_all(trained.plan.model, test))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("model", "solver"), PAIRS)
+def test_planted_data(model, solver, loss):
+    """The objective falls, and a model that has more than linear weights predicts better than linear weights do."""
+    train, test = planted(model, loss)
+    own = {"rank": RANK, "init_std": 0.1} if "rank" in MODELS[model].options else {}
+    trained = run(model, solver, loss, train, epochs=30, l2=1e-6, **steps(solver), **own)
+    objectives = [epoch.objective for epoch in trained.epochs]
+    assert objectives[-1] < 0.9 * objectives[0]
+    if model != "linear":
+        linear = run("linear", solver, loss, train, epochs=30, l2=1e-6, **steps(solver))
+        assert held_out(trained, test) < 0.8 * held_out(linear, test)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("model", "solver"), PAIRS)
+def test_save_load_predict(model, solver, loss, tmp_path):
+    """The same seed gives the same bytes, another seed others, and a loaded model scores what training saw."""
+    train, test = planted(model, loss)
+    files = {}
+    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
+        trained = run(model, solver, loss, train, epochs=2, seed=seed, l1=0.01)
+        files[name] = tmp_path / name
+        prediction.save_model(str(files[name]), trained, training.summary(trained, train), "libsvm")
+        if name == "one":
+            saw = score_all(trained.plan.model, test)
+    content = {name: path.read_bytes() for name, path in files.items()}
+    assert content["one"] == content["again"] != content["other"]
+    loaded = prediction.load_model(str(files["one"]))
+    assert loaded.scores(test).tobytes() == saw.tobytes()
+
+
+@pytest.mark.parametrize(("model", "solver"), PAIRS)
+def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
+    train, _ = planted(model, "squared")
+    wide = training.Dataset(train.indptr, train.index * 2, train.value, train.label, 2 * FEATURES)
+    for epochs in (0, 2):
+        trained = run(model, solver, "squared", wide, epochs=epochs)
+        assert len(trained.epochs) == epochs
+        params = trained.plan.model.parameters
+        for name in {"w", "V"} & params.keys():
+            assert not params[name][:, 1::2].any()
+            assert (params[name][:, ::2] != 0).any() == (epochs > 0 or name == "V")
+        assert params["bias"][0] == pytest.approx(train.label.mean(), abs=0.5)
+
+
+@pytest.mark.parametrize(("model", "solver"), PAIRS)
+def test_file_order_and_seeds(model, solver):
+    """Without shuffling the order of rows is the file's: then the seed changes start values only."""
+    train, _ = planted(model, "squared")
+    runs = [run(model, solver, "squared", train, epochs=1, shuffle=False, seed=seed, init_std=0.0) for seed in (1, 2)]
+    assert runs[0].epochs[0].loss == runs[1].epochs[0].loss
+    shuffled = run(model, solver, "squared", train, epochs=1, seed=1, init_std=0.0)
+    assert shuffled.epochs[0].loss != runs[0].epochs[0].loss
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_l1_makes_ftrl_sparse(model):
+    train, _ = planted(model, "logistic")
+    shares = [run(model, "ftrl", "logistic", train, epochs=3, l1=l1).sparsity() for l1 in (0.0, 1.0, 10.0, 1e4)]
+    assert shares == sorted(shares)
+    assert shares[0] < 0.05
+    assert shares[-1] == 1

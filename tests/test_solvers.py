@@ -1,0 +1,131 @@
+"""Every row solver against its naive transcription, update by update, for every model."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from problems import FOLLOWED, assert_close, dataset, fill, parameters, random_rows
+from reference import slow_losses, slow_solvers
+from reference.slow_solvers import Options
+
+from fmcli._core.loop import Trainer
+from fmcli._core.penalty import Penalty
+from fmcli._core.stub import Stub, SumOfSquares
+from fmcli.registry import LOSSES, MODELS, SOLVERS
+
+FEATURES, RANK, ROWS, EPOCHS = 7, 5, 12, 3
+PENALTIES = {
+    "none": {},
+    "both": {"l1_w": 0.02, "l1_v": 0.02, "l2_w": 0.1, "l2_v": 0.1},
+    "by-part": {"l1_w": 0.05, "l1_v": 0.01, "l2_w": 0.2, "l2_v": 0.03},
+}
+NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "alpha_w": 0.2, "alpha_v": 0.05, "beta": 0.7, "l1_from_epoch": 2}
+pytestmark = pytest.mark.isa
+
+
+def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, ftrl_power=0.5):
+    """Run both side by side and compare all parameters after every update and every epoch."""
+    rng = np.random.default_rng(3)
+    rows = random_rows(rng, ROWS, FEATURES)
+    options = Options(**PENALTIES[penalty], **NUMBERS, ftrl_power=ftrl_power, batch_size=batch_size)
+    orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
+    trained = SOLVERS[solver].load()(
+        **{name: getattr(options, name) for name in SOLVERS[solver].options if name in asdict(options)}
+    )
+    model.allocate(trained.slots)
+    start = fill(model, np.random.default_rng(4), scale=0.3)
+    trained.bind(model, Penalty(**PENALTIES[penalty]))
+    trained.start()
+    data = dataset(rows, FEATURES, labels, weights)
+    mean = 1 if weights is None else np.mean(weights)
+    trainer = Trainer(model, trained, loss, data, batch_size, mean)
+
+    steps = []
+    end, losses = slow_solvers.run(
+        kind, slow_loss, solver, start, rows, labels, orders, options, weights,
+        after_update=lambda t, params: steps.append({name: array.copy() for name, array in params.items()}),
+    )  # fmt: skip
+    assert any(np.abs(end[name] - start[name]).max() > 0.02 for name in start)
+    step = iter(steps)
+    for epoch, order in enumerate(orders, start=1):
+        total = 0.0
+        for first in range(0, ROWS, batch_size):
+            total += trainer.run(order.astype(np.int32), first, min(first + batch_size, ROWS))
+            assert_close(parameters(model), next(step), FOLLOWED)
+        trained.end_epoch(epoch)
+        np.testing.assert_allclose(total / (ROWS if weights is None else sum(weights)), losses[epoch - 1], rtol=1e-4)
+    assert next(step, None) is None
+    assert_close(parameters(model), end, FOLLOWED)
+
+
+def labels_of(loss, rng):
+    return rng.choice([-1.0, 1.0], size=ROWS) if loss == "logistic" else rng.normal(size=ROWS)
+
+
+def options_of(name):
+    return {"rank": RANK} if "rank" in MODELS[name].options else {}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_steps(name, solver, loss, penalty):
+    model = MODELS[name].load()(FEATURES, 1, **options_of(name))
+    labels = labels_of(loss, np.random.default_rng(5))
+    follow(name, model, solver, LOSSES[loss].load()(), slow_losses.LOSSES[loss], labels, penalty=penalty)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 5, 100])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_hard_cases(solver, batch_size):
+    """Three outputs, batches, a structural row with a projection, strengths and steps by part, weights."""
+    model = Stub(FEATURES, 3, rank=RANK)
+    rng = np.random.default_rng(6)
+
+    def sum_of_squares(y, scores):
+        return sum((scores[c] - (c + 1) * y) ** 2 / 2 for c in range(3))
+
+    follow(
+        "stub", model, solver, SumOfSquares(3), sum_of_squares, rng.normal(size=ROWS),
+        penalty="by-part", batch_size=batch_size, weights=rng.uniform(0.5, 2, size=ROWS),
+    )  # fmt: skip
+
+
+def test_ftrl_with_another_exponent():
+    model = MODELS["fm"].load()(FEATURES, 1, rank=RANK)
+    labels = labels_of("squared", np.random.default_rng(5))
+    loss = LOSSES["squared"].load()()
+    follow("fm", model, "ftrl", loss, slow_losses.squared, labels, penalty="both", ftrl_power=0.8)
+
+
+def test_a_solver_refuses_rows_made_for_another():
+    model = MODELS["fm"].load()(FEATURES, 1, rank=RANK)
+    model.allocate(1)
+    with pytest.raises(ValueError, match="1 state slots, the solver needs 0"):
+        SOLVERS["sgd"].load()(learning_rate=0.1).bind(model, Penalty())
+
+
+@pytest.mark.parametrize("strengths", PENALTIES)
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_a_step_without_gradient_is_the_prox(strengths, rate):
+    """sgd on a row whose label is its score: what is left of the step is argmin ½h(v − u)² + λ1|v| + (λ2/2)v²."""
+    from problems import score_all
+    from scipy.optimize import minimize_scalar
+
+    penalty = Penalty(**PENALTIES[strengths])
+    model = MODELS["linear"].load()(FEATURES, 1)
+    solver = SOLVERS["sgd"].load()(learning_rate=rate)
+    model.allocate(solver.slots)
+    before = fill(model, np.random.default_rng(0), scale=0.05)
+    solver.bind(model, penalty)
+    x = {j: 1.0 for j in range(FEATURES)}
+    label = score_all(model, dataset([x], FEATURES))[0]
+    Trainer(model, solver, LOSSES["squared"].load()(), dataset([x], FEATURES, label)).run(np.zeros(1, np.int32), 0, 1)
+    for u, v in zip(before["w"][0], model.parameters["w"][0], strict=True):
+        best = minimize_scalar(
+            lambda v, u=u: (v - u) ** 2 / (2 * rate) + penalty.l1_w * abs(v) + penalty.l2_w / 2 * v * v,
+            bounds=(-1, 1), method="bounded", options={"xatol": 1e-9},
+        )  # fmt: skip
+        assert abs(best.x - v) < 1e-6
+    assert model.parameters["bias"][0] == before["bias"][0]
