@@ -1,7 +1,7 @@
 """The command line: a group of commands, each imported when it is used, and the one place where errors end.
 
-What a command raises becomes a message on standard error and an exit status; a signal that interrupts it ends the process
-by that very signal, once temporary files are gone, so that a shell sees what happened.
+What a command raises becomes a message on standard error and an exit status; a signal that interrupts it ends the
+process by that very signal, once temporary files are gone, so that a shell sees what happened.
 """
 
 from __future__ import annotations
@@ -57,7 +57,12 @@ def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> N
         ctx.exit()
 
 
-@click.command(cls=Commands, no_args_is_help=False, context_settings=HELP_NAMES, subcommand_metavar="COMMAND ...")
+@click.command(
+    cls=Commands,
+    no_args_is_help=False,
+    context_settings={"help_option_names": HELP_NAMES},
+    subcommand_metavar="COMMAND ...",
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Version.")
 def group() -> None:
     """Train factorization machines and predict with them.
@@ -95,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:
-                say(group.get_help(click.Context(group, info_name="fmcli")))
+                say(group.get_help(click.Context(group, info_name="fmcli", help_option_names=HELP_NAMES)))
                 return UsageError.exit_status
             with group.make_context("fmcli", list(arguments)) as context:
                 group.invoke(context)
@@ -121,11 +126,12 @@ def _known(error: Exception) -> FmcliError:
     if isinstance(error, click.ClickException):
         path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fmcli"
         message = error.format_message()
-        return UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')}; see {path} --help")
+        return UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')}\nsee {path} --help")
     if isinstance(error, MemoryError):
         return NotEnoughMemoryError("not enough memory; use a machine with more, or a smaller rank, or fewer rows")
     if isinstance(error, OSError):
-        return OutputError(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        reason = error.strerror or str(error)
+        return OutputError(f"{error.filename}: {reason}" if error.filename else reason)
     text = " ".join(str(error).split())
     return BugError(
         f"this is a bug in fmcli, please report it: {type(error).__name__}: {text} (--verbose shows where it happened)"

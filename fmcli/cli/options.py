@@ -11,7 +11,7 @@ from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry import COMMON, MODELS, OPTIONS, SOLVERS, Option
 from fmcli.specs import REFINES, takers_of
 
-HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+HELP_NAMES = ["-h", "--help"]
 # Sections of the help, in order, by the registry's names of groups.
 SECTIONS = {
     "model": "Model",
@@ -56,7 +56,8 @@ class SectionCommand(click.Command):
         misread: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, context_settings=HELP_NAMES, **kwargs)
+        kwargs.setdefault("context_settings", {"help_option_names": HELP_NAMES})
+        super().__init__(*args, **kwargs)
         self.examples, self.lists, self.misread = examples, lists or {}, misread or {}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -28,7 +28,7 @@ def say(text: str, end: str = "\n") -> None:
     except BrokenPipeError:
         raise
     except OSError:
-        sys.stderr = None  # type: ignore[assignment]  # as Python itself does where it is closed
+        sys.stderr = None  # as Python itself does where it is closed
 
 
 class Log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ def command(
     check_files((model, *inputs), output)
     if output is not None:
         probe_output(output)
-    on_terminal = output is None and click.get_text_stream("stdout").isatty()
+    on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
         run(log, model, inputs, output, wanted, format, threads)
 

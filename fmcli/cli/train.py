@@ -93,7 +93,7 @@ def command(
 
 def teach(model: str, solver: str | None) -> None:
     """Say what letters mean here to who knows them from another tool. Raises UsageError."""
-    if model not in MODELS and (os.sep in model or "." in model or os.path.exists(model)):
+    if model not in MODELS and (os.sep in model or "." in model or os.path.isfile(model)):
         raise UsageError(f"-m is the model kind; the model file is -o: -o {model}")
     if solver is not None and solver.isdecimal():
         raise UsageError(f"-s is the solver; threads are -j: -j {solver}")
