@@ -10,7 +10,6 @@ import importlib
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
@@ -113,6 +112,8 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         known = _known(error)
         if "--verbose" in arguments:
+            import traceback
+
             say("".join(traceback.format_exception(error)).rstrip())
         say(f"fmcli: error: {known}")
         return known.exit_status
