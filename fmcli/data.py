@@ -1,12 +1,12 @@
 """Reading examples: libsvm or ffm text from files or standard input to rows, in one pass and with several threads.
 
-Blocks of whole lines are read in order, parsed by worker threads without the GIL, and taken in order again: the rows, the
-counts and the error raised are the same for any number of threads. Memory beyond the rows is a few blocks.
+Blocks of whole lines are read in order, parsed by worker threads without the GIL, and taken in order again: the rows,
+the counts and the error raised are the same for any number of threads. Memory beyond the rows is a few blocks.
 """
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -58,8 +58,8 @@ class Piece(Generic[T]):
 def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, threads: int = 1) -> Table:
     """Read examples to train on; several inputs, in order, are one; "-" is standard input.
 
-    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries of ffm text keep their field, else
-    those of a row are merged by index. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
+    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries of ffm text keep their field;
+    otherwise those of a row are merged by index. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
     MemoryError where memory runs out after all.
     """
     text = _Text(paths, format)
@@ -78,14 +78,15 @@ def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = Fals
         return _Parsed(lines, fault, rows.rows - before, rows)
 
     size = 0
-    for block, parsed in text.parsed(parse, threads, blank_is_row=False):
-        if threads > 1:
-            total.extend(parsed.payload)
-            parsed.payload.clear()
-            idle.append(parsed.payload)
-        if size == 0 and block.size:
-            _require_memory(paths, block.size, total.nbytes)
-        size += block.size
+    with closing(text.parsed(parse, threads, blank_is_row=False)) as results:
+        for block, parsed in results:
+            if threads > 1:
+                total.extend(parsed.payload)
+                parsed.payload.clear()
+                idle.append(parsed.payload)
+            if size == 0 and block.size:
+                _require_memory(paths, block.size, total.nbytes)
+            size += block.size
     return Table(total.dataset(total.features), text.format, total.fields, total.repeated, size)
 
 
@@ -146,11 +147,12 @@ class _Text:
 
     def parsed(
         self, parse: Callable[[Block], _Parsed[T]], threads: int, blank_is_row: bool
-    ) -> Iterator[tuple[Block, _Parsed[T]]]:
+    ) -> Generator[tuple[Block, _Parsed[T]], None, None]:
         """Yield all blocks, parsed, in order, up to the first error of the text, which is raised then."""
         lines = rows = 0
-        with closing(self._blocks):
-            for block, parsed in _in_order(chain([self._first], self._blocks), parse, threads):
+        # Closed at an error, not when its traceback is forgotten: no thread outlives the call.
+        with closing(self._blocks), closing(_in_order(chain([self._first], self._blocks), parse, threads)) as results:
+            for block, parsed in results:
                 if block.first:
                     lines = rows = 0
                 if parsed.fault:
@@ -168,7 +170,9 @@ class _Text:
                 self._spare.append(block.data)
 
 
-def _in_order(source: Iterator[Block], parse: Callable[[Block], T], threads: int) -> Iterator[tuple[Block, T]]:
+def _in_order(
+    source: Iterator[Block], parse: Callable[[Block], T], threads: int
+) -> Generator[tuple[Block, T], None, None]:
     """Yield the blocks and what parsing gave, in order. An error of the source comes after the blocks before it."""
     if threads == 1:
         for block in source:

@@ -76,12 +76,13 @@ def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Gener
             filled, ended = _fill(source, data, filled)
             stop = data.rfind(b"\n", searched, filled) + 1
             searched = filled
+        start = len(BYTE_ORDER_MARK) if first and data.startswith(BYTE_ORDER_MARK, 0, filled) else 0
+        stop = max(start, stop)
         missing = ended and stop < filled  # the last line break
         if missing:
             data[filled] = NEWLINE
             stop = filled + 1
         rest = bytes(memoryview(data)[stop:filled])
-        start = len(BYTE_ORDER_MARK) if first and data.startswith(BYTE_ORDER_MARK, 0, stop) else 0
         yield Block(name, data, start, stop, stop - start - missing, first, ended)
         first = False
 

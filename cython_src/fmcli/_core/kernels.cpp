@@ -5,7 +5,7 @@
 
 extern const Kernels fmcli_kernels_baseline;
 #if defined(__x86_64__)
-extern const Kernels fmcli_kernels_v3, fmcli_kernels_v4;
+extern const Kernels fmcli_kernels_v3;
 #endif
 
 const Kernels* fmcli_kernels(const char* name) {
@@ -13,7 +13,6 @@ const Kernels* fmcli_kernels(const char* name) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (!std::strcmp(name, "v3") && __builtin_cpu_supports("x86-64-v3")) return &fmcli_kernels_v3;
-    if (!std::strcmp(name, "v4") && __builtin_cpu_supports("x86-64-v4")) return &fmcli_kernels_v4;
 #endif
     return nullptr;
 }

@@ -128,21 +128,29 @@ void second_order_gradient(const Block* block, const Sample* x, ptrdiff_t first,
     });
 }
 
+typedef double Doubles __attribute__((vector_size(LANES * sizeof(double))));
+
 void magnitudes(const Block* block, ptrdiff_t rows, double* out) {
-    for (int i = 0; i < 4; ++i) out[i] = 0;
-    if (block->body)
-        for (ptrdiff_t r = 0; r < rows; ++r)
-            for (ptrdiff_t at = 0; at < block->lanes; at += LANES) {
-                Vec4 v = load<Vec4>(block->body + r * block->body_stride + at);
-                out[0] += sum(magnitude(v));
-                out[1] += sum(v * v);
+    const Block b = *block;
+    Doubles sum = {}, squares = {};
+    double weights = 0, weight_squares = 0;
+    for (ptrdiff_t r = 0; r < rows; ++r) {  // body and weight of a row in one go: they are neighbours in memory
+        if (b.body)
+            for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
+                Doubles v = __builtin_convertvector(magnitude(load<Vec4>(b.body + r * b.body_stride + at)), Doubles);
+                sum += v;
+                squares += v * v;
             }
-    if (block->weight)
-        for (ptrdiff_t r = 0; r < rows; ++r) {
-            const double w = block->weight[r * block->weight_stride];
-            out[2] += w < 0 ? -w : w;
-            out[3] += w * w;
+        if (b.weight) {
+            const double w = b.weight[r * b.weight_stride];
+            weights += w < 0 ? -w : w;
+            weight_squares += w * w;
         }
+    }
+    out[0] = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+    out[1] = (squares[0] + squares[2]) + (squares[1] + squares[3]);
+    out[2] = weights;
+    out[3] = weight_squares;
 }
 
 // State slots beside each parameter.

@@ -53,10 +53,20 @@ def padded(Py_ssize_t columns):
 
 def row_stride(Py_ssize_t reals):
     """Reals from one row to the next: a small row never straddles two cache lines, a large one begins with one."""
-    cdef Py_ssize_t size = reals * REAL_TYPE.itemsize, stride = LANES * REAL_TYPE.itemsize
+    cdef Py_ssize_t size = reals * REAL_TYPE.itemsize, stride = REAL_TYPE.itemsize
     while stride < size and stride < CACHE_LINE:
         stride *= 2
     return (size + stride - 1) // stride * stride // REAL_TYPE.itemsize
+
+
+def row_strides(layout, int slots):
+    """Strides of bodies and of weights. They are one, weights standing behind bodies, unless that costs a cache line."""
+    cdef Py_ssize_t body = (1 + slots) * sum(padded(columns) for _, columns in layout.body)
+    cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
+    cdef Py_ssize_t joined = row_stride(body + weight)
+    if body and weight and joined > row_stride(body) and joined * REAL_TYPE.itemsize > CACHE_LINE:
+        return row_stride(body), row_stride(weight)
+    return joined, joined
 
 
 cdef class Model:
@@ -90,13 +100,9 @@ cdef class Model:
     def bytes_needed(self, int slots):
         """Bytes that `allocate(slots)` takes."""
         return REAL_TYPE.itemsize * sum(
-            self.outputs * self.block[i].rows * self.stride(block, slots) for i, block in enumerate(self.layout)
+            self.outputs * self.block[i].rows * sum(set(row_strides(layout, slots)))
+            for i, layout in enumerate(self.layout)
         )
-
-    @staticmethod
-    def stride(layout, int slots):
-        lanes = sum(padded(columns) for _, columns in layout.body)
-        return row_stride((lanes + (layout.weight is not None)) * (1 + slots))
 
     @property
     def parameter_count(self):
@@ -109,26 +115,32 @@ cdef class Model:
 
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
-        cdef Py_ssize_t lanes, stride, at
-        cdef real[::1] store
+        cdef Py_ssize_t at, body_stride, weight_stride, rows
+        cdef real[::1] bodies, weights
+        cdef Block* block
         self.slots = slots
         self.memory, self.parameters = [], {}
         for i, layout in enumerate(self.layout):
-            lanes = sum(padded(columns) for _, columns in layout.body)
-            stride = self.stride(layout, slots)
-            base = allocate(self.outputs * self.block[i].rows * stride)
-            self.memory.append(base)
-            store = base
-            self.block[i].lanes = lanes
-            self.block[i].body_stride = self.block[i].weight_stride = stride
-            self.block[i].body = &store[0] if lanes else NULL
-            self.block[i].weight = &store[(1 + slots) * lanes] if layout.weight else NULL
+            block = &self.block[i]
+            rows = self.outputs * block.rows
+            body_stride, weight_stride = row_strides(layout, slots)
+            block.lanes = sum(padded(columns) for _, columns in layout.body)
+            base = allocate(rows * body_stride)
+            at = (1 + slots) * block.lanes
+            weight_base = base
+            if weight_stride != body_stride:
+                weight_base, at = allocate(rows * weight_stride), 0
+            bodies, weights = base, weight_base
+            self.memory += [base, weight_base]
+            block.body_stride, block.weight_stride = body_stride, weight_stride
+            block.body = &bodies[0] if block.lanes else NULL
+            block.weight = &weights[at] if layout.weight else NULL
+            if layout.weight:
+                self.parameters[layout.weight] = self.view(weight_base, i, at, weight_stride, None)
             at = 0
             for name, columns in layout.body:
-                self.parameters[name] = self.view(base, i, at, stride, columns)
+                self.parameters[name] = self.view(base, i, at, body_stride, columns)
                 at += padded(columns)
-            if layout.weight:
-                self.parameters[layout.weight] = self.view(base, i, (1 + slots) * lanes, stride, None)
 
     def view(self, base, Py_ssize_t block, Py_ssize_t at, Py_ssize_t stride, columns):
         shape, steps = [self.outputs], [self.block[block].rows * stride]
@@ -193,10 +205,11 @@ cdef class Model:
                     if layout.by_feature:
                         for at in range(0, self.features, START_ROWS):
                             part = rows[at:at + START_ROWS]
-                            part[...] = generator.standard_normal(part.shape, dtype=REAL_TYPE) * init_std
-                            part[~seen[at:at + START_ROWS]] = 0
+                            values = generator.standard_normal(part.shape, dtype=REAL_TYPE)
+                            values *= (init_std * seen[at:at + START_ROWS, None]).astype(REAL_TYPE)
+                            part[...] = values
                     else:
-                        rows[...] = generator.standard_normal(rows.shape, dtype=REAL_TYPE) * init_std
+                        rows[...] = init_std * generator.standard_normal(rows.shape, dtype=REAL_TYPE)
 
     # Reals of Scratch.work that `score` uses.
     cdef Py_ssize_t work_size(self):

@@ -83,18 +83,27 @@ class Parser {
 
     // Parses one row; p is at its first token and at the line break behind it afterwards.
     bool row(const char*& p) {
-        const Reading& reading = rows_.reading;
         double y = NAN;
         bool has_label = true;
         if (!label(p, y, has_label)) return false;
         p = skip_blanks(p);
         if (p[0] == 'q' && std::memcmp(p, "qid:", 4) == 0 && !query(p)) return false;
 
-        const size_t start = rows_.index.size();
+        return entries(p, y, has_label);
+    }
+
+    // Parses the entries at p, to the line break. There is room for all of them: `parse_text` made it.
+    bool entries(const char*& position, double y, bool has_label) {
+        const Reading& reading = rows_.reading;
         const uint64_t limit = reading.limit;
+        int32_t* const index = rows_.index.data();
+        int32_t* const field = reading.keep_fields ? rows_.field.data() : nullptr;
+        float* value = rows_.valued ? rows_.value.data() : nullptr;
+        const size_t start = rows_.index.size();
         size_t n = start;
-        int64_t last = -1, largest = -1, largest_field = -1;
+        int64_t last = -1, fields = rows_.fields;
         bool untidy = false;  // the entries do not increase, or one is 0
+        const char* p = position;
         for (;;) {
             p = skip_blanks(p);
             if (*p == '\n') break;
@@ -104,7 +113,12 @@ class Parser {
             }
             Entry entry;
             const char* next = plain_entry(p, entry);
-            if (!next && !(next = any_entry(p, entry))) return false;
+            if (!next) {
+                Entry odd;  // its address leaves this function; the entry above stays in registers
+                next = any_entry(p, odd);
+                if (!next) return false;
+                entry = odd;
+            }
             if (entry.index >= limit) {
                 if (reading.training) return too_large(p);
                 rows_.unseen += entry.value != 0;
@@ -113,23 +127,36 @@ class Parser {
             }
             p = next;
             int64_t key = static_cast<int64_t>(entry.index);
-            largest = std::max(largest, key);
             if (ffm) {
                 const int64_t group = static_cast<int64_t>(entry.field);
-                largest_field = std::max(largest_field, group);
-                if (reading.keep_fields) key = key << 32 | group;
+                fields = std::max(fields, group + 1);
+                if (field) {
+                    field[n] = static_cast<int32_t>(group);
+                    key = key << 32 | group;
+                }
             }
-            untidy |= key <= last || entry.value == 0;
+            untidy |= key <= last;
             last = key;
-            rows_.put(n++, static_cast<int32_t>(entry.index), static_cast<int32_t>(entry.field), entry.value);
+            index[n] = static_cast<int32_t>(entry.index);
+            if (entry.value != 1) {
+                untidy |= entry.value == 0;
+                if (!value) {
+                    rows_.start_values(n);
+                    value = rows_.value.data();
+                }
+            }
+            if (value) value[n] = entry.value;
+            ++n;
         }
-        rows_.features = std::max(rows_.features, largest + 1);
-        if (ffm) rows_.fields = std::max(rows_.fields, largest_field + 1);
+        position = p;
+        rows_.fields = fields;
         if (untidy) {
             int32_t overflow = 0;
             int64_t tidied = rows_.tidy(start, n, overflow);
             if (tidied < 0) return sum_too_large(overflow);
             n = static_cast<size_t>(tidied);
+        } else if (n > start) {
+            rows_.features = std::max(rows_.features, static_cast<int64_t>(index[n - 1]) + 1);
         }
         rows_.end_row(n, y, has_label);
         return true;
@@ -163,10 +190,24 @@ class Parser {
 
     // The end of the entry at p if each part is plain digits (the value: a plain decimal), else nullptr.
     static const char* plain_entry(const char* p, Entry& entry) {
-        entry.index = entry.field = 0;
-        if (ffm && !(p = plain_id(p, entry.field))) return nullptr;
-        if (ffm && entry.field > LARGEST_ID) return nullptr;
-        if (!(p = plain_id(p, entry.index))) return nullptr;
+        if (ffm) {
+            // Fields have one or two digits, mostly in the same order in all rows, which branches predict well.
+            entry.field = 0;
+            const char* start = p;
+            for (; is_digit(*p) && p < start + 9; ++p) entry.field = entry.field * 10 + (*p - '0');
+            if (p == start || *p != ':') return nullptr;
+            ++p;
+        }
+        Digits digits = read_digits(p);
+        if (digits.count == 0) return nullptr;
+        p = step(p, digits.count);
+        entry.index = digits.number;
+        if (digits.count == 8) {
+            digits = read_digits(p);
+            p = step(p, digits.count);
+            entry.index = entry.index * SCALE[digits.count] + digits.number;
+        }
+        if (*p++ != ':') return nullptr;
         if (*p == '1' && ends_token(p[1])) {
             entry.value = 1;
             return p + 1;
@@ -174,13 +215,6 @@ class Parser {
         Decimal decimal;
         p = scan_decimal(p, decimal);
         return p && ends_token(*p) && to_float(decimal, entry.value) ? p : nullptr;
-    }
-
-    static const char* plain_id(const char* p, uint64_t& id) {
-        int n = take_digits(p, id);
-        p += n;
-        if (n == 8) p += take_digits(p, id);
-        return n > 0 && *p == ':' ? p + 1 : nullptr;
     }
 
     // The same for every spelling; nullptr sets the fault.

@@ -53,8 +53,8 @@ cdef extern from "parser.h" namespace "fmcli" nogil:
 
 PADDING = PADDING_
 
-# What is wrong with a text: the 1-based byte column of a token, its bytes, the form it should have, and which part of it
-# (subject, bytes; empty for the whole token) has which complaint.
+# What is wrong with a text: the 1-based byte column of a token, its bytes, the form it should have, and which part of
+# it (subject, bytes; empty for the whole token) has which complaint.
 Fault = namedtuple("Fault", "column token expected subject part complaint")
 
 ctypedef fused number:
@@ -80,8 +80,8 @@ cdef class Rows:
     ----------
     ffm : entries are field:index:value, else index:value.
     keep_fields : store fields; otherwise the entries of a row are merged by index.
-    training : each row needs a label, blank lines are no rows, and an index >= limit is a fault. Otherwise labels are
-        optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
+    training : each row needs a label, blank lines are no rows, and an index >= limit is a fault. Otherwise labels
+        are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
     limit : see `training`; 0 <= limit < 2**31.
     """
 

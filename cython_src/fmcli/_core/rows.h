@@ -107,13 +107,6 @@ struct Rows {
         valued = true;
     }
 
-    void put(size_t i, int32_t column, int32_t group, float x) {
-        index[i] = column;
-        if (reading.keep_fields) field[i] = group;
-        if (!valued && x != 1.0f) start_values(i);
-        if (valued) value[i] = x;
-    }
-
     void end_row(size_t entries, double y, bool has_label) {
         index.resize(entries);
         if (reading.keep_fields) field.resize(entries);
@@ -132,6 +125,7 @@ struct Rows {
             scratch.push_back({static_cast<uint64_t>(index[i]) << 32 | group, valued ? value[i] : 1.0f});
         }
         sort_scratch();
+        features = std::max(features, static_cast<int64_t>(scratch.back().key >> 32) + 1);
         bool again = false;
         size_t n = start;
         for (size_t i = 0; i < scratch.size();) {
@@ -146,7 +140,12 @@ struct Rows {
                 overflow = static_cast<int32_t>(key >> 32);
                 return -1;
             }
-            if (x != 0) put(n++, static_cast<int32_t>(key >> 32), static_cast<int32_t>(key), x);
+            if (x == 0) continue;
+            index[n] = static_cast<int32_t>(key >> 32);
+            if (reading.keep_fields) field[n] = static_cast<int32_t>(key);
+            if (!valued && x != 1) start_values(n);
+            if (valued) value[n] = x;
+            ++n;
         }
         repeated += again;
         return static_cast<int64_t>(n);

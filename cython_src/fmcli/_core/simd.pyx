@@ -6,7 +6,7 @@ from fmcli.errors import UsageError
 
 # What FMCLI_REAL was when this was built: parameters, solver state and gradients are of this type.
 REAL = "float" if sizeof(real) == sizeof(float) else "double"
-LEVELS = ("v4", "v3", "baseline")
+LEVELS = ("v3", "baseline")
 
 
 cdef const Kernels* choose() except NULL:

@@ -20,8 +20,9 @@ typedef struct Sample {
 } Sample;
 
 // One parameter array. A row has a body of factors, a linear weight, or both. While training, each is followed by its
-// solver state, [body | state of body | weight | state of weight | padding], so that a row is few cache lines; the
-// factors are padded with zeros to a multiple of LANES. Mapped from a model file, bodies and weights are arrays of
+// solver state, [body | state of body | weight | state of weight | padding], so that a row is few cache lines; where
+// the weight alone would begin another line, weights with their state are an array of their own. Factors are padded with
+// zeros to a multiple of LANES. Mapped from a model file, bodies and weights are arrays of
 // their own without state or padding, and no kernel may read past a row's `lanes`.
 typedef struct Block {
     real* body;               // NULL: rows have no factors

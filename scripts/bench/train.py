@@ -1,0 +1,45 @@
+"""Seconds per epoch of every solver on one thread, as a first look after a change and for closing figures.
+
+    python scripts/bench/train.py TRAIN [--model fm] [--rank 8] [--epochs 3] [--runs 2]
+
+Reads TRAIN once, then trains; of all epochs of all runs the fastest counts, for other work on a machine only ever slows.
+An epoch's time includes shuffling and the penalty's value, as a user meets it.
+"""
+
+import argparse
+import time
+
+from fmcli import training
+from fmcli._core.simd import ISA, REAL
+from fmcli.data import read
+from fmcli.registry import MODELS, SOLVERS
+from fmcli.specs import make_spec
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("train")
+    parser.add_argument("--model", default="fm", choices=MODELS)
+    parser.add_argument("--solver", nargs="+", default=list(SOLVERS), choices=SOLVERS)
+    parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=2)
+    given = parser.parse_args()
+    begin = time.perf_counter()
+    data = read([given.train]).dataset
+    print(f"{data.rows} rows, {data.nnz} non-zeros, read in {time.perf_counter() - begin:.2f} s; {REAL}, {ISA}")
+    options = {"epochs": given.epochs}
+    if "rank" in MODELS[given.model].options:
+        options["rank"] = given.rank
+    for solver in given.solver:
+        seconds = []
+        for _ in range(given.runs):
+            spec = make_spec(given.model, solver, None, options)
+            trained = training.train(data, training.plan(data, spec))
+            seconds += [epoch.seconds for epoch in trained.epochs]
+        best = min(seconds)
+        print(f"{given.model} {solver:8} {best:.3f} s an epoch, {best / data.nnz * 1e9:.1f} ns a non-zero", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,663 @@
+"""Text to rows: against a slow parser and the C library's numbers, at every cut, and with every error in its place."""
+
+import bz2
+import gzip
+import io
+import lzma
+import math
+import os
+import random
+import re
+import sys
+import threading
+import types
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import fmcli
+from fmcli import data, sources
+from fmcli._core.parser import PADDING, Rows
+from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
+from reference import slow_parser
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+LIMIT = 1000
+
+
+@pytest.fixture(autouse=True)
+def demands(monkeypatch):
+    """Replaces the check of memory; holds what was asked of it."""
+    asked = []
+    memory = types.ModuleType("fmcli.memory")
+    memory.require = lambda needed, purpose: asked.append((needed, purpose))
+    monkeypatch.setitem(sys.modules, "fmcli.memory", memory)
+    monkeypatch.setattr(fmcli, "memory", memory, raising=False)
+    return asked
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """One file that all examples of a test overwrite."""
+    return str(tmp_path_factory.mktemp("text") / "train.svm")
+
+
+def write(path, text):
+    with open(path, "wb") as file:
+        file.write(text)
+    return path
+
+
+def read_all(path, text, *, training, format="auto", keep_fields=False, limit=LIMIT, threads=1, block=1 << 20):
+    """What the parser makes of a text, in the form of the slow one."""
+    write(path, text)
+    rows = slow_parser.Rows()
+
+    def add(dataset):
+        labels = dataset.label if dataset.label is not None else np.full(dataset.rows, np.nan)
+        rows.labels.extend(labels.tolist())
+        value = np.ones(dataset.nnz, np.float32) if dataset.value is None else dataset.value
+        field = np.zeros(dataset.nnz, np.int32) if dataset.field is None else dataset.field
+        entries = list(zip(dataset.index.tolist(), field.tolist(), value.tolist(), strict=True))
+        rows.entries.extend(entries[a:b] for a, b in zip(dataset.indptr, dataset.indptr[1:], strict=False))
+        assert dataset.value is None or dataset.nnz == 0 or (dataset.value != 1).any()
+
+    saved, data.BLOCK_BYTES = data.BLOCK_BYTES, block
+    try:
+        if training:
+            table = data.read([path], format=format, keep_fields=keep_fields, threads=threads)
+            add(table.dataset)
+            assert table.bytes == len(text.removeprefix(b"\xef\xbb\xbf"))
+            rows.features, rows.fields, rows.repeated = table.dataset.features, table.fields, table.repeated_rows
+        else:
+            pieces = data.score_pieces(
+                [path], lambda d: d, format=format, keep_fields=keep_fields, limit=limit, threads=threads
+            )
+            for piece in pieces:
+                add(piece.result)
+                assert (piece.rows, piece.nnz) == (piece.result.rows, piece.result.nnz)
+                assert (piece.labelled == 0) == (piece.result.label is None)
+                rows.comments += piece.comments
+                rows.unseen += piece.unseen
+                rows.repeated += piece.repeated_rows
+    finally:
+        data.BLOCK_BYTES = saved
+    return rows
+
+
+def bits(values):
+    return np.asarray(values, np.float64).tobytes()
+
+
+def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, **how):
+    """Parser and slow parser: the same rows to the bit, or an error at the same place."""
+    form = "ffm" if ffm else "libsvm"
+    try:
+        want = slow_parser.parse(text, ffm=ffm, keep_fields=keep_fields, training=training, limit=limit)
+    except slow_parser.WrongError as wrong:
+        line, column = wrong.at
+        with pytest.raises(BadInputError, match="^" + re.escape(f"{path}:{line}:{column}: found ")):
+            read_all(path, text, training=training, format=form, keep_fields=keep_fields, limit=limit, **how)
+        return
+    if not want.labels:
+        with pytest.raises(BadInputError, match="holds no rows"):
+            read_all(path, text, training=training, format=form, keep_fields=keep_fields, limit=limit, **how)
+        return
+    got = read_all(path, text, training=training, format=form, keep_fields=keep_fields, limit=limit, **how)
+    assert bits(got.labels) == bits(want.labels)
+    assert got.entries == want.entries
+    assert got.repeated == want.repeated
+    if training:
+        assert (got.features, got.fields) == (want.features, want.fields)
+    else:
+        assert (got.comments, got.unseen) == (want.comments, want.unseen)
+
+
+# Numbers
+
+
+def float_texts():
+    """Spellings of numbers that fit a float: common, exact halves between two floats and next to them, very small."""
+
+    def between(pair):
+        x, nudge = pair
+        a, b = np.float32(x), np.nextafter(np.float32(x), np.float32(np.inf))
+        half = (Decimal(float(a)) + Decimal(float(b))) / 2
+        return f"{half:f}" + ("" if "." in f"{half:f}" else ".0") + nudge
+
+    normal = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    positive = st.floats(2.0**-20, 2.0**20, width=32)
+    multiples = st.tuples(st.integers(1, 9), st.integers(60, 70)).map(lambda x: f"{x[0] << x[1]}")
+    return st.one_of(
+        multiples,
+        st.sampled_from(["1", "1.0", "+1", "1e0", "0", "-0", "0.0", "1.", ".5", "-.5e+1", "00012", "1E2", "0e99999"]),
+        st.integers(-(10**25), 10**25).map(str),
+        st.floats(-1e30, 1e30).map(repr),
+        normal.map(repr),
+        normal.map(lambda x: f"{x:.6g}"),
+        normal.map(lambda x: f"{x:+.17e}"),
+        st.tuples(positive, st.sampled_from(["", "0000000001", "1", "000"])).map(between),
+        st.floats(0, 1e-44).map(lambda x: f"{x:.25e}"),
+        st.integers(0, 400).map(lambda n: "0." + "0" * n + "7"),
+        st.integers(0, 30).map(lambda n: "0" * n + "3.25"),
+        st.integers(1, 60).map(lambda n: "1" * n + "e-" + str(n)),
+    )
+
+
+def test_values_have_the_bits_of_strtof(path):
+    rng = random.Random(3)
+    texts = []
+    for _ in range(20000):
+        value = rng.choice([rng.random(), rng.gauss(0, 1), rng.uniform(-1e5, 1e5), 10 ** rng.uniform(-50, 38)])
+        texts += [f"{value:.{rng.randint(1, 20)}g}", repr(value), repr(float(np.float32(value)))]
+        digits = str(rng.randrange(10 ** rng.randint(1, 21)))
+        texts.append(f"{digits}e{rng.randint(-30, 15)}")
+    for _ in range(4000):
+        # A float, and the decimals around the half-way point to its neighbour that 17 to 19 digits can tell apart.
+        low = np.float32(rng.choice([rng.random(), 10 ** rng.uniform(-44, 37)]))
+        half = (Decimal(float(low)) + Decimal(float(np.nextafter(low, np.float32(np.inf))))) / 2
+        texts += [f"{half:.{digits}e}" for digits in (6, 8, 15, 16, 17, 18, 60)] + [f"{half:f}", f"{half:f}1"]
+    texts = [text + ("" if set(text) & set(".e") else ".0") for text in texts]
+    table = data.read([write(path, "\n".join(f"0 1:0.5 3:{text}" for text in texts).encode())])
+    got = np.zeros(len(texts), np.float32)  # an entry that rounds to 0 is not stored
+    stored = table.dataset.index == 3
+    got[np.flatnonzero(np.diff(table.dataset.indptr) == 2)] = table.dataset.value[stored]
+    want = [slow_parser.LIBC.strtof(text.encode(), None) for text in texts]
+    differ = [(text, got[i], want[i]) for i, text in enumerate(texts) if got[i] != want[i]]
+    assert not differ
+    assert sum(0 < abs(x) < 1.17e-38 for x in want) > 100  # subnormal numbers were among them
+    assert want.count(0.0) > 10  # and underflow
+
+
+def test_labels_have_the_bits_of_strtod(path):
+    rng = random.Random(4)
+    texts = [repr(rng.choice([rng.random(), rng.gauss(0, 1e5), 10 ** rng.uniform(-320, 308)])) for _ in range(20000)]
+    texts += [f"{rng.random():.{rng.randint(1, 25)}f}" for _ in range(20000)]
+    texts += ["9007199254740993", "9007199254740993e-3", "4.9e-324", "2.4e-324", "-1e-400", "1.7976931348623157e308"]
+    table = data.read([write(path, "\n".join(f"{text} 0:1" for text in texts).encode())])
+    assert bits(table.dataset.label) == bits([slow_parser.LIBC.strtod(text.encode(), None) for text in texts])
+
+
+# Rows
+
+
+@st.composite
+def rows_of_text(draw, ffm):
+    """Valid rows in odd spellings."""
+    blank = st.sampled_from([" ", " ", " ", "  ", "\t", " \t ", "\r "])
+    lines = []
+    for _ in range(draw(st.integers(1, 8))):
+        kind = draw(st.sampled_from(["row", "row", "row", "row", "blank", "comment", "label only"]))
+        if kind == "blank":
+            lines.append(draw(st.sampled_from(["", " ", "\t\t", "\r"])))
+            continue
+        if kind == "comment":
+            lines.append(draw(st.sampled_from(["#", " # 1 2:3", "#1:1", "\t#\0junk:x"])))
+            continue
+        words = [draw(st.sampled_from(["", ""]) if draw(st.booleans()) else float_texts())]
+        if not words[0]:
+            words = [draw(st.sampled_from(["0", "1", "-1", "+1", "3.5"]))]
+        if draw(st.integers(0, 5)) == 0:
+            words.append(f"qid:{draw(st.integers(0, 2**63 - 1))}")
+        for _ in range(0 if kind == "label only" else draw(st.integers(1, 7))):
+            index = draw(st.one_of(st.integers(0, 6), st.integers(0, 2**31 - 2)))
+            index = draw(st.sampled_from([f"{index}", f"{index}", f"0{index}", f"+{index}"]))
+            value = draw(st.one_of(st.just("1"), float_texts()))
+            words.append((f"{draw(st.integers(0, 3))}:" if ffm else "") + f"{index}:{value}")
+        if draw(st.integers(0, 5)) == 0:
+            words.append(draw(st.sampled_from(["#", "# 1:x", "#\0 a"])))
+        line = draw(st.sampled_from(["", "", " ", "\t"]))
+        for word in words:
+            line += word + draw(blank)
+        lines.append(line.rstrip(" \t\r") + draw(st.sampled_from(["", "", " ", "\r", " \t\r"])))
+    text = "\n".join(lines) + draw(st.sampled_from(["", "\n", "\r\n"]))
+    return draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + text.encode()
+
+
+HOW = {
+    "keep_fields": st.booleans(),
+    "training": st.booleans(),
+    "threads": st.sampled_from([1, 3]),
+    "block": st.sampled_from([1, 2, 7, 30, 1 << 20]),
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=rows_of_text(ffm=False), **HOW)
+@example(text=b"1 5:3e38 5:3e38 6:1", keep_fields=False, training=True, threads=1, block=9)
+@example(text=b"1 0:18446744073709551616", keep_fields=False, training=True, threads=1, block=9)
+@example(text=b"1 5:2 3:0.5 5:-2 3:0.5", keep_fields=False, training=True, threads=1, block=9)
+def test_libsvm_rows(path, text, **how):
+    agree(path, text, ffm=False, **how)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=rows_of_text(ffm=True), **HOW)
+@example(text=b"1 1:5:2 0:5:3 1:5:4 0:2:1", keep_fields=True, training=True, threads=1, block=9)
+def test_ffm_rows(path, text, **how):
+    agree(path, text, ffm=True, **how)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.one_of(
+        st.binary(max_size=80),
+        st.text("0123 \t\r\n:#.eE+-qidnafx\0", max_size=60).map(str.encode),
+        st.lists(st.sampled_from([b"1", b" ", b"1:1", b"\n", b"qid:3", b"2:3:4", b"#", b"-1", b"e5"]), max_size=12).map(
+            b"".join
+        ),
+    ),
+    ffm=st.booleans(),
+    **HOW,
+)
+@example(text=b"\xef\xbb\xbf", ffm=False, keep_fields=False, training=False, threads=1, block=1)
+def test_junk_is_refused_where_the_slow_parser_refuses_it(path, text, **how):
+    if looks_compressed(text):
+        with pytest.raises(BadInputError):
+            data.read([write(path, text)])
+    else:
+        agree(path, text, **how)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    changed=st.booleans().flatmap(lambda ffm: st.tuples(st.just(ffm), rows_of_text(ffm))),
+    places=st.lists(st.tuples(st.integers(0, 10**6), st.binary(max_size=2)), min_size=1, max_size=3),
+    **HOW,
+)
+def test_changed_bytes_are_refused_where_the_slow_parser_refuses_them(path, changed, places, **how):
+    ffm, text = changed
+    for place, replacement in places:
+        at = place % (len(text) + 1)
+        text = text[:at] + replacement + text[at + 1 :]
+    if not looks_compressed(text):
+        agree(path, text, ffm=ffm, **how)
+
+
+def looks_compressed(text):
+    return text.startswith(tuple(sources.MAGIC))
+
+
+def test_long_rows_in_disorder(path):
+    rng = random.Random(1)
+    text = "".join(
+        "1 " + " ".join(f"{rng.randrange(500)}:{rng.random():.3f}" for _ in range(300)) + "\n" for _ in range(9)
+    )
+    for block in (1, 1000, 1 << 20):
+        agree(path, text.encode(), ffm=False, keep_fields=False, training=True, block=block)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_line_longer_than_a_block(path, threads):
+    text = b"1 " + b" ".join(b"%d:1" % i for i in range(20000)) + b"\n0 3:1\n"
+    rows = read_all(path, text, training=True, threads=threads, block=100)
+    assert [len(entries) for entries in rows.entries] == [20000, 1]
+
+
+def test_values_that_are_all_one_are_not_stored(path):
+    assert data.read([write(path, b"1 3:0.5 3:0.5 4:1 5:0\n")]).dataset.value is None
+    assert data.read([write(path, b"1 3:0.5 4:1\n")]).dataset.value.tolist() == [0.5, 1]
+
+
+def test_table(path):
+    text = b"1 2:7:1 0:3:2 2:7:1\n-1 1:9:0\n\n# no row\n3"
+    table = data.read([write(path, text)], keep_fields=True)
+    dataset = table.dataset
+    assert (table.format, table.fields, table.repeated_rows, table.bytes) == ("ffm", 3, 1, len(text))
+    assert dataset.features == 10  # the entry 9:0 is not stored, but there
+    assert dataset.indptr.tolist() == [0, 2, 2, 2]
+    assert dataset.index.tolist() == [3, 7]
+    assert dataset.field.tolist() == [0, 2]
+    assert dataset.value.tolist() == [2, 2]
+    assert dataset.label.tolist() == [1, -1, 3]
+    assert [dataset.indptr.dtype, dataset.index.dtype, dataset.field.dtype] == [np.int64, np.int32, np.int32]
+    assert [dataset.value.dtype, dataset.label.dtype] == [np.float32, np.float64]
+    merged = data.read([path]).dataset
+    assert merged.field is None
+    assert merged.index.tolist() == [3, 7]
+
+
+# Predicting
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("block", [1, 20, 1 << 20])
+def test_pieces(path, threads, block, monkeypatch):
+    monkeypatch.setattr(data, "BLOCK_BYTES", block)
+    text = b"1 3:1 5:1 4000000000000000000:1\n\n# note\n4:2 9:0 7:0.5 qid\n"
+    write(path, text.replace(b" qid", b""))
+    caller = threading.get_ident()
+    pieces = list(data.score_pieces([path], lambda d: (d, threading.get_ident()), limit=5, threads=threads))
+    assert sum(piece.rows for piece in pieces) == 3
+    assert sum(piece.nnz for piece in pieces) == 2
+    assert sum(piece.unseen for piece in pieces) == 3
+    assert sum(piece.comments for piece in pieces) == 1
+    assert sum(piece.labelled for piece in pieces) == 1
+    assert all(piece.result[0].features == 5 for piece in pieces)
+    assert all((piece.result[1] == caller) == (threads == 1) for piece in pieces)
+    if block == 1 << 20:
+        labels = pieces[0].result[0].label
+        assert labels[0] == 1
+        assert np.isnan(labels[1:]).all()
+
+
+def test_rows_without_labels(path):
+    for text in (b"qid:4 1:1\n2:1", b"1:1\n2:1\n", b" 1:1 # 5\n\t+2:1"):
+        (piece,) = data.score_pieces([write(path, text)], lambda d: d, limit=9)
+        assert piece.result.label is None
+        assert piece.result.index.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
+    monkeypatch.setattr(data, "BLOCK_BYTES", 16)
+    write(path, b"1 1:1\n" * 100 + b"1 x:1\n" + b"1 1:1\n" * 100 + b"1 y:1\n")
+    rows = []
+    with pytest.raises(BadInputError, match=r"svm:101:3: found 'x:1'"):
+        rows.extend(piece.rows for piece in data.score_pieces([path], len, limit=9, threads=threads))
+    assert 98 <= sum(rows) <= 100
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_of_the_work_is_raised(path, threads):
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(data.score_pieces([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
+    assert threading.active_count() == before, caught  # even while the traceback lives
+
+
+def test_few_blocks_are_in_flight(path, monkeypatch):
+    monkeypatch.setattr(data, "BLOCK_BYTES", 64)
+    write(path, b"1 1:1\n" * 20000)
+    started = 0
+
+    def work(dataset):
+        nonlocal started
+        started += 1
+
+    pieces = data.score_pieces([path], work, limit=9, threads=3)
+    next(pieces)
+    pieces.close()
+    assert started <= 3 + data.BLOCKS_AHEAD
+
+
+# Errors
+
+ID = "larger than 2147483646, and larger ids are not supported yet"
+LIBSVM_ERRORS = {
+    b"1 1:1\n1 2:1 abc:1 5:x\n": "2:7: found 'abc:1', expected index:value; feature index 'abc' is not a number",
+    b"\n# a\n\t1  1:1\t2:abc": "3:9: found '2:abc', expected index:value; value 'abc' is not a number",
+    b"1 1:1 12": "1:7: found '12', expected index:value; the colon is missing",
+    b"1 1:1 -3:1": "1:7: found '-3:1', expected index:value; feature index '-3' is negative",
+    b"1 1:1 1.5:1": "1:7: found '1.5:1', expected index:value; feature index '1.5' is not a whole number",
+    b"1 1:1 :1": "1:7: found ':1', expected index:value; the feature index is missing",
+    b"1 1:1 3:": "1:7: found '3:', expected index:value; the value is missing",
+    b"1 1:1 3:\r\n": "1:7: found '3:', expected index:value; the value is missing",
+    b"1 1:1 3:nan": "1:7: found '3:nan', expected index:value; value 'nan' is not a finite number",
+    b"1 1:1 3:-Inf": "1:7: found '3:-Inf', expected index:value; value '-Inf' is not a finite number",
+    b"1 1:1 3:+infinity": "1:7: found '3:+infinity', expected index:value; value '+infinity' is not a finite number",
+    b"1 1:1 3:0x1p3": "1:7: found '3:0x1p3', expected index:value; value '0x1p3' is "
+    "hexadecimal: only decimal numbers are read",
+    b"1 1:1 3:1e39": "1:7: found '3:1e39', expected index:value; value '1e39' is too large for float32",
+    b"1 3:3.4028236e38": "1:3: found '3:3.4028236e38', expected index:value; "
+    "value '3.4028236e38' is too large for float32",
+    b"1 1:1 3:1e": "1:7: found '3:1e', expected index:value; value '1e' is not a number",
+    b"1 1:1 3:1e+": "1:7: found '3:1e+', expected index:value; value '1e+' is not a number",
+    b"1 1:1 3:+-1": "1:7: found '3:+-1', expected index:value; value '+-1' is not a number",
+    b"1 1:1 3:.": "1:7: found '3:.', expected index:value; value '.' is not a number",
+    b"1 1:1 3:1#c": "1:7: found '3:1#c', expected index:value; value '1#c' is not a number",
+    b"1 2147483647:1": f"1:3: found '2147483647:1', expected index:value; feature index '2147483647' is {ID}",
+    b"1 9223372036854775808:1": "1:3: found '9223372036854775808:1', expected index:value; "
+    "feature index '9223372036854775808' is larger than 9223372036854775807",
+    b"1 1:1\n1 1:2:3": "2:3: found '1:2:3', expected index:value; "
+    "two colons are the ffm format, and this is read as libsvm",
+    b"1 1:2:3:4": "1:3: found '1:2:3:4', expected index:value; there are too many colons",
+    b"1 1:1\n2:1": "2:1: found '2:1', expected a label; the row has no label",
+    b"abc 1:1": "1:1: found 'abc', expected a label; label 'abc' is not a number",
+    b"1:1": "1:1: found '1:1', expected a label; the row has no label",
+    b"qid:1 1:1": "1:1: found 'qid:1', expected a label; the row has no label",
+    b"nan 1:1": "1:1: found 'nan', expected a label; label 'nan' is not a finite number",
+    b"1e400 1:1": "1:1: found '1e400', expected a label; label '1e400' is too large for float64",
+    b"1 qid:x 1:1": "1:3: found 'qid:x', expected qid:number; query number 'x' is not a number",
+    b"1 qid: 1:1": "1:3: found 'qid:', expected qid:number; the query number is missing",
+    b"1 1:1 qid:3": "1:7: found 'qid:3', expected index:value; feature index 'qid' is not a number",
+    b"\xef\xbb\xbf1 x:1": "1:3: found 'x:1', expected index:value; feature index 'x' is not a number",
+    b"1 1:1 2:\0": "1:7: found '2:\\x00', expected index:value; the file looks binary, not like libsvm or ffm text",
+    b"\x89PNG\r\n\x1a": "1:1: found '\\x89PNG', expected a label; the file looks binary, not like libsvm or ffm text",
+    b"1 1:1 2:it's": '1:7: found "2:it\'s", expected index:value; value "it\'s" is not a number',
+    b"1 1:1 2:" + b"9" * 50: "1:7: found '2:99999999999999999999999999999999999...', expected index:value; "
+    "value '9999999999999999999999999999999999999...' is too large for float32",
+    b"1 7:3e38 2:1 7:2e38": "1:14: found '7:2e38', expected index:value; "
+    "feature index '7' is repeated, and its values add up to more than float32 holds",
+    b"": "the file holds no rows",
+    b"\n\n# only\n": "the file holds no rows",
+    b"\xef\xbb\xbf": "the file holds no rows",
+    b"1\n-1\n": "the format is unclear, as no feature comes early in the file: say -f libsvm or -f ffm",
+}
+FFM_ERRORS = {
+    b"1 0:1:1 5:1": "1:9: found '5:1', expected field:index:value; "
+    "one colon is the libsvm format, and this is read as ffm",
+    b"1 0:1:1 x:5:1": "1:9: found 'x:5:1', expected field:index:value; field 'x' is not a number",
+    b"1 0:1:1 :5:1": "1:9: found ':5:1', expected field:index:value; the field is missing",
+    b"1 0:1:1 -1:5:1": "1:9: found '-1:5:1', expected field:index:value; field '-1' is negative",
+    b"1 0:1:1 2147483647:5:1": f"1:9: found '2147483647:5:1', expected field:index:value; field '2147483647' is {ID}",
+    b"1 0:1:1 0::1": "1:9: found '0::1', expected field:index:value; the feature index is missing",
+    b"1 0:1:1 0:3000000000:1": "1:9: found '0:3000000000:1', expected field:index:value; "
+    f"feature index '3000000000' is {ID}",
+    b"1 0:1:1 0:1:": "1:9: found '0:1:', expected field:index:value; the value is missing",
+}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("text", "message"), [*LIBSVM_ERRORS.items(), *FFM_ERRORS.items()])
+def test_messages(path, text, message, threads):
+    with pytest.raises(BadInputError) as caught:
+        data.read([write(path, text)], threads=threads)
+    assert str(caught.value) == f"{path}:" + message if message[0].isdigit() else f"{path}: {message}"
+
+
+def test_the_format_that_was_asked_for(path):
+    write(path, b"1 1:2:3")
+    assert data.read([path], format="ffm").format == "ffm"
+    with pytest.raises(BadInputError, match="two colons"):
+        data.read([path], format="libsvm")
+    assert data.read([write(path, b"1\n0\n")], format="libsvm").dataset.nnz == 0
+
+
+def test_an_unclear_format_is_fine_where_nothing_depends_on_it(path, monkeypatch):
+    write(path, b"1\n\n0\n")
+    (piece,) = data.score_pieces([path], lambda d: d.rows, limit=3)
+    assert piece.result == 3
+    monkeypatch.setattr(data, "BLOCK_BYTES", 2)
+    with pytest.raises(BadInputError, match="say -f libsvm or -f ffm"):
+        list(data.score_pieces([path], lambda d: d.rows, limit=3))
+
+
+def test_an_error_comes_before_the_doubt_about_the_format(path):
+    with pytest.raises(BadInputError, match="label 'abc' is not a number"):
+        data.read([write(path, b"abc\n")])
+
+
+def test_several_files(tmp_path):
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    write(a, b"1 1:1\n0 2:1")
+    write(b, gzip.compress(b"# b\n1 3:1\n"))
+    write(c, b"1 1:1\n1 y:1\n")
+    table = data.read([a, b])
+    assert table.dataset.index.tolist() == [1, 2, 3]
+    assert table.bytes == 21
+    for threads in (1, 3):
+        with pytest.raises(BadInputError) as caught:
+            data.read([a, b, c, a], threads=threads)
+        assert str(caught.value).startswith(f"{c}:2:3: found 'y:1'")
+    write(b, b"#\n")
+    with pytest.raises(BadInputError, match=r"b: the file holds no rows"):
+        data.read([a, b])
+
+
+# Compression
+
+TEXT = b"".join(b"%d %d:0.5 %d:1\n" % (i % 2, i, i + 7) for i in range(300))
+START = TEXT[: TEXT.index(b"\n", 600) + 1]
+COMPRESS = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstd.compress,
+    "zstd, checksum": lambda text: zstd.compress(text, options={zstd.CompressionParameter.checksum_flag: 1}),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
+def test_compressed(path, compress, threads, monkeypatch):
+    monkeypatch.setattr(data, "BLOCK_BYTES", 1000)
+    want = data.read([write(path, TEXT)]).dataset
+    once = compress(TEXT)
+    twice = compress(TEXT[:2000]) + compress(b"") + compress(TEXT[2000:])
+    padded = compress(TEXT[:2000]) + b"\0" * 8 + compress(TEXT[2000:]) + b"\0" * 4
+    for packed in (once, twice, padded):
+        got = data.read([write(path, packed)], threads=threads)
+        assert got.bytes == len(TEXT)
+        assert got.dataset.indptr.tobytes() == want.indptr.tobytes()
+        assert got.dataset.index.tobytes() == want.index.tobytes()
+
+
+def test_a_zstd_file_that_begins_with_a_frame_to_skip(path):
+    skipped = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"abcd"
+    assert data.read([write(path, skipped + zstd.compress(TEXT) + skipped)]).dataset.rows == 300
+
+
+@pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
+def test_a_truncated_file_is_never_a_short_one(path, compress):
+    packed = compress(START) * 2
+    for size in set(range(1, len(packed))) - {len(packed) // 2}:
+        with pytest.raises(BadInputError):
+            data.read([write(path, packed[:size])])
+
+
+@pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
+def test_a_corrupt_file_is_refused(path, compress):
+    packed = compress(START)
+    want = data.read([write(path, START)]).dataset
+    refused = 0
+    for at in range(len(packed)):
+        changed = bytearray(packed)
+        changed[at] ^= 0x55
+        try:
+            got = data.read([write(path, bytes(changed))]).dataset
+        except BadInputError:
+            refused += 1
+        else:  # a time stamp, or a format without a checksum
+            assert compress is zstd.compress or got.index.tobytes() == want.index.tobytes()
+    assert refused > len(packed) // 2
+    for junk in (b"junk", packed[:1], b"\0\1"):
+        with pytest.raises(BadInputError, match=r"corrupt|truncated"):
+            data.read([write(path, packed + junk)])
+    second = bytearray(packed)
+    second[0] ^= 1
+    with pytest.raises(BadInputError, match=r"corrupt|truncated"):
+        data.read([write(path, packed + bytes(second))])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_in_the_text_comes_before_the_truncation_behind_it(path, threads, monkeypatch):
+    monkeypatch.setattr(data, "BLOCK_BYTES", 100)
+    rng = random.Random(0)
+    tail = b"".join(b"1 %d:1\n" % rng.randrange(10**8) for _ in range(3000))
+    write(path, gzip.compress(b"1 1:1\n1 z:1\n" + tail)[:-10])
+    with pytest.raises(BadInputError, match="found 'z:1'"):
+        data.read([path], threads=threads)
+    write(path, gzip.compress(b"1 1:1\n" + tail)[:-10])
+    with pytest.raises(BadInputError, match="the gzip data is truncated"):
+        data.read([path], threads=threads)
+
+
+# Inputs
+
+
+class Trickle(io.RawIOBase):
+    """Standard input that gives a byte at a time, and sometimes says that there is nothing yet."""
+
+    def __init__(self, text):
+        self.text, self.reads = text, 0
+        self.pipe = os.pipe()
+        os.write(self.pipe[1], b"x")
+
+    def fileno(self):
+        return self.pipe[0]
+
+    def readinto(self, room):
+        self.reads += 1
+        if self.reads % 5 == 0:
+            return None
+        count = min(1, len(self.text), len(room))
+        room[:count], self.text = self.text[:count], self.text[count:]
+        return count
+
+
+@pytest.mark.parametrize("packed", [TEXT, gzip.compress(TEXT)])
+@pytest.mark.parametrize("trickle", [False, True])
+def test_standard_input(monkeypatch, packed, trickle):
+    source = Trickle(packed) if trickle else io.BytesIO(packed)
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=source, closed=False))
+    assert data.read(["-"]).dataset.rows == 300
+    assert not source.closed
+
+
+def test_errors_in_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"1 x:1"), closed=False))
+    with pytest.raises(BadInputError, match=r"^<stdin>:1:3: found 'x:1'"):
+        data.read(["-"])
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(MissingInputError, match="standard input: it is closed"):
+        data.read(["-"])
+
+
+def test_missing_inputs(tmp_path):
+    with pytest.raises(MissingInputError, match=re.escape(f"cannot read {tmp_path}/none: No such file")):
+        data.read([f"{tmp_path}/none"])
+    with pytest.raises(MissingInputError, match="Is a directory"):
+        list(data.score_pieces([str(tmp_path)], len, limit=3))
+    with pytest.raises(MissingInputError, match="Input/output error"):
+        data.read(["/proc/self/mem"])
+
+
+def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
+    data.read([write(path, TEXT)])
+    assert not demands  # all was in the first block
+    monkeypatch.setattr(data, "BLOCK_BYTES", 400)
+    for threads in (1, 3):
+        dataset = data.read([path], threads=threads).dataset
+        need = dataset.rows * 16 + dataset.nnz * 8
+        ((asked, purpose),) = demands
+        assert need * 0.8 < asked < need * 1.2
+        assert purpose == f"reading {path}"
+        demands.clear()
+
+    def refuse(needed, purpose):
+        raise NotEnoughMemoryError(purpose)
+
+    monkeypatch.setattr(sys.modules["fmcli.memory"], "require", refuse)
+    with pytest.raises(NotEnoughMemoryError):
+        data.read([path])
+
+
+# The compiled part
+
+
+def test_rows_refuses_what_it_could_read_beyond():
+    rows = Rows(ffm=False, keep_fields=False, training=True, limit=9)
+    text = bytearray(b"1 1:1\n" + bytes(PADDING))
+    assert rows.parse(text, 0, 6) == (1, None)
+    for start, stop in ((0, 7), (-1, 6), (4, 2), (0, 5)):
+        with pytest.raises(ValueError, match="the text must"):
+            rows.parse(text, start, stop)
+    assert math.isclose(rows.nbytes, 8 * (2 + 1) + 4)
