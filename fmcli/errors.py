@@ -41,3 +41,9 @@ class OutputError(FmcliError):
     """An output cannot be written."""
 
     exit_status = 74
+
+
+class BugError(FmcliError):
+    """What must not happen."""
+
+    exit_status = 70

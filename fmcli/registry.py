@@ -28,8 +28,8 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The long flag; a switch that is on by default is known by the flag that turns it off."""
-        return "--" + self.name.replace("_", "-")
+        """The long flag; a switch that can only be turned off is known by the flag that does it."""
+        return ("--no-" if self.negative else "--") + self.name.replace("_", "-")
 
     @property
     def negative(self) -> bool:
@@ -38,11 +38,11 @@ class Option:
 
     def range(self) -> str:
         """The permitted values in words: "> 0", ">= 1", "0 to 1"; empty where all are."""
-        if self.high is not None:
-            return f"{self.low:g} to {self.high:g}"
         if self.low is None:
             return ""
-        return f"{'>' if self.open_low else '>='} {self.low:g}"
+        if self.high is None:
+            return f"{'>' if self.open_low else '>='} {self.low}"
+        return f"{self.low} to {self.high}"
 
     def permits(self, value: float) -> bool:
         """Whether a value is a finite number in range."""

@@ -109,7 +109,8 @@ class _Raw:
             self.name = "<stdin>"
             if sys.stdin is None or sys.stdin.closed:
                 raise MissingInputError("cannot read standard input: it is closed")
-            self._raw = sys.stdin.buffer
+            # Without its buffer, which would go on reading when a signal has come: then nothing stops a read that waits.
+            self._raw = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
         else:
             try:
                 self._raw = stack.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115

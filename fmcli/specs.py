@@ -76,7 +76,7 @@ def make_spec(
 def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
     """The piece of that name; UsageError naming the others where there is none."""
     if name not in table:
-        raise UsageError(f"there is no {what} {name!r}; the {what}s are: {', '.join(table)}")
+        raise UsageError(f"there is no {what} {name!r}; there are: {', '.join(table)}")
     return table[name]
 
 

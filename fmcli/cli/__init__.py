@@ -1,1 +1,174 @@
-"""The command line."""
+"""The command line: a group of commands, each imported when it is used, and the one place where errors end.
+
+What a command raises becomes a message on standard error and an exit status; a signal that interrupts it ends the
+process by that very signal, once temporary files are gone, so that a shell sees what happened.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+import fmcli
+from fmcli.cli.options import HELP_NAMES
+from fmcli.cli.output import say
+from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
+
+COMMANDS = ("train", "predict", "export")
+# Ended by these as by Ctrl-C: temporary files are removed first.
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """A signal asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Commands(click.Group):
+    """Commands by name, each in the module of its name, imported when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"fmcli.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    """Print version and real type, and end."""
+    if wanted:
+        from fmcli._core.simd import REAL
+
+        click.echo(f"fmcli {fmcli.__version__} ({REAL})")
+        ctx.exit()
+
+
+@click.command(
+    cls=Commands,
+    no_args_is_help=False,
+    context_settings={"help_option_names": HELP_NAMES},
+    subcommand_metavar="COMMAND ...",
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Version.")
+def group() -> None:
+    """Train factorization machines and predict with them.
+
+    \b
+    Examples:
+      fmcli train train.libsvm
+      fmcli predict train.libsvm.fm test.libsvm > predictions.txt
+    """
+
+
+def main() -> NoReturn:
+    """Run the command that the process was started with, and end the process."""
+    _occupy_closed_streams()
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:  # else ignored, as nohup does
+            signal.signal(number, _stop)
+    try:
+        status = run(sys.argv[1:])
+    except Stopped as stopped:
+        _end_by(stopped.number)
+    except KeyboardInterrupt:
+        _end_by(signal.SIGINT)
+    except BrokenPipeError:
+        _end_by(signal.SIGPIPE)
+    sys.exit(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; returns its exit status, with a message on standard error where that is not 0.
+
+    Raises KeyboardInterrupt, Stopped and BrokenPipeError, which end a process by a signal.
+    """
+    try:
+        # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
+        try:
+            if not arguments:
+                say(group.get_help(click.Context(group, info_name="fmcli", help_option_names=HELP_NAMES)))
+                return UsageError.exit_status
+            with group.make_context("fmcli", list(arguments)) as context:
+                group.invoke(context)
+        except click.exceptions.Exit as ended:
+            if ended.exit_code:
+                return ended.exit_code
+        _close_output()
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        known = _known(error)
+        if "--verbose" in arguments:
+            import traceback
+
+            say("".join(traceback.format_exception(error)).rstrip())
+        say(f"fmcli: error: {known}")
+        return known.exit_status
+    return 0
+
+
+def _known(error: Exception) -> FmcliError:
+    """The error as one that has a message and an exit status."""
+    if isinstance(error, FmcliError):
+        return error
+    if isinstance(error, click.ClickException):
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fmcli"
+        message = error.format_message()
+        return UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')}\nsee {path} --help")
+    if isinstance(error, MemoryError):
+        return NotEnoughMemoryError("not enough memory; use a machine with more, or a smaller rank, or fewer rows")
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return OutputError(f"{error.filename}: {reason}" if error.filename else reason)
+    text = " ".join(str(error).split())
+    return BugError(
+        f"this is a bug in fmcli, please report it: {type(error).__name__}: {text} (--verbose shows where it happened)"
+    )
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def _end_by(number: int) -> NoReturn:
+    """End the process by a signal, as if it had never been caught."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    raise AssertionError(f"signal {number} did not end the process")
+
+
+def _close_output() -> None:
+    """Close standard output, for what was written last may fail only now."""
+    if sys.stdout is None:
+        return
+    descriptor = sys.stdout.fileno()
+    try:
+        sys.stdout.close()
+        os.close(descriptor)  # Python leaves it open
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output: cannot be written: {error.strerror}") from error
+
+
+def _occupy_closed_streams() -> None:
+    """Let no file be opened under the number of a standard stream that is closed: what is meant for the one would land
+    in the other. sys.stdin, sys.stdout and sys.stderr stay None."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)

@@ -1,0 +1,200 @@
+"""Options in sections, those of the registry, and those that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from fmcli.errors import MissingInputError, UsageError
+from fmcli.registry import COMMON, MODELS, OPTIONS, SOLVERS, Option
+from fmcli.specs import REFINES, takers_of
+
+HELP_NAMES = ["-h", "--help"]
+# Sections of the help, in order, by the registry's names of groups.
+SECTIONS = {
+    "model": "Model",
+    "penalty": "Loss and penalty",
+    "solver": "Solver",
+    "run": "Run",
+    "output": "Output",
+}
+METAVARS = {int: "N", float: "X"}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class SectionOption(click.Option):
+    """An option that stands in a section of the help."""
+
+    def __init__(self, *args: Any, section: str = "output", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        # An option without a positive flag begins with the blank and slash that say so. Our own help tells the range.
+        return record and (record[0].removeprefix(" / "), self.help or "")
+
+
+class SectionCommand(click.Command):
+    """A command whose options are listed in sections and whose examples keep their lines.
+
+    Parameters
+    ----------
+    examples : command lines, each with a line above it that says what it does, or none.
+    lists : title -> ((name, help), ...), listed behind the options.
+    misread : flags of other tools -> what to say to who uses them here.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        lists: dict[str, Sequence[tuple[str, str]]] | None = None,
+        misread: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("context_settings", {"help_option_names": HELP_NAMES})
+        super().__init__(*args, **kwargs)
+        self.examples, self.lists, self.misread = examples, lists or {}, misread or {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, title in SECTIONS.items():
+            records = [
+                record
+                for parameter in self.get_params(ctx)
+                # The help option is click's own and has no section.
+                if isinstance(parameter, click.Option) and getattr(parameter, "section", "output") == section
+                if (record := parameter.get_help_record(ctx))
+            ]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        for title, rows in self.lists.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"  {example}\n")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            # A short option may come with its value: -v5.
+            flag = error.option_name if error.option_name.startswith("--") else error.option_name[:2]
+            if flag in self.misread:
+                raise click.UsageError(self.misread[flag], ctx) from error
+            raise
+
+
+def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
+    """An option in a section; without a default its value is None where it is not given."""
+    return click.option(*flags, cls=SectionOption, section=section, **attributes)
+
+
+def registered(section: str) -> Callable[[F], F]:
+    """The registry's options of one group. What is not given is None, so that no default passes for a choice."""
+
+    def decorate(function: F) -> F:
+        for choice in reversed([choice for choice in OPTIONS.values() if choice.group == section]):
+            function = _registered(choice)(function)
+        return function
+
+    return decorate
+
+
+def _registered(choice: Option) -> Callable[[F], F]:
+    flag = choice.name.replace("_", "-")
+    text = f"{choice.help} {notes(choice)}".rstrip()
+    if choice.kind is bool:
+        declaration = f" /--no-{flag}" if choice.negative else f"--{flag}/--no-{flag}"
+        return option(choice.group, declaration, choice.name, default=None, help=text)
+    return option(
+        choice.group,
+        *choice.flags,
+        f"--{flag}",
+        choice.name,
+        type=choice.kind,
+        metavar=METAVARS[choice.kind],
+        help=text,
+    )
+
+
+def notes(choice: Option) -> str:
+    """Who takes an option, its defaults and range: "[ftrl; default: 0.5; 0 to 1]"."""
+    pieces = [*MODELS.values(), *SOLVERS.values()]
+    takers = [] if choice.name in COMMON else [*takers_of(MODELS, choice.name), *takers_of(SOLVERS, choice.name)]
+    parts = [", ".join(takers)] if takers else []
+    if choice.name in REFINES:
+        parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
+    elif not choice.negative:
+        own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
+        parts.append(f"default: {', '.join([usual(choice), *own])}")
+    if choice.range():
+        parts.append(choice.range())
+    return f"[{'; '.join(parts)}]" if parts else ""
+
+
+def usual(choice: Option) -> str:
+    """The default in words."""
+    if choice.kind is bool:
+        return choice.name if choice.default else f"no-{choice.name}"
+    return f"{choice.default:g}"
+
+
+def threads_option(section: str = "run") -> Callable[[F], F]:
+    """-j: how many threads."""
+    return option(
+        section,
+        "-j",
+        "--threads",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Threads; the result is the same for any number. [default: all cores; >= 1]",
+    )
+
+
+def format_option(section: str = "run") -> Callable[[F], F]:
+    """-f: the format of the input."""
+    return option(
+        section,
+        "-f",
+        "--format",
+        type=click.Choice(["auto", "libsvm", "ffm"]),
+        default="auto",
+        help="Format of the input. [default: auto]",
+    )
+
+
+def logging_options(function: F) -> F:
+    """-q and --verbose."""
+    function = option("output", "--verbose", is_flag=True, help="Say more; show where errors happened.")(function)
+    return option("output", "-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
+
+
+def check_files(inputs: Sequence[str], output: str | None) -> None:
+    """Refuse an output that would overwrite an input, standard input read twice, and inputs that are missing.
+
+    Raises UsageError and MissingInputError.
+    """
+    import os
+
+    from fmcli.files import same_file
+
+    if inputs.count("-") > 1:
+        raise UsageError("standard input (-) can be read only once")
+    files = [path for path in inputs if path != "-"]
+    for path in files:
+        if output is not None and same_file(output, path):
+            raise UsageError(f"the output {output} would overwrite the input {path}")
+    for path in files:
+        try:
+            os.stat(path)
+        except OSError as error:
+            raise MissingInputError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,156 @@
+"""What people read: log lines, progress and figures on standard error; predictions on standard output."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from fmcli.errors import OutputError
+from fmcli.files import atomic_output
+
+# Seconds between two updates of the progress line.
+UPDATE_SECONDS = 0.2
+FALLBACK_COLUMNS = 80
+
+
+def say(text: str, end: str = "\n") -> None:
+    """Write to standard error. A full disk behind it loses the line, not the work; a closed pipe is an error."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text + end)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        sys.stderr = None  # as Python itself does where it is closed
+
+
+class Log:
+    """The log of one command, on standard error.
+
+    Parameters
+    ----------
+    quiet : say nothing; errors are said elsewhere.
+    verbose : say details, too.
+    progress : show a line that is updated, where standard error is a terminal.
+    """
+
+    def __init__(self, *, quiet: bool, verbose: bool, progress: bool = True) -> None:
+        self.quiet, self.verbose = quiet, verbose
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.shows_progress = progress and terminal and not quiet
+        self._shown = 0  # columns of the progress line that stands there now
+        self._next_update = 0.0
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._clear()
+
+    def line(self, text: str) -> None:
+        """Say a line."""
+        if not self.quiet:
+            self._clear()
+            say(text)
+
+    def detail(self, text: str) -> None:
+        """Say a line that only --verbose asks for."""
+        if self.verbose:
+            self.line(text)
+
+    def warning(self, text: str) -> None:
+        """Say what may be wrong."""
+        self.line(f"fmcli: warning: {text}")
+
+    def table(self, **figures: str) -> None:
+        """Say figures, one a line."""
+        width = max(map(len, figures)) + 2
+        for name, figure in figures.items():
+            self.line(f"{name.replace('_', '-'):<{width}}{figure}")
+
+    def due(self) -> bool:
+        """Whether it is time to update the progress line, if there is one."""
+        return self.shows_progress and time.monotonic() >= self._next_update
+
+    def progress(self, text: str) -> None:
+        """Replace the progress line."""
+        if self.shows_progress:
+            # Blanks and no escape sequence, which not every terminal knows. The last column would wrap.
+            text = text[: _columns() - 1]
+            say(f"\r{text:<{self._shown}}", end="")
+            self._shown = len(text)
+            self._next_update = time.monotonic() + UPDATE_SECONDS
+
+    def _clear(self) -> None:
+        if self._shown:
+            say("\r" + " " * self._shown + "\r", end="")
+            self._shown = 0
+
+
+class Sink(Protocol):
+    """What takes predictions."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+class StandardOutput:
+    """Standard output without a buffer: what is written has left the process."""
+
+    def __init__(self) -> None:
+        if sys.stdout is None:
+            raise OutputError("standard output: cannot be written: it is closed; -o FILE writes to a file")
+        self._descriptor = sys.stdout.fileno()
+
+    def write(self, data: bytes, /) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                try:
+                    rest = rest[os.write(self._descriptor, rest) :]
+                except BlockingIOError:  # a pipe that its other owner has set not to block
+                    select.select([], [self._descriptor], [])
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"standard output: cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def open_sink(path: str | None) -> Iterator[Sink]:
+    """A file that appears when it is complete, or standard output for None."""
+    if path is None:
+        yield StandardOutput()
+        return
+    with atomic_output(path) as file:
+        yield file
+
+
+def seconds(value: float) -> str:
+    """A duration to be read and compared: "0.213 s"."""
+    return f"{value:.3f} s"
+
+
+def clock(value: float) -> str:
+    """A rough duration: "42 s", "3:05 min", "2:10 h"."""
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02d} min"
+    return f"{minutes // 60}:{minutes % 60:02d} h"
+
+
+def _columns() -> int:
+    """Columns of the terminal behind standard error."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or FALLBACK_COLUMNS
+    except OSError:
+        return FALLBACK_COLUMNS

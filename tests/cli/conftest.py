@@ -1,0 +1,110 @@
+"""The command as a process of its own: statuses, streams and signals are what users meet."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fmcli
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SAMPLE = ROOT / "sample_data"
+COMMAND = (sys.executable, "-m", "fmcli")
+PACKAGE = str(Path(fmcli.__file__).resolve().parent.parent)
+# So that what needs 238 GiB is refused on every machine.
+ADDRESS_SPACE = 64 << 30
+# A hanging command is a failure, not a reason to wait.
+PATIENCE = 60
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+def prepare() -> None:
+    """What a shell's foreground process has, whatever started the tests."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
+    """Start fmcli in an empty folder, with pipes for its streams; further keywords as Popen takes them.
+
+    environ : the whole environment; that of the tests unless given.
+    preexec : called in the new process.
+    before : Python statements that come before fmcli's own.
+    """
+
+    def started(*arguments, environ=os.environ, preexec=lambda: None, before="", **keywords):
+        def prepared() -> None:
+            prepare()
+            preexec()
+
+        command = COMMAND if not before else (sys.executable, "-c", f"{before}; from fmcli.cli import main; main()")
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [*command, *map(os.fsencode, arguments)],
+            preexec_fn=prepared,
+            env={**environ, "PYTHONPATH": PACKAGE},
+            **({"stdin": pipe, "stdout": pipe, "stderr": pipe, "cwd": tmp_path} | keywords),
+        )
+
+    return started
+
+
+@pytest.fixture
+def run(start) -> Run:
+    """Run fmcli to its end; `input` is its standard input. The result's stderr is text."""
+
+    def ran(*arguments: str | Path, input: bytes | None = None, **keywords) -> subprocess.CompletedProcess:
+        if input is None and "stdin" not in keywords:
+            keywords["stdin"] = subprocess.DEVNULL
+        with start(*arguments, **keywords) as process:
+            try:
+                out, err = process.communicate(input, timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        text = None if err is None else err.decode()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, text)
+
+    return ran
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The folder of the sample data."""
+    return SAMPLE
+
+
+@pytest.fixture(scope="session")
+def adult_model(tmp_path_factory) -> Path:
+    """A logistic model of the adult sample. Not to be changed."""
+    return _model(tmp_path_factory, "adult.train.libsvm")
+
+
+@pytest.fixture(scope="session")
+def diabetes_model(tmp_path_factory) -> Path:
+    """A squared model of the diabetes sample. Not to be changed."""
+    return _model(tmp_path_factory, "diabetes.train.libsvm")
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory) -> Path:
+    """The adult sample repeated to several of the reader's blocks, with a label of its own for each row."""
+    path = tmp_path_factory.mktemp("large") / "large.libsvm"
+    rows = [line.split(" ", 1)[1] for line in (SAMPLE / "adult.train.libsvm").read_text().splitlines()] * 16
+    path.write_text("".join(f"{label % 7} {row}\n" for label, row in enumerate(rows)))
+    assert path.stat().st_size > 2 << 20
+    return path
+
+
+def _model(tmp_path_factory, name: str) -> Path:
+    path = tmp_path_factory.mktemp("model") / f"{name}.fm"
+    environment = {**os.environ, "PYTHONPATH": PACKAGE}
+    subprocess.run([*COMMAND, "train", "-q", "-o", path, SAMPLE / name], check=True, env=environment, timeout=PATIENCE)
+    return path

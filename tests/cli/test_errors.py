@@ -1,0 +1,168 @@
+"""Every way to fail: its exit status, its message, and nothing written."""
+
+import gzip
+import os
+
+import pytest
+
+GOOD = b"1 1:1 2:1\n-1 2:1\n"
+TEXT = "".join(f"{i % 2} {i}:1 {i + 1}:0.5\n" for i in range(5000)).encode()
+
+# Name, content of the file "t", exit status, message.
+BAD_DATA = [
+    ("nan", b"1 1:1\n-1 1:nan\n", 65, "t:2:4: found '1:nan', expected"),
+    ("a letter in an index", b"1 1:1\n-1 1:1 2x:1\n", 65, "t:2:8: found '2x:1', expected"),
+    ("a negative index", b"1 -1:1\n", 65, "t:1:3: found '-1:1', expected"),
+    ("no colon", b"1 1:1\n-1 7\n", 65, "t:2:4: found '7', expected"),
+    ("overflow", b"1 1:1e39\n", 65, "t:1:3: found '1:1e39', expected"),
+    ("index beyond int32", b"1 2147483647:1\n", 65, "t:1:3: found '2147483647:1', expected"),
+    ("an index that fills the memory", b"1 2000000000:1\n-1 1:1\n", 4, "training needs 238.4 GiB of memory, but only "),
+    ("truncated gzip", gzip.compress(TEXT)[:-100], 65, "t: the gzip data is truncated"),
+    ("empty", b"", 65, "t: the file holds no rows"),
+    ("comments only", b"# nothing\n\n", 65, "t: the file holds no rows"),
+    ("binary", bytes(range(256)) * 8, 65, "looks binary"),
+    ("one label only", b"1 1:1\n1 2:1\n", 65, "every label is 1: there is nothing to learn from one value"),
+]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "message"), [row[1:] for row in BAD_DATA], ids=[row[0] for row in BAD_DATA]
+)
+def test_bad_training_data(run, tmp_path, content, status, message):
+    (tmp_path / "t").write_bytes(content)
+    done = run("train", "-o", "m", "t")
+    assert done.returncode == status, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("fmcli: error: ")
+    assert message in last
+    assert os.listdir(tmp_path) == ["t"]
+
+
+def test_memory_says_the_way_out(run, tmp_path):
+    (tmp_path / "t").write_text("1 2000000000:1\n-1 1:1\n")
+    assert "a smaller rank, fewer features or rows" in run("train", "t").stderr
+
+
+def test_three_labels_do_not_fit_logistic_loss(run, tmp_path):
+    (tmp_path / "t").write_text("1 1:1\n2 1:1\n3 1:1\n")
+    done = run("train", "--loss", "logistic", "t")
+    assert done.returncode == 65
+    assert "takes labels of two values, but here are 1, 2 and 3" in done.stderr
+
+
+# Arguments, exit status, message; "t" is a good file. Nothing is read: the last has no file at all.
+MISUSE = [
+    (["train"], 2, "missing argument 'TRAIN...'\nsee fmcli train --help"),
+    (["train", "-m", "model.bin", "t"], 2, "-m is the model kind; the model file is -o: -o model.bin"),
+    (["train", "-m", "t", "t"], 2, "-m is the model kind; the model file is -o: -o t"),
+    (["train", "-s", "4", "t"], 2, "-s is the solver; threads are -j: -j 4"),
+    (["train", "-v", "5", "t"], 2, "-v is the validation file"),
+    (["train", "-v5", "t"], 2, "-v is the validation file"),
+    (["train", "-m", "nosuch", "t"], 2, "there is no model 'nosuch'; there are: linear, fm, shfm"),
+    (["train", "-s", "nosuch", "t"], 2, "there is no solver 'nosuch'; there are: sgd, adagrad, ftrl"),
+    (["train", "--loss", "nosuch", "t"], 2, "there is no loss 'nosuch'; there are: squared, logistic"),
+    (
+        ["train", "--alpha", "1", "t"],
+        2,
+        "--alpha does not belong to model fm with solver adagrad; it belongs to solver ftrl",
+    ),
+    (["train", "-m", "linear", "-k", "3", "t"], 2, "--rank does not belong to model linear"),
+    (["train", "-m", "linear", "--no-linear", "t"], 2, "--no-linear does not belong to model linear"),
+    (["train", "-k", "0", "t"], 2, "--rank is 0; it must be 1 to 65536"),
+    (["train", "-k", "two", "t"], 2, "'two' is not a valid integer"),
+    (["train", "-r", "nan", "t"], 2, "--learning-rate is nan; it must be > 0"),
+    (["train", "--l2", "-1", "t"], 2, "--l2 is -1; it must be >= 0"),
+    (["train", "-j", "0", "t"], 2, "'-j' / '--threads'"),
+    (["train", "-f", "csv", "t"], 2, "'csv' is not one of 'auto', 'libsvm', 'ffm'"),
+    (["train", "--rnk", "3", "t"], 2, "no such option '--rnk'"),
+    (["train", "--valid", "v", "t"], 2, "no such option '--valid'"),
+    (["train", "-o", "t", "t"], 2, "the output t would overwrite the input t"),
+    (["train", "-o", "./t", "t"], 2, "the output ./t would overwrite the input t"),
+    (["train", "-o", "-", "t"], 2, "a model cannot be written to standard output"),
+    (["train", "-o", "m", "-", "-"], 2, "standard input (-) can be read only once"),
+    (["train", "missing"], 66, "cannot read missing: No such file or directory"),
+    (["train", "t", "missing"], 66, "cannot read missing: No such file or directory"),
+    (["train", "."], 66, "cannot read .: Is a directory"),
+    (["train", "-o", "t/m", "t"], 74, "t/m: cannot be written: Not a directory"),
+    (["train", "-o", "no/m", "t"], 74, "no/m: cannot be written: its folder does not exist"),
+    (["train", "-o", "/proc/m", "t"], 74, "/proc/m: cannot be written: "),
+    (["predict"], 2, "missing argument 'MODEL'"),
+    (["predict", "missing", "t"], 66, "cannot read missing: No such file or directory"),
+    (["predict", "t", "missing"], 66, "cannot read missing: No such file or directory"),
+    (["predict", "-o", "t", "m", "t"], 2, "the output t would overwrite the input t"),
+    (["predict", "t", "t"], 65, "t: is a text file, not an fmcli model: are model and data swapped?"),
+    (["export", "missing", "m.npz"], 66, "cannot read missing: No such file or directory"),
+    (["nosuch"], 2, "no such command 'nosuch'\nsee fmcli --help"),
+    (["--nosuch"], 2, "no such option '--nosuch'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "message"), MISUSE, ids=[" ".join(row[0]) for row in MISUSE])
+def test_misuse(run, tmp_path, arguments, status, message):
+    (tmp_path / "t").write_bytes(GOOD)
+    done = run(*arguments)
+    assert done.returncode == status, done.stderr
+    assert done.stdout == b""
+    assert done.stderr.startswith("fmcli: error: ")
+    assert message in done.stderr
+    assert os.listdir(tmp_path) == ["t"]
+    assert (tmp_path / "t").read_bytes() == GOOD
+
+
+def test_no_command_shows_the_help_as_an_error(run):
+    done = run()
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith("Usage: fmcli")
+
+
+@pytest.fixture
+def model_bytes(adult_model):
+    return bytearray(adult_model.read_bytes())
+
+
+def test_a_truncated_model(run, tmp_path, model_bytes):
+    (tmp_path / "m").write_bytes(model_bytes[:-100])
+    done = run("predict", "m", input=GOOD)
+    assert done.returncode == 65
+    assert done.stderr.startswith("fmcli: error: m: is truncated")
+
+
+@pytest.mark.parametrize("place", [300, -100], ids=["header", "tensor"])
+def test_a_model_with_a_flipped_byte(run, tmp_path, model_bytes, place):
+    model_bytes[place] ^= 1
+    (tmp_path / "m").write_bytes(model_bytes)
+    done = run("predict", "m", input=GOOD)
+    assert done.returncode == 65
+    assert done.stderr.startswith("fmcli: error: m: is corrupted")
+    assert done.stdout == b""
+
+
+def test_a_bug_says_that_it_is_one(run, tmp_path):
+    (tmp_path / "t").write_bytes(GOOD)
+    bug = "import fmcli.training; fmcli.training.plan = None"
+    done = run("train", "-q", "t", before=bug)
+    assert done.returncode == 70
+    assert done.stderr == (
+        "fmcli: error: this is a bug in fmcli, please report it: TypeError: 'NoneType' object is not callable "
+        "(--verbose shows where it happened)\n"
+    )
+    done = run("train", "--verbose", "t", before=bug)
+    assert done.returncode == 70
+    assert "Traceback (most recent call last)" in done.stderr
+    assert os.listdir(tmp_path) == ["t"]
+
+
+def test_memory_that_runs_out_after_all_is_no_bug(run, tmp_path):
+    (tmp_path / "t").write_bytes(GOOD)
+    hungry = "import numpy; numpy.arange = lambda *a, **k: bytearray(1 << 62)"
+    done = run("train", "-q", "t", before=hungry)
+    assert done.returncode == 4
+    assert done.stderr.startswith("fmcli: error: not enough memory")
+
+
+def test_verbose_shows_where_an_error_happened(run, tmp_path):
+    done = run("train", "--verbose", "missing")
+    assert done.returncode == 66
+    assert "Traceback (most recent call last)" in done.stderr
+    assert done.stderr.splitlines()[-1] == "fmcli: error: cannot read missing: No such file or directory"

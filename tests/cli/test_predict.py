@@ -1,0 +1,127 @@
+"""fmcli predict: a line a row, in order, whatever comes in and wherever it goes."""
+
+import bz2
+import gzip
+import lzma
+import math
+import os
+
+import pytest
+
+from fmcli.prediction import load_model
+
+
+def numbers(done):
+    assert done.returncode == 0, done.stderr
+    return [float(line) for line in done.stdout.splitlines()]
+
+
+def test_one_number_a_row_and_a_summary_on_stderr(run, sample, adult_model):
+    done = run("predict", adult_model, sample / "adult.test.libsvm")
+    probabilities = numbers(done)
+    assert len(probabilities) == 1500
+    assert all(0 < p < 1 for p in probabilities)
+    assert done.stderr.startswith("1,500 rows, 20,812 non-zeros, 6 unseen (0.03 %), 0 comments, ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_types_of_output_answer_each_other(run, sample, adult_model):
+    test = sample / "adult.test.libsvm"
+    raw = run("predict", "--output-type", "raw", adult_model, test)
+    prob = run("predict", "--output-type", "prob", adult_model, test)
+    label = run("predict", "--output-type", "label", adult_model, test)
+    assert numbers(prob) == pytest.approx([1 / (1 + math.exp(-score)) for score in numbers(raw)], rel=1e-6)
+    assert numbers(label) == [1 if score > 0 else -1 for score in numbers(raw)]
+    assert len(set(label.stdout.split())) == 2
+    for flag, same in (("--raw", raw), ("--sigmoid", prob), ("--sign", label)):
+        assert run("predict", flag, adult_model, test).stdout == same.stdout
+    assert run("predict", adult_model, test).stdout == prob.stdout
+
+
+def test_types_of_output_that_contradict_each_other_are_refused(run, sample, adult_model):
+    done = run("predict", "--raw", "--output-type", "label", adult_model, sample / "adult.test.libsvm")
+    assert done.returncode == 2
+    assert "only one type of output can be had, not label and raw" in done.stderr
+    assert done.stdout == b""
+
+
+def test_numbers_come_as_scores_and_have_no_probabilities(run, sample, diabetes_model):
+    test = sample / "diabetes.test.libsvm"
+    scores = numbers(run("predict", diabetes_model, test))
+    labels = [float(line.split()[0]) for line in test.read_text().splitlines()]
+    mean = sum(labels) / len(labels)
+    # Better than the mean of the very labels that are to be predicted.
+    assert sum((s - y) ** 2 for s, y in zip(scores, labels, strict=True)) < 0.9 * sum((mean - y) ** 2 for y in labels)
+    done = run("predict", "--sigmoid", diabetes_model, test)
+    assert done.returncode == 2
+    assert "squared loss gives no probabilities" in done.stderr
+
+
+def test_order_is_kept_with_any_number_of_threads(run, large, adult_model):
+    whole = run("predict", "--raw", "-j", "1", adult_model, large).stdout
+    assert len(whole.splitlines()) == 40_000
+    assert len(set(whole.splitlines())) > 2000
+    for threads in ("2", "3"):
+        assert run("predict", "--raw", "-j", threads, adult_model, large).stdout == whole
+    # The rows repeat every 2,500.
+    lines = whole.splitlines()
+    assert lines[2500:5000] == lines[:2500] == lines[-2500:]
+
+
+def test_standard_input_is_the_default_and_several_inputs_follow_each_other(run, sample, adult_model):
+    test = sample / "adult.test.libsvm"
+    text = test.read_bytes()
+    plain = run("predict", adult_model, test).stdout
+    assert run("predict", adult_model, input=text).stdout == plain
+    assert run("predict", adult_model, "-", input=text).stdout == plain
+    assert run("predict", adult_model, test, "-", test, input=text).stdout == plain * 3
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gz", "bz2", "xz"])
+def test_compressed_input_is_known_by_its_content(run, sample, adult_model, pack):
+    text = (sample / "adult.test.libsvm").read_bytes()
+    assert len(numbers(run("predict", adult_model, input=pack(text)))) == 1500
+
+
+def test_row_n_answers_line_n(run, adult_model):
+    text = b"1 3:1\n\n3:1 75:1\n# nothing\n-1 3:1 # why\n \n3:1"
+    done = run("predict", "--raw", adult_model, input=text)
+    scores = numbers(done)
+    assert len(scores) == 6
+    assert scores[0] == scores[3] == scores[5] != scores[2]
+    assert scores[1] == scores[4] != scores[0]
+    assert "6 rows, 5 non-zeros, 0 unseen (0.00 %), 1 comments" in done.stderr
+
+
+def test_unseen_features_count_and_do_not_score(run, adult_model):
+    cold = next(j for j, seen in enumerate(load_model(str(adult_model)).seen) if not seen)
+    done = run("predict", "--raw", adult_model, input=f"1 3:1\n1 3:1 {cold}:1 100000:5\n".encode())
+    first, second = numbers(done)
+    assert first == second
+    assert "2 rows, 4 non-zeros, 2 unseen (50.00 %)" in done.stderr
+    assert "warning" not in done.stderr
+    done = run("predict", "--raw", adult_model, input=b"1 7777:1 8888:1 3:1\n")
+    assert "warning: training never saw 67 % of the non-zeros" in done.stderr
+
+
+def test_output_file_is_complete_or_not_there(run, sample, adult_model, tmp_path):
+    test = sample / "adult.test.libsvm"
+    done = run("predict", "-q", "-o", "out", adult_model, test)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", "")
+    assert (tmp_path / "out").read_bytes() == run("predict", adult_model, test).stdout
+    done = run("predict", "-o", "out2", adult_model, input=test.read_bytes() + b"1 x:1\n")
+    assert done.returncode == 65
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_an_error_comes_after_the_rows_before_it(run, large, adult_model):
+    text = large.read_bytes()
+    done = run("predict", adult_model, input=text + b"1 x:1\n")
+    assert done.returncode == 65
+    assert "<stdin>:40001:3: found 'x:1'" in done.stderr
+    assert 0 < len(done.stdout.splitlines()) < 40_000
+
+
+def test_dash_is_standard_output(run, sample, adult_model, tmp_path):
+    assert len(numbers(run("predict", "-o", "-", adult_model, sample / "adult.test.libsvm"))) == 1500
+    assert os.listdir(tmp_path) == []

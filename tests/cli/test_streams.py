@@ -1,0 +1,155 @@
+"""Standard streams in every state they can be in."""
+
+import os
+import pty
+import re
+import resource
+import subprocess
+
+import pytest
+
+import fmcli
+from fmcli._core.simd import REAL
+
+
+def test_version_names_the_real_type(run):
+    assert run("--version").stdout.decode() == f"fmcli {fmcli.__version__} ({REAL})\n"
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_goes_to_stdout(run, flag):
+    done = run(flag)
+    assert (done.returncode, done.stderr) == (0, "")
+    for command in ("train", "predict", "export"):
+        assert re.search(rf"^  {command} +\w.*\.$".encode(), done.stdout, re.M)
+        text = run(command, flag).stdout.decode()
+        assert text.startswith(f"Usage: fmcli {command} [OPTIONS]")
+        assert "\nExamples:\n  fmcli " in text or "\nExamples:\n  zcat" in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["train", "--help"], ["train", "-m", "nosuch", "x"], []]
+)
+def test_help_version_and_usage_errors_need_no_numpy(run, arguments):
+    tell = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules, file=sys.stderr))"
+    assert run(*arguments, before=tell).stderr.endswith("False\n")
+
+
+def test_a_log_that_is_no_terminal_has_no_control_characters(run, sample):
+    for arguments in (["train", "-o", "m"], ["predict", "m"]):
+        log = run(*arguments, sample / "adult.train.libsvm").stderr
+        assert log
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", log)
+
+
+def on_terminal(start, *arguments, **keywords) -> tuple[int, str]:
+    """Run with a terminal as standard error; the status and what the terminal got."""
+    ours, theirs = pty.openpty()
+    process = start(*arguments, stderr=theirs, stdin=subprocess.DEVNULL, **keywords)
+    os.close(theirs)
+    got = b""
+    try:
+        while piece := os.read(ours, 1 << 16):
+            got += piece
+    except OSError:  # how Linux reports the end of a terminal
+        pass
+    os.close(ours)
+    process.communicate(timeout=60)
+    return process.returncode, got.decode()
+
+
+def test_a_terminal_shows_a_line_that_is_updated(start, large):
+    status, got = on_terminal(start, "train", "-e", "40", "-k", "64", "-o", "m", large)
+    assert status == 0
+    assert re.search(r"\repoch \d+/40  \d+ %  [\d,]+ rows/s  \d+ s left", got)
+    assert "\x1b" not in got
+    # When all is said the lines that stay are those of any log.
+    stay = [line.rsplit("\r", 1)[-1] for line in got.replace("\r\n", "\n").rstrip().split("\n")]
+    assert sum(line.startswith("epoch ") for line in stay) == 40
+    assert not any("left" in line for line in stay)
+    assert stay[-1].startswith("model ")
+
+
+def test_a_quiet_terminal_stays_empty(start, sample):
+    assert on_terminal(start, "train", "-q", "-o", "m", sample / "adult.train.libsvm") == (0, "")
+
+
+def test_an_empty_environment_is_enough(run, sample, adult_model, tmp_path):
+    test = sample / "adult.test.libsvm"
+    done = run("predict", "-q", adult_model, test, environ={})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run("predict", "-q", adult_model, test).stdout
+    assert run("train", "-q", "-o", "m", sample / "adult.train.libsvm", environ={}).returncode == 0
+    assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
+    assert os.listdir(tmp_path) == ["m"]
+
+
+@pytest.mark.parametrize("environ", [{"LANG": "C"}, {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}])
+def test_names_of_any_bytes_are_read_written_and_said(run, sample, tmp_path, environ):
+    name = os.fsencode(tmp_path) + b"/caf\xe9 \xe2\x82\xac.svm"
+    with open(name, "wb") as file:
+        file.write((sample / "diabetes.train.libsvm").read_bytes())
+    done = run("train", os.fsdecode(name), environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert os.path.exists(name + b".fm")
+    done = run("train", os.fsdecode(name + b"x"), environ=environ)
+    assert done.returncode == 66
+    assert done.stderr.startswith("fmcli: error: cannot read ")
+
+
+def closed(number):
+    """For a process that starts without one of its standard streams."""
+    return {"preexec": lambda: os.close(number)}
+
+
+def test_closed_stdin_is_an_input_that_is_missing(run, sample, adult_model):
+    done = run("predict", adult_model, **closed(0))
+    assert done.returncode == 66
+    assert "standard input: it is closed" in done.stderr
+    assert run("predict", adult_model, sample / "adult.test.libsvm", **closed(0)).returncode == 0
+
+
+def test_closed_stdout_is_an_output_that_cannot_be_written(run, sample, adult_model, tmp_path):
+    test = sample / "adult.test.libsvm"
+    before = adult_model.read_bytes()
+    done = run("predict", adult_model, test, **closed(1))
+    assert done.returncode == 74
+    assert done.stderr == ("fmcli: error: standard output: cannot be written: it is closed; -o FILE writes to a file\n")
+    assert adult_model.read_bytes() == before
+    assert run("predict", "-o", "out", adult_model, test, **closed(1)).returncode == 0
+    assert len((tmp_path / "out").read_bytes().splitlines()) == 1500
+
+
+def test_closed_stderr_loses_the_log_only(run, sample, adult_model, tmp_path):
+    assert run("train", "-o", "m", sample / "adult.train.libsvm", **closed(2)).returncode == 0
+    assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
+    assert run("train", "missing", **closed(2)).returncode == 66
+
+
+def test_a_full_disk_behind_the_log_loses_the_log_only(run, sample, tmp_path):
+    with open("/dev/full", "wb") as full:
+        assert run("train", "-o", "m", sample / "adult.train.libsvm", stderr=full).returncode == 0
+    assert (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("arguments", [["predict"], ["--help"], ["--version"]])
+def test_a_full_disk_behind_stdout_is_an_error(run, sample, adult_model, arguments):
+    if arguments == ["predict"]:
+        arguments = ["predict", "-q", adult_model, sample / "adult.test.libsvm"]
+    with open("/dev/full", "wb") as full:
+        done = run(*arguments, stdout=full)
+    assert done.returncode == 74
+    assert re.fullmatch(r"fmcli: error: (.*: )?No space left on device\n", done.stderr)
+
+
+def test_a_full_disk_behind_an_output_file_leaves_the_older_file(run, sample, adult_model, tmp_path):
+    (tmp_path / "out").write_text("older")
+    limit = (4096, 4096)
+    done = run(
+        "predict", "-q", "-o", "out", adult_model, sample / "adult.test.libsvm",
+        preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )  # fmt: skip
+    assert done.returncode == 74
+    assert done.stderr == "fmcli: error: out: cannot be written: File too large\n"
+    assert (tmp_path / "out").read_text() == "older"
+    assert os.listdir(tmp_path) == ["out"]

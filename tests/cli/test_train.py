@@ -1,0 +1,217 @@
+"""fmcli train: what it writes, what it says, and that its options arrive."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import click
+import pytest
+
+from fmcli.cli.train import command
+from fmcli.prediction import load_model
+from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+
+
+def files(folder):
+    return sorted(os.listdir(folder))
+
+
+def help_text():
+    return command.get_help(click.Context(command, info_name="train", terminal_width=200, max_content_width=200))
+
+
+def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_only(run, sample, tmp_path):
+    done = run("train", sample / "adult.train.libsvm")
+    assert done.returncode == 0
+    assert done.stdout == b""
+    assert files(tmp_path) == ["adult.train.libsvm.fm"]
+    log = done.stderr
+    assert re.search(r"^read \S+: 2,500 rows, 34,679 non-zeros, 122 features, libsvm, \S+ s, \d+ MB/s$", log, re.M)
+    assert "\nloss logistic: the labels have two values, -1 and 1\n" in log
+    assert "\nmodel fm, solver adagrad, 1,099 parameters\n" in log
+    epochs = re.findall(r"^epoch +(\d+)  loss ([\d.]+)  penalty [\d.]+  [\d.]+ s$", log, re.M)
+    assert [int(number) for number, _ in epochs] == list(range(1, 11))
+    assert float(epochs[-1][1]) < float(epochs[0][1])
+    figures = dict(re.findall(r"^(\S+) {2,}(\S.*)$", log, re.M))
+    seconds = figures.pop("seconds")
+    assert float(seconds) > 0
+    del figures["epoch"]
+    assert figures == {
+        "rows": "2,500",
+        "non-zeros": "34,679",
+        "features": "122 (117 occur)",
+        "parameters": "1,099",
+        "loss": epochs[-1][1],
+        "model": "adult.train.libsvm.fm",
+    }
+
+
+def test_the_default_model_predicts_held_out_rows(run, sample, adult_model):
+    labels = [line.split()[0] for line in (sample / "adult.test.libsvm").read_text().splitlines()]
+    predicted = run("predict", "--sign", adult_model, sample / "adult.test.libsvm").stdout.decode().split()
+    assert set(labels) == set(predicted) == {"-1", "1"}
+    assert sum(a == b for a, b in zip(labels, predicted, strict=True)) / len(labels) > 0.82
+
+
+def test_threads_do_not_change_a_byte_and_the_seed_does(run, large, tmp_path):
+    def train(name, *options):
+        assert run("train", "-q", "-e", "2", *options, "-o", name, large).returncode == 0
+        return (tmp_path / name).read_bytes()
+
+    one = train("one", "-j", "1")
+    assert one == train("two", "-j", "2")
+    assert one == train("three", "-j", "3")
+    assert one != train("seed", "--seed", "1")
+    assert one != train("order", "--no-shuffle")
+
+
+def test_files_are_read_as_one_and_compressed_as_plain(run, sample, tmp_path):
+    lines = (sample / "adult.train.libsvm").read_bytes().splitlines(keepends=True)
+    (tmp_path / "a").write_bytes(b"".join(lines[:1000]))
+    (tmp_path / "b").write_bytes(b"".join(lines[1000:]))
+    with (tmp_path / "b.gz").open("wb") as packed:
+        subprocess.run(["gzip", "-c", tmp_path / "b"], stdout=packed, check=True)
+    assert run("train", "-q", sample / "adult.train.libsvm").returncode == 0
+    done = run("train", "a", "b.gz")
+    assert "read a and 1 more: 2,500 rows" in done.stderr
+    assert (tmp_path / "a.fm").read_bytes() == (tmp_path / "adult.train.libsvm.fm").read_bytes()
+
+
+def test_standard_input_needs_a_name_and_gives_the_same_model(run, sample, adult_model, tmp_path):
+    text = (sample / "adult.train.libsvm").read_bytes()
+    refused = run("train", "-", input=text)
+    assert refused.returncode == 2
+    assert "name its file with -o" in refused.stderr
+    assert run("train", "-q", "-o", "m", "-", input=text).returncode == 0
+    assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
+
+
+def test_no_epochs_write_start_values(run, sample, tmp_path):
+    done = run("train", "-e", "0", "-o", "m", sample / "adult.train.libsvm")
+    assert done.returncode == 0
+    assert "epoch " not in done.stderr
+    model = load_model(str(tmp_path / "m")).model
+    assert not model.parameters["w"].any()
+    assert model.parameters["V"].any()
+
+
+def test_a_dry_run_says_what_training_takes_and_writes_nothing(run, sample, tmp_path):
+    done = run("train", "--dry-run", sample / "adult.train.libsvm")
+    assert done.returncode == 0
+    assert files(tmp_path) == []
+    figures = dict(re.findall(r"^(\S+) {2,}(\S.*)$", done.stderr, re.M))
+    assert figures["rows"] == "2,500"
+    assert figures["non-zeros"] == "34,679"
+    assert figures["features"] == "122"
+    assert figures["parameters"] == "1,099"
+    assert re.fullmatch(r"[\d.]+ KiB needed", figures["memory"])
+    assert re.fullmatch(r"[\d.]+ [KMGT]iB", figures["available"])
+
+
+def test_a_dry_run_tells_of_memory_that_is_not_there(run, tmp_path):
+    (tmp_path / "huge").write_text("1 2000000000:1\n-1 1:1\n")
+    done = run("train", "--dry-run", "huge")
+    assert done.returncode == 0
+    assert re.search(r"^parameters +18,000,000,010$", done.stderr, re.M)
+
+
+def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
+    assert run("train", "-q", "-o", "m", sample / "diabetes.train.libsvm").stderr == ""
+    log = run("train", "--verbose", "-k", "3", "-o", "m", sample / "diabetes.train.libsvm").stderr
+    for line in ("rank 3", "learning_rate 0.05", "seed 0", "shuffle True"):
+        assert f"\n{line}\n" in log
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "line"),
+    [
+        ("0 1 1", [], "loss logistic: the labels have two values, 0 and 1"),
+        ("2 1 2", [], "loss logistic: the labels have two values, 1 and 2"),
+        ("0.5 1 3", [], "loss squared: the labels have more than two values"),
+        ("0 1 1", ["--loss", "squared"], "loss squared: as asked for"),
+        ("0 1 1", ["--loss", "logistic"], "loss logistic: as asked for"),
+    ],
+)
+def test_the_loss_is_chosen_by_the_labels_and_said(run, tmp_path, labels, options, line):
+    (tmp_path / "t").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
+    assert f"\n{line}\n" in run("train", *options, "t").stderr
+
+
+def test_repeated_indices_are_counted_in_one_warning(run, tmp_path):
+    (tmp_path / "t").write_text("1 1:1 1:2\n0 2:1\n1 3:1 3:1 4:1\n")
+    log = run("train", "t").stderr
+    assert log.count("warning") == 1
+    assert "fmcli: warning: 2 rows have an index more than once; the values of such an index were added\n" in log
+    (tmp_path / "t").write_text("1 1:1 1:2\n0 2:1\n")
+    assert "warning: 1 row has an index" in run("train", "t").stderr
+
+
+def test_an_older_model_is_replaced_and_a_diverged_run_leaves_it(run, sample, tmp_path):
+    shutil.copy(sample / "diabetes.train.libsvm", tmp_path / "t")
+    (tmp_path / "t.fm").write_text("older")
+    done = run("train", "-s", "sgd", "-r", "1e6", "t")
+    assert done.returncode == 3
+    assert "try a smaller step: --learning-rate 100000" in done.stderr
+    assert (tmp_path / "t.fm").read_text() == "older"
+    assert files(tmp_path) == ["t", "t.fm"]
+    assert run("train", "t").returncode == 0
+    assert (tmp_path / "t.fm").read_bytes().startswith(b"older") is False
+
+
+VALUES = {int: "3", float: "0.25", bool: None}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_registered_option_has_a_flag_and_is_not_given_unless_it_is(name):
+    option = OPTIONS[name]
+    assert command.make_context("train", ["x"]).params[name] is None
+    for flag in (option.flag, *option.flags):
+        value = VALUES[option.kind]
+        arguments = [flag, "x"] if value is None else [flag, value, "x"]
+        expected = not option.negative if value is None else option.kind(value)
+        assert command.make_context("train", arguments).params[name] == expected
+    assert option.flag in help_text()
+
+
+def test_options_reach_the_model(run, sample, tmp_path):
+    options = ["-m", "shfm", "-k", "3", "--no-bias", "--l1", "0.5", "--l1-v", "0.25", "--alpha", "0.2", "-e", "3"]
+    assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
+    meta = load_model(str(tmp_path / "m")).meta
+    assert (meta["model"], meta["solver"], meta["training"]["epochs"]) == ("shfm", "ftrl", 3)
+    wanted = {"rank": 3, "bias": False, "l1": 0.5, "l1_w": 0.5, "l1_v": 0.25, "alpha": 0.2, "alpha_w": 0.2, "epochs": 3}
+    assert {name: meta["options"][name] for name in wanted} == wanted
+
+
+def test_ffm_text_is_read_by_its_columns(run, sample, adult_model, tmp_path):
+    done = run("train", "-o", "m", sample / "adult.train.ffm")
+    assert "122 features, ffm," in done.stderr
+    assert load_model(str(tmp_path / "m")).meta["format"] == "ffm"
+    assert (
+        load_model(str(tmp_path / "m")).model.parameters["V"] == load_model(str(adult_model)).model.parameters["V"]
+    ).all()
+
+
+def test_the_help_has_sections_defaults_ranges_and_all_pieces():
+    text = help_text()
+    sections = [
+        "Model:",
+        "Loss and penalty:",
+        "Solver:",
+        "Run:",
+        "Output:",
+        "Models:",
+        "Solvers:",
+        "Losses:",
+        "Examples:",
+    ]
+    assert [line for line in text.splitlines() if line in sections] == sections
+    assert "Step size. [sgd, adagrad; default: 0.01, adagrad 0.05; > 0]" in text
+    assert "[default: adagrad, shfm ftrl]" in text
+    assert "[fm, shfm; default: 8; 1 to 65536]" in text
+    assert "[default: --l1; >= 0]" in text
+    for piece in (*MODELS.values(), *SOLVERS.values(), *LOSSES.values()):
+        assert re.search(rf"^  {piece.name} +{re.escape(piece.help)}$", text, re.M)
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help
