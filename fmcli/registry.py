@@ -17,7 +17,7 @@ class Option:
     """One number or switch that a piece takes, under the name of its keyword."""
 
     name: str
-    kind: type  # int, float or bool
+    kind: type  # int, float, bool, or str for a choice
     default: Any  # None: derived from another option, as the help says
     help: str
     group: str  # the heading it stands under in the help: model, penalty, solver or run
@@ -25,6 +25,7 @@ class Option:
     low: float | None = None
     high: float | None = None
     open_low: bool = False  # `low` itself is out of range
+    choices: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -37,15 +38,19 @@ class Option:
         return self.kind is bool and self.default is True and self.name in NEGATIVE_ONLY
 
     def range(self) -> str:
-        """The permitted values in words: "> 0", ">= 1", "0 to 1"; empty where all are."""
+        """The permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty where all are."""
+        if self.choices:
+            return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
         if self.low is None:
             return ""
         if self.high is None:
             return f"{'>' if self.open_low else '>='} {self.low}"
         return f"{self.low} to {self.high}"
 
-    def permits(self, value: float) -> bool:
-        """Whether a value is a finite number in range."""
+    def permits(self, value: Any) -> bool:
+        """Whether a value is one of the choices, or a finite number in range."""
+        if self.choices:
+            return value in self.choices
         if value != value or value in (float("inf"), float("-inf")):
             return False
         if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
@@ -54,6 +59,8 @@ class Option:
 
 
 NEGATIVE_ONLY = ("bias", "linear")
+DEFAULT_MODEL = "fm"
+DEFAULT_SOLVER = "adagrad"
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,10 @@ class Piece:
     path: str  # module:class, imported when it is used
     options: tuple[str, ...] = ()  # keywords of the class
     defaults: Mapping[str, Any] = field(default_factory=dict)  # where they differ from the options'
+    solver: str = DEFAULT_SOLVER  # of a model: what it is trained with unless another is named
+    refuses: Mapping[str, str] = field(default_factory=dict)  # of a model: option -> why it cannot be had
+    positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
+    task: str = ""  # of a loss: binary (two values), real, counts or classes
 
     def load(self) -> Any:
         """The class."""
@@ -80,6 +91,15 @@ OPTIONS = _table(
     Option("rank", int, 8, "Number of factors.", "model", ("-k",), low=1, high=1 << 16),
     Option("bias", bool, True, "Leave out the bias.", "model"),
     Option("linear", bool, True, "Leave out the linear weights.", "model"),
+    Option("fit_beta", bool, True, "Fit the factors' weights beta, or leave them as they start.", "model"),
+    Option(
+        "beta_start",
+        str,
+        "alternate",
+        "Start of beta: 1, -1, 1, ...; ones; or standard normal numbers.",
+        "model",
+        choices=("alternate", "ones", "random"),
+    ),
     Option("init_std", float, 0.01, "Standard deviation of the factors' start values.", "model", low=0),
     Option("l1", float, 0.0, "Strength of the L1 penalty.", "penalty", low=0),
     Option("l1_w", float, None, "The same for linear weights only.", "penalty", low=0),
@@ -87,7 +107,28 @@ OPTIONS = _table(
     Option("l2", float, 1e-5, "Strength of the L2 penalty.", "penalty", low=0),
     Option("l2_w", float, None, "The same for linear weights only.", "penalty", low=0),
     Option("l2_v", float, None, "The same for factors only.", "penalty", low=0),
+    Option("group_l1", float, 0.0, "Strength of the group penalty: a feature's row as a whole.", "penalty", low=0),
+    Option("huber_delta", float, 1.0, "Where the Huber loss turns linear.", "penalty", low=0, open_low=True),
     Option("learning_rate", float, 0.01, "Step size.", "solver", ("-r",), low=0, open_low=True),
+    Option(
+        "schedule",
+        str,
+        "constant",
+        "Learning rate of update t: as it is, over t^power, or over t + t0.",
+        "solver",
+        choices=("constant", "invscaling", "inverse"),
+    ),
+    Option("power", float, 0.5, "Exponent of the schedule invscaling.", "solver", low=0),
+    Option("t0", float, 1.0, "Delay of the schedule inverse.", "solver", low=0),
+    Option("adaptive", bool, False, "AdaGrad's learning rate for every parameter.", "solver"),
+    Option(
+        "prox",
+        str,
+        "lazy",
+        "Missed penalty steps in closed form, or one by one (slow).",
+        "solver",
+        choices=("lazy", "exact"),
+    ),
     Option("alpha", float, 0.05, "Step size of FTRL.", "solver", low=0, open_low=True),
     Option("alpha_w", float, None, "The same for linear weights only.", "solver", low=0, open_low=True),
     Option("alpha_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
@@ -95,21 +136,74 @@ OPTIONS = _table(
     Option("ftrl_power", float, 0.5, "Exponent of FTRL's step schedule.", "solver", low=0, high=1),
     Option("l1_from_epoch", int, 2, "First epoch in which L1 acts on factors; 1 is at once.", "solver", low=1),
     Option("epochs", int, 10, "Passes over the data; 0 writes the start values.", "run", ("-e",), low=0),
+    Option("batch_size", int, 1, "Rows averaged into one update.", "run", low=1, high=1 << 24),
     Option("shuffle", bool, True, "Visit the rows in a new order every epoch, or in file order.", "run"),
     Option("seed", int, 0, "Seed of every random choice.", "run", low=0, high=(1 << 63) - 1),
 )
 
 # What every run takes, whatever its pieces.
-COMMON = ("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "epochs", "shuffle", "seed")
+COMMON = (
+    *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1"),
+    *("epochs", "batch_size", "shuffle", "seed"),
+)
+
+_FM = ("rank", "bias", "linear")
+_BETA = ("fit_beta", "beta_start")
+# The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
+_SGL_STRENGTH = 1e-5
 
 MODELS = _table(
     Piece("linear", "Linear model: a weight a feature.", "fmcli._core.linear:Linear", ("bias",)),
-    Piece("fm", "Factorization machine.", "fmcli._core.fm:FM", ("rank", "bias", "linear")),
-    Piece("shfm", "Strongly hierarchical factorization machine.", "fmcli._core.fm:SHFM", ("rank", "bias")),
+    Piece("fm", "Factorization machine.", "fmcli._core.fm:FM", _FM),
+    Piece(
+        "anova",
+        "ANOVA kernel regression of order 2: an FM with fitted weights of its factors.",
+        "fmcli._core.fm:Anova",
+        _FM + _BETA,
+    ),
+    Piece("shfm", "Strongly hierarchical FM.", "fmcli._core.fm:SHFM", ("rank", "bias"), solver="ftrl"),
+    Piece(
+        "sha2",
+        "Strongly hierarchical ANOVA kernel regression.",
+        "fmcli._core.fm:SHA2",
+        ("rank", "bias", *_BETA),
+        solver="ftrl",
+    ),
+    Piece(
+        "sglfm",
+        "FM under a sparse group lasso: rows and single factors vanish.",
+        "fmcli._core.fm:FM",
+        _FM,
+        {"l2": 0.0, "l1": _SGL_STRENGTH, "group_l1": _SGL_STRENGTH},
+        solver="fobos",
+        positive=("l1", "group_l1"),
+    ),
+    Piece(
+        "glfm",
+        "FM under a group lasso: whole rows vanish.",
+        "fmcli._core.fm:FM",
+        _FM,
+        {"l2": 0.0, "group_l1": _SGL_STRENGTH},
+        solver="fobos",
+        positive=("group_l1",),
+        refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has the group penalty alone; sglfm has both"),
+    ),
+    Piece(
+        "l1fm",
+        "FM under L1: single factors vanish.",
+        "fmcli._core.fm:FM",
+        _FM,
+        {"l2": 0.0, "l1": _SGL_STRENGTH},
+        solver="fobos",
+        positive=("l1",),
+        refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
+    ),
 )
 
+_SCHEDULE = ("learning_rate", "schedule", "power", "t0")
+
 SOLVERS = _table(
-    Piece("sgd", "Stochastic gradient descent.", "fmcli._core.sgd:SGD", ("learning_rate",)),
+    Piece("sgd", "Stochastic gradient descent.", "fmcli._core.sgd:SGD", _SCHEDULE),
     Piece("adagrad", "AdaGrad.", "fmcli._core.adagrad:AdaGrad", ("learning_rate",), {"learning_rate": 0.05}),
     Piece(
         "ftrl",
@@ -117,14 +211,36 @@ SOLVERS = _table(
         "fmcli._core.ftrl:FTRL",
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power", "l1_from_epoch"),
     ),
+    Piece(
+        "fobos",
+        "Forward-backward splitting: the penalty acts on all features in every update.",
+        "fmcli._core.fobos:FOBOS",
+        (*_SCHEDULE, "adaptive", "prox"),
+    ),
 )
 
 LOSSES = _table(
-    Piece("squared", "Half the squared error, for real labels.", "fmcli._core.loss:Squared"),
-    Piece("logistic", "Log loss, for labels of two values.", "fmcli._core.loss:Logistic"),
+    Piece("squared", "Half the squared error.", "fmcli._core.loss:Squared", task="real"),
+    Piece("logistic", "Log loss, for labels of two values.", "fmcli._core.loss:Logistic", task="binary"),
+    Piece("squared-hinge", "Squared hinge, for labels of two values.", "fmcli._core.loss:SquaredHinge", task="binary"),
+    Piece("hinge", "Hinge, for labels of two values.", "fmcli._core.loss:Hinge", task="binary"),
+    Piece(
+        "huber",
+        "Squared near 0, then linear: for labels with outliers.",
+        "fmcli._core.loss:Huber",
+        ("huber_delta",),
+        task="real",
+    ),
+    Piece(
+        "poisson",
+        "For counts; the prediction is the exponential of the score.",
+        "fmcli._core.loss:Poisson",
+        task="counts",
+    ),
+    Piece(
+        "softmax",
+        "Log loss of classes, for labels of any number of values.",
+        "fmcli._core.loss:Softmax",
+        task="classes",
+    ),
 )
-
-# The solver that a model is trained with unless another is named.
-DEFAULT_MODEL = "fm"
-DEFAULT_SOLVER = "adagrad"
-SOLVER_OF_MODEL = {"shfm": "ftrl"}

@@ -10,11 +10,9 @@ from fmcli.errors import UsageError
 from fmcli.registry import (
     COMMON,
     DEFAULT_MODEL,
-    DEFAULT_SOLVER,
     LOSSES,
     MODELS,
     OPTIONS,
-    SOLVER_OF_MODEL,
     SOLVERS,
     Piece,
 )
@@ -55,22 +53,36 @@ def make_spec(
     UsageError
         A name that is not registered, an option that neither the model nor the solver takes, or a value out of range.
     """
-    solver = solver or SOLVER_OF_MODEL.get(model, DEFAULT_SOLVER)
-    pieces = [find(MODELS, "model", model), find(SOLVERS, "solver", solver)]
-    if loss is not None:
-        find(LOSSES, "loss", loss)
+    kind = find(MODELS, "model", model)
+    solver = solver or kind.solver
+    pieces = [kind, find(SOLVERS, "solver", solver), *([find(LOSSES, "loss", loss)] if loss else [])]
     taken = [*COMMON, *(name for piece in pieces for name in piece.options)]
-    given = dict(options or {})
+    given = {name: value for name, value in (options or {}).items() if value is not None}
     for name, value in given.items():
-        check(name, value, taken, model, solver)
+        check(name, value, taken, pieces)
     values = {name: OPTIONS[name].default for name in taken}
     for piece in pieces:
         values.update(piece.defaults)
     values.update(given)
+    for name in kind.positive:
+        if not values[name] and not any(values.get(part) for part in (f"{name}_w", f"{name}_v")):
+            raise UsageError(f"{OPTIONS[name].flag} is 0, but it makes {model} what it is; without it say -m fm")
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
             values[name] = values[whole]
+    check_groups(values)
     return Spec(model, solver, loss, values)
+
+
+def check_groups(values: Mapping[str, Any]) -> None:
+    """UsageError where a group penalty meets strengths or steps that differ within a row."""
+    if values["group_l1"] > 0:
+        for w, v in (("l2_w", "l2_v"), ("alpha_w", "alpha_v")):
+            if values.get(w) != values.get(v):
+                raise UsageError(
+                    f"with --group-l1 a feature's weight and factors are one group, which shares one curvature: "
+                    f"{OPTIONS[w].flag} and {OPTIONS[v].flag} must be equal"
+                )
 
 
 def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
@@ -80,22 +92,24 @@ def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
     return table[name]
 
 
-def check(name: str, value: Any, taken: list[str], model: str, solver: str) -> None:
+def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
     """UsageError where an option does not exist, does not belong to the chosen pieces, or is out of range."""
     if name not in OPTIONS:
         raise UsageError(f"there is no option {name!r}")
     option = OPTIONS[name]
+    for piece in pieces:
+        if name in piece.refuses:
+            raise UsageError(f"{option.flag} cannot be had with {piece.name}: {piece.refuses[name]}")
     if name not in taken:
         takers = [
             f"{kind} {', '.join(names)}"
-            for kind, names in (("model", takers_of(MODELS, name)), ("solver", takers_of(SOLVERS, name)))
-            if names
+            for kind, table in (("model", MODELS), ("solver", SOLVERS), ("loss", LOSSES))
+            if (names := takers_of(table, name))
         ]
-        raise UsageError(
-            f"{option.flag} does not belong to model {model} with solver {solver}; it belongs to {' and '.join(takers)}"
-        )
-    if option.kind is not bool and value is not None and not option.permits(value):
-        raise UsageError(f"{option.flag} is {value:g}; it must be {option.range()}")
+        chosen = ", ".join(piece.name for piece in pieces)
+        raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
+    if option.kind is not bool and not option.permits(value):
+        raise UsageError(f"{option.flag} is {value}; it must be {option.range()}")
 
 
 def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:
