@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,26 +15,36 @@ from fmcli._core.loop import Trainer
 from fmcli._core.loss import Loss
 from fmcli._core.model import Model
 from fmcli._core.penalty import Penalty
-from fmcli.errors import BadInputError, DivergedError
+from fmcli._core.solver import Solver
+from fmcli.errors import DivergedError
+from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
-from fmcli.registry import LOSSES, MODELS, SOLVERS
+from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec
+from fmcli.validation import Best, Validation, split
+from fmcli.warmstart import Earlier, take_over
 
 # Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
 CHUNK_NONZEROS = 1 << 21
 # Streams of random numbers drawn from one seed.
-START_STREAM, SHUFFLE_STREAM = 0, 1
+START_STREAM, SHUFFLE_STREAM, HOLDOUT_STREAM = 0, 1, 2
 # How much smaller a step to try after divergence.
 STEP_BACK = 10
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch's figures. `loss` is of each sample before its own update; `penalty` is of the epoch's end."""
+    """One epoch's figures.
+
+    loss : mean over the samples, each before its own update.
+    penalty : of the parameters at the epoch's end.
+    valid : metrics on the validation data, by name; empty without.
+    """
 
     number: int
     loss: float
     penalty: float
+    valid: dict[str, float]
     seconds: float
 
     @property
@@ -44,16 +54,21 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run before it begins: what it will train, and what that takes.
+    """A run before it begins: what it will train on what, and what that takes.
 
-    spec : the spec, its loss chosen.
-    labels : the two label values that stand for -1 and +1; None where labels are numbers.
-    bytes : memory for parameters, solver state and the order of rows.
+    spec : the spec, its loss chosen and that loss's options filled in.
+    rows : int32, numbers of the rows to train on, in file order.
+    validation : what epochs are judged by; None: the last epoch is kept.
+    bytes : memory for parameters, solver state, a copy of the best epoch's, and the order of rows.
     """
 
     spec: Spec
+    data: Dataset
+    labels: Labels
     model: Model
-    labels: tuple[float, float] | None
+    rows: NDArray[np.int32]
+    validation: Validation | None
+    earlier: Earlier | None
     bytes: int
 
 
@@ -62,43 +77,102 @@ class Trained:
     """A trained model.
 
     seen : bool (features), whether the feature occurred in the training data.
-    epochs : figures of every epoch run.
+    best : number of the epoch whose parameters the model has; 0: the start values.
+    updates : updates that the solver has made, a kept state's included.
     """
 
     plan: Plan
+    solver: Solver
     seen: NDArray[np.bool_]
-    epochs: list[Epoch]
+    epochs: list[Epoch] = field(default_factory=list)
+    best: int = 0
 
     def sparsity(self) -> float:
         """Share of exact zeros among linear weights and factors (models.md section 4)."""
-        zeros = total = 0
-        for name, array in self.plan.model.parameters.items():
-            if name != "bias":
-                zeros += array.size - np.count_nonzero(array)
-                total += array.size
-        return zeros / total if total else 0.0
+        model = self.plan.model
+        names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
+        zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
+        return zeros / max(1, sum(model.parameters[name].size for name in names))
 
 
-def plan(data: Dataset, spec: Spec) -> Plan:
-    """Fit a spec to data without allocating anything.
+def plan(
+    data: Dataset,
+    spec: Spec,
+    *,
+    valid: Dataset | None = None,
+    holdout: float | None = 0.0,
+    metrics: tuple[str, ...] = (),
+    patience: int = 3,
+    earlier: Earlier | None = None,
+    threads: int = 1,
+) -> Plan:
+    """Fit a spec to data without allocating anything large.
 
-    Raises BadInputError where the labels do not fit the loss.
+    Parameters
+    ----------
+    valid : rows to judge epochs by.
+    holdout : share of `data` to hold out and judge epochs by; None: 5 % of 10,000 rows or more in several epochs.
+    metrics : names of metrics, the first of which chooses the epoch; none: the usual ones of the loss.
+    patience : epochs without a better one after which training stops.
+    earlier : a model to go on from.
+    threads : for judging epochs.
+
+    Raises
+    ------
+    BadInputError
+        Labels that do not fit the loss.
+    UsageError
+        Metrics that do not fit the loss, an earlier model of another kind, nothing left to train on.
     """
-    loss, labels = choose_loss(data.label, spec.loss)
-    model = MODELS[spec.model].load()(data.features, 1, **spec.keywords(MODELS[spec.model]))
-    slots = SOLVERS[spec.solver].load()(**spec.keywords(SOLVERS[spec.solver])).slots
-    order = np.dtype(np.int32).itemsize * data.rows
-    return Plan(replace(spec, loss=loss), model, labels, model.bytes_needed(slots) + order)
+    labels = fit_labels(data.label, spec.loss)
+    if earlier:
+        labels = earlier.labels_for(labels, spec)
+    if spec.loss is None:
+        loss_options = {name: OPTIONS[name].default for name in LOSSES[labels.loss].options}
+        spec = replace(spec, loss=labels.loss, values={**spec.values, **loss_options})
+    features = max(data.features, earlier.model.features if earlier else 0)
+    data = data.changed(label=labels.encode(data.label), features=features)
+    if spec.values["norm"]:
+        data = data.normalised()
+    held, rows = split(data.rows, holdout if valid is None else 0.0, spec, generator(spec, HOLDOUT_STREAM))
+    validation = None
+    if valid is not None or held.size:
+        judged = data.take(held) if valid is None else prepare(valid, labels, spec, data.seen(), features)
+        validation = Validation(judged, labels.loss, metrics, patience, threads, held_out=valid is None)
+    model = MODELS[spec.model].load()(features, labels.outputs, **spec.keywords(MODELS[spec.model]))
+    if earlier:
+        earlier.check(spec, model)
+    needed = model.bytes_needed(make_solver(spec).slots) * (2 if validation else 1) + 2 * rows.nbytes
+    return Plan(spec, data, labels, model, rows, validation, earlier, needed)
+
+
+def prepare(data: Dataset, labels: Labels, spec: Spec, known: NDArray[np.bool_], features: int) -> Dataset:
+    """Rows as a model scores them: labels encoded, columns it does not have left out, normalised where it wants that."""
+    data = data.within(features).changed(label=labels.encode(data.label))
+    return data.normalised(known) if spec.values["norm"] else data
+
+
+def make_solver(spec: Spec) -> Solver:
+    """The solver of a spec, not bound to a model yet."""
+    solver: Solver = SOLVERS[spec.solver].load()(**spec.keywords(SOLVERS[spec.solver]))
+    return solver
+
+
+def make_loss(spec: Spec, labels: Labels) -> Loss:
+    """The loss of a spec."""
+    piece = LOSSES[labels.loss]
+    outputs = {"outputs": labels.outputs} if piece.task == "classes" else {}
+    loss: Loss = piece.load()(**spec.keywords(piece), **outputs)
+    return loss
 
 
 def train(
-    data: Dataset,
     plan: Plan,
     *,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
 ) -> Trained:
-    """Train a plan's model on the data it was made for.
+    """Train a plan's model.
 
     Parameters
     ----------
@@ -110,52 +184,63 @@ def train(
     NotEnoughMemoryError
         Found before anything is allocated.
     DivergedError
-        A loss or a parameter is no longer finite.
+        A loss or a parameter is no longer finite; its `trained` is the best epoch before, where validation found one.
     """
-    spec, model = plan.spec, plan.model
     require(plan.bytes, "training")
-    loss: Loss = LOSSES[spec.loss or ""].load()()
-    solver = SOLVERS[spec.solver].load()(**spec.keywords(SOLVERS[spec.solver]))
-    penalty = Penalty(**{name: spec.values[name] for name in ("l1_w", "l1_v", "l2_w", "l2_v")})
-    if plan.labels:
-        data = data.with_labels(np.where(data.label == plan.labels[1], 1.0, -1.0))
-
-    seen = np.zeros(data.features, dtype=np.bool_)
-    seen[data.index] = True
+    spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
+    loss, solver = make_loss(spec, plan.labels), make_solver(spec)
+    penalty = Penalty(**{name: spec.values[name] for name in ("l1_w", "l1_v", "l2_w", "l2_v", "group_l1")})
+    seen = data.seen(rows)
     model.allocate(solver.slots)
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
+    weight = None if data.weight is None else data.weight[rows]
     if "bias" in model.parameters:
-        model.parameters["bias"][...] = loss.best_constant(data.label, data.weight)
+        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight)
+    if plan.earlier:
+        seen = take_over(plan.earlier, model, seen)
     solver.bind(model, penalty)
-    solver.start()
+    if plan.earlier and plan.earlier.has_state(spec):
+        plan.earlier.restore_state(model, solver)
+    else:
+        solver.start()
 
-    trainer = Trainer(model, solver, loss, data)
-    weight = data.rows if data.weight is None else data.weight.sum()
-    epochs = []
-    for number in range(1, spec.values["epochs"] + 1):
-        begin = time.perf_counter()
-        total = run_epoch(trainer, data, spec, number, on_rows)
-        solver.end_epoch(number)
-        value = penalty.value(model) / (1 if solver.averages_weights else weight)
-        epochs.append(Epoch(number, total / weight, value, time.perf_counter() - begin))
-        on_epoch(epochs[-1])
-    if not all(np.isfinite(array).all() for array in model.parameters.values()):
-        raise diverged(spec, "a parameter is no longer a finite number")
-    return Trained(plan, seen, epochs)
+    total_weight = float(len(rows)) if weight is None else float(weight.sum())
+    trainer = Trainer(model, solver, loss, data, spec.values["batch_size"], total_weight / len(rows))
+    best = Best(plan.validation, model)
+    trained = Trained(plan, solver, seen)
+    try:
+        for number in range(1, spec.values["epochs"] + 1):
+            begin = time.perf_counter()
+            total = run_epoch(trainer, plan, number, on_rows)
+            solver.end_epoch(number)
+            value = penalty.value(model) / (1 if solver.averages_weights else total_weight)
+            valid = best.judge(number)
+            trained.epochs.append(Epoch(number, total / total_weight, value, valid, time.perf_counter() - begin))
+            on_epoch(trained.epochs[-1])
+            if best.enough:
+                break
+        if not all(np.isfinite(array).all() for array in model.parameters.values()):
+            raise diverged(spec, "a parameter is no longer a finite number")
+    except DivergedError as error:
+        if best.number:
+            error.trained = replace(trained, best=best.restore())
+        raise
+    return replace(trained, best=best.restore() or len(trained.epochs))
 
 
-def run_epoch(trainer: Trainer, data: Dataset, spec: Spec, number: int, on_rows: Callable[[int, int], None]) -> float:
-    """One pass over the data; the sum of its weighted losses."""
-    order = np.arange(data.rows, dtype=np.int32)
-    if spec.values["shuffle"]:
-        generator(spec, SHUFFLE_STREAM, number).shuffle(order)
-    chunk = max(1, CHUNK_NONZEROS * data.rows // max(data.nnz, data.rows))
+def run_epoch(trainer: Trainer, plan: Plan, number: int, on_rows: Callable[[int, int], None]) -> float:
+    """One pass over the rows; the sum of their weighted losses."""
+    order = plan.rows.copy()
+    if plan.spec.values["shuffle"]:
+        generator(plan.spec, SHUFFLE_STREAM, number).shuffle(order)
+    batch = plan.spec.values["batch_size"]
+    chunk = max(1, CHUNK_NONZEROS * plan.data.rows // max(plan.data.nnz, plan.data.rows) // batch) * batch
     total = 0.0
-    for start in range(0, data.rows, chunk):
-        stop = min(start + chunk, data.rows)
+    for start in range(0, len(order), chunk):
+        stop = min(start + chunk, len(order))
         total += trainer.run(order, start, stop)
         if not np.isfinite(total):
-            raise diverged(spec, f"the loss is no longer a finite number in epoch {number}")
+            raise diverged(plan.spec, f"the loss is no longer a finite number in epoch {number}")
         on_rows(number, stop)
     return total
 
@@ -170,46 +255,28 @@ def diverged(spec: Spec, what: str) -> DivergedError:
     name = "alpha" if "alpha" in spec.values else "learning_rate"
     step = spec.values[name]
     return DivergedError(
-        f"training diverged: {what}; try a smaller step: --{name.replace('_', '-')} {step / STEP_BACK:g} "
+        f"training diverged: {what}; try a smaller step: {OPTIONS[name].flag} {step / STEP_BACK:g} "
         f"(it was {step:g}), or scale the values of the features"
     )
 
 
-def choose_loss(label: NDArray[np.float64], name: str | None) -> tuple[str, tuple[float, float] | None]:
-    """The loss for these labels, and their two values where the loss wants two.
-
-    Raises BadInputError where the labels do not fit the loss that is named, or all are the same.
-    """
-    first = label[0]
-    others = label[label != first]
-    if not others.size and name != "squared":
-        raise BadInputError(
-            f"every label is {first:g}: there is nothing to learn from one value; check the file, or say "
-            "--loss squared to fit it as a number"
-        )
-    if name == "squared" or (name is None and (others != others[0]).any()):
-        return "squared", None
-    third = others[others != others[0]]
-    if third.size:
-        raise BadInputError(
-            f"loss {name} takes labels of two values, but here are {first:g}, {others[0]:g} and {third[0]:g}; "
-            "say --loss squared to fit them as numbers"
-        )
-    low, high = sorted((float(first), float(others[0])))
-    return "logistic", (low, high)
-
-
-def summary(trained: Trained, data: Dataset) -> dict[str, Any]:
-    """The figures of a finished run that its model file keeps."""
-    last = trained.epochs[-1] if trained.epochs else None
+def summary(trained: Trained) -> dict[str, Any]:
+    """The figures of a finished run that its model file keeps; "train" and "valid" are of the saved parameters."""
+    plan = trained.plan
+    kept = trained.epochs[trained.best - 1] if trained.best else None
+    judge = plan.validation.metrics if plan.validation else ()
+    on_train = Validation(plan.data, plan.labels.loss, judge, 0, plan.validation.threads if plan.validation else 1)
     return {
-        "rows": data.rows,
-        "nonzeros": data.nnz,
+        "rows": len(plan.rows),
+        "nonzeros": plan.data.nnz,
         "features": int(trained.seen.sum()),
-        "parameters": trained.plan.model.parameter_count,
+        "parameters": plan.model.parameter_count,
         "epochs": len(trained.epochs),
-        "loss": last and last.loss,
-        "penalty": last and last.penalty,
-        "objective": last and last.objective,
+        "best_epoch": trained.best,
+        "loss": kept and kept.loss,
+        "penalty": kept and kept.penalty,
+        "objective": kept and kept.objective,
+        "train": on_train.measure(plan.model, plan.rows),
+        "valid": kept.valid if kept else {},
         "sparsity": trained.sparsity(),
     }

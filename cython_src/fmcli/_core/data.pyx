@@ -2,6 +2,10 @@
 
 import numpy as np
 
+from fmcli._core.types cimport Sample
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t
+
 
 cdef class Dataset:
     """Sparse rows with labels, checked once so that compiled loops need not check again.
@@ -63,7 +67,66 @@ cdef class Dataset:
 
     def with_labels(self, label):
         """The same rows under other labels (float64, rows); everything else is shared."""
-        return Dataset(self.indptr, self.index, self.value, label, self.features, self.field, self.weight)
+        return self.changed(label=label)
+
+    def changed(self, **arrays):
+        """The same rows with some of value, label, field and weight replaced; everything else is shared."""
+        kept = {"value": self.value, "label": self.label, "field": self.field, "weight": self.weight, **arrays}
+        return Dataset(self.indptr, self.index, features=self.features, **kept)
+
+    def take(self, rows):
+        """A copy of some rows, in the order of their numbers in `rows`."""
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        begins = self.indptr[rows] - indptr[:len(rows)]
+        entries = np.repeat(begins, lengths) + np.arange(indptr[len(rows)])
+
+        def some(array, where):
+            return None if array is None else array[where]
+
+        return Dataset(
+            indptr, self.index[entries], some(self.value, entries), some(self.label, rows), self.features,
+            some(self.field, entries), some(self.weight, rows))
+
+    def seen(self, rows=None):
+        """bool (features): whether a feature occurs in the rows of these numbers (int32), or in any."""
+        occurs = np.zeros(self.features, dtype=np.bool_)
+        cdef unsigned char[::1] marks = occurs.view(np.uint8)
+        cdef const int32_t[::1] chosen = rows
+        cdef Py_ssize_t i, row, entry
+        with nogil:
+            if chosen is None:
+                for entry in range(self.nnz):
+                    marks[self.index_[entry]] = 1
+            else:
+                for i in range(chosen.shape[0]):
+                    row = chosen[i]
+                    for entry in range(self.indptr_[row], self.indptr_[row + 1]):
+                        marks[self.index_[entry]] = 1
+        return occurs
+
+    def normalised(self, known=None):
+        """The same rows scaled to unit length; rows of length 0 stay.
+
+        With `known` (bool, features) other features count for nothing: a row is as long as what the model knows of it.
+        """
+        values = np.empty(self.nnz, dtype=np.float32)
+        cdef float[::1] out = values
+        cdef const unsigned char[::1] marks = None if known is None else known.view(np.uint8)
+        cdef Sample x
+        cdef Py_ssize_t i, j
+        cdef double squares, scale
+        with nogil:
+            for i in range(self.rows):
+                self.sample(i, &x)
+                squares = 0
+                for j in range(x.nnz):
+                    if marks is None or marks[x.index[j]]:
+                        squares += <double>x.value[j] * x.value[j]
+                scale = 1 / sqrt(squares) if squares > 0 else 1
+                for j in range(x.nnz):
+                    out[self.indptr_[i] + j] = <float>(scale * x.value[j])
+        return self.changed(value=values)
 
     def __len__(self):
         return self.rows

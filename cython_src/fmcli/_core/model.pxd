@@ -9,7 +9,7 @@ cdef class Model:
     cdef readonly int n_blocks, outputs, slots
     cdef readonly Py_ssize_t features
     cdef readonly tuple layout
-    cdef readonly dict parameters
+    cdef readonly dict parameters, states
     cdef bint by_feature[MAX_BLOCKS]
     cdef Py_ssize_t width[MAX_BLOCKS]  # columns of a body, without padding
     cdef bint has_bias

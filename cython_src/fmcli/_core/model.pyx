@@ -82,6 +82,7 @@ cdef class Model:
     ----------
     parameters : name -> array view of the build's real type, with the names and shapes under which models are
         exported, leading axis C. Writing to a view changes the model. Empty before `allocate` or `attach`.
+    states : name -> views of the solver's state, slot by slot, of the shapes of the parameters.
     slots : solver state beside each parameter, in reals.
     """
 
@@ -91,7 +92,7 @@ cdef class Model:
         self.features, self.outputs, self.layout = features, outputs, tuple(layout)
         self.n_blocks = len(self.layout)
         self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias"
-        self.parameters = {}
+        self.parameters, self.states, self.memory = {}, {}, []
         for i, block in enumerate(self.layout):
             self.by_feature[i] = block.by_feature
             self.width[i] = sum(columns for _, columns in block.body)
@@ -117,7 +118,7 @@ cdef class Model:
         cdef real[::1] bodies, weights
         cdef Block* block
         self.slots = slots
-        self.memory, self.parameters = [], {}
+        self.memory, self.parameters, self.states = [], {}, {}
         for i, layout in enumerate(self.layout):
             block = &self.block[i]
             rows = self.outputs * block.rows
@@ -129,15 +130,19 @@ cdef class Model:
             if weight_stride != body_stride:
                 weight_base, at = allocate(rows * weight_stride), 0
             bodies, weights = base, weight_base
-            self.memory += [base, weight_base]
+            self.memory += [base] if weight_base is base else [base, weight_base]
             block.body_stride, block.weight_stride = body_stride, weight_stride
             block.body = &bodies[0] if block.lanes else NULL
             block.weight = &weights[at] if layout.weight else NULL
             if layout.weight:
-                self.parameters[layout.weight] = self.view(weight_base, i, at, weight_stride, None)
+                self.parameters[layout.weight], *self.states[layout.weight] = [
+                    self.view(weight_base, i, at + slot, weight_stride, None) for slot in range(1 + slots)
+                ]
             at = 0
             for name, columns in layout.body:
-                self.parameters[name] = self.view(base, i, at, body_stride, columns)
+                self.parameters[name], *self.states[name] = [
+                    self.view(base, i, at + slot * block.lanes, body_stride, columns) for slot in range(1 + slots)
+                ]
                 at += padded(columns)
 
     def view(self, base, Py_ssize_t block, Py_ssize_t at, Py_ssize_t stride, columns):
@@ -161,6 +166,15 @@ cdef class Model:
             if layout.weight:
                 shapes[layout.weight] = tuple(leading)
         return shapes
+
+    def snapshot(self):
+        """A copy of all parameters and state, for `restore`."""
+        return [array.copy() for array in self.memory]
+
+    def restore(self, snapshot):
+        """Go back to what a snapshot of this model has kept."""
+        for array, kept in zip(self.memory, snapshot, strict=True):
+            array[...] = kept
 
     def attach(self, arrays):
         """Score from arrays as they are (mapped from a file, say), without copying; such a model cannot be trained.

@@ -1,0 +1,105 @@
+"""Labels: which loss fits them, and what they mean to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.errors import BadInputError
+from fmcli.registry import LOSSES
+
+Floats = NDArray[np.float64]
+
+# The usual loss of labels of two values, and of others.
+TWO_VALUES, OTHERS = "logistic", "squared"
+# So few different whole numbers look like classes.
+FEW_CLASSES = 20
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What labels mean to a loss.
+
+    loss : its name.
+    values : the label values that stand for -1 and +1, or for classes 0, 1, ..., in increasing order; None where labels
+        are numbers.
+    hint : another loss that the labels would fit, in a sentence, or "".
+    """
+
+    loss: str
+    values: tuple[float, ...] | None
+    hint: str = ""
+
+    @property
+    def outputs(self) -> int:
+        """Scores a sample has."""
+        return len(self.values) if self.values and LOSSES[self.loss].task == "classes" else 1
+
+    def encode(self, label: Floats) -> Floats:
+        """Labels as the loss takes them: numbers, -1 and +1, or class ids.
+
+        Raises BadInputError for a label that is none of the values.
+        """
+        if self.values is None:
+            return label
+        values = np.array(self.values)
+        places = np.minimum(np.searchsorted(values, label), len(values) - 1)
+        unknown = label[values[places] != label]
+        if unknown.size:
+            raise BadInputError(
+                f"label {unknown[0]:g} is unknown to the model, which knows {listed(values)}; check the file's labels"
+            )
+        return places.astype(np.float64) if LOSSES[self.loss].task == "classes" else 2.0 * places - 1.0
+
+
+def fit_labels(label: Floats, loss: str | None) -> Labels:
+    """Choose the loss that these labels call for, or check the one that is named.
+
+    Raises BadInputError where they do not fit the loss, or have one value only.
+    """
+    distinct = few_distinct(label)
+    if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
+        raise BadInputError(
+            f"every label is {distinct[0]:g}: there is nothing to learn from one value; check the file, or say "
+            "--loss squared to fit it as a number"
+        )
+    if loss is None:
+        if distinct is not None and len(distinct) == 2:
+            return Labels(TWO_VALUES, tuple(distinct.tolist()))
+        whole = distinct is not None and len(distinct) <= FEW_CLASSES and (distinct == np.round(distinct)).all()
+        hint = "the labels are few whole numbers; if they are classes, say --loss softmax" if whole else ""
+        return Labels(OTHERS, None, hint)
+    task = LOSSES[loss].task
+    if task == "binary":
+        if distinct is None or len(distinct) > 2:
+            some = listed(label[:1000] if distinct is None else distinct)
+            raise BadInputError(
+                f"loss {loss} takes labels of two values, but here are {some}; say --loss squared to fit them as "
+                "numbers, or --loss softmax to tell classes apart"
+            )
+        return Labels(loss, tuple(distinct.tolist()))
+    if task == "classes":
+        return Labels(loss, tuple(np.unique(label).tolist()))
+    if task == "counts" and label.min() < 0:
+        raise BadInputError(f"loss {loss} takes counts, but here is {label.min():g}; say --loss squared for such labels")
+    return Labels(loss, None)
+
+
+def few_distinct(label: Floats) -> Floats | None:
+    """The different values in increasing order, where they are few; sorting all labels would cost more than an epoch."""
+    found: list[float] = []
+    rest = label
+    while rest.size:
+        if len(found) > FEW_CLASSES:
+            return None
+        found.append(float(rest[0]))
+        rest = rest[rest != rest[0]]
+    return np.array(sorted(found))
+
+
+def listed(values: Floats) -> str:
+    """Up to four different values in words."""
+    some = np.unique(values)
+    return ", ".join(f"{value:g}" for value in some[:4]) + (" and others" if len(some) > 4 else "")

@@ -1,0 +1,130 @@
+"""Judging epochs on data that training does not see, and keeping the best one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli._core.data import Dataset
+from fmcli._core.loop import scores
+from fmcli._core.model import Model, Workspace
+from fmcli.errors import UsageError
+from fmcli.metrics import METRICS, Outcome, check_metrics, default_metrics
+from fmcli.specs import Spec
+
+# Without a word about it, so much of so many rows or more is held out where several epochs give a choice.
+USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
+# A thread's rows at a time: enough to make Python's part vanish.
+ROWS_A_TASK = 1 << 14
+SPARSITY = "sparsity"
+
+
+def split(
+    rows: int, share: float | None, spec: Spec, generator: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Numbers of the rows to hold out and of those to train on, both increasing; share None: the usual.
+
+    Raises UsageError where nothing is left to train on.
+    """
+    if share is None:
+        share = USUAL_SHARE if rows >= ENOUGH_ROWS and spec.values["epochs"] > 1 else 0.0
+    everything = np.arange(rows, dtype=np.int32)
+    held = round(share * rows)
+    if held == 0 and share == 0:
+        return everything[:0], everything
+    if not 0 < held < rows:
+        raise UsageError(f"holding out {share:g} of {rows} rows leaves nothing to judge by or nothing to train on")
+    chosen = np.zeros(rows, dtype=np.bool_)
+    chosen[generator.permutation(rows)[:held]] = True
+    return everything[chosen], everything[~chosen]
+
+
+def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
+    """Raw scores (rows, outputs), the same for any number of threads."""
+    out = np.empty((data.rows, model.outputs))
+
+    def some(start: int) -> None:
+        scores(model, data, Workspace(model, data.longest), start, min(start + ROWS_A_TASK, data.rows), out)
+
+    starts = range(0, data.rows, ROWS_A_TASK)
+    if threads == 1 or len(starts) < 2:
+        for start in starts:
+            some(start)
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(some, starts))
+    return out
+
+
+@dataclass
+class Validation:
+    """Labelled rows, ready to score, and what they are measured by.
+
+    metrics : names; the first one chooses the epoch. Empty: the usual ones of the loss.
+    patience : epochs without a better one after which it is enough.
+    held_out : whether the rows were taken from the training data.
+    """
+
+    data: Dataset
+    loss: str
+    metrics: tuple[str, ...]
+    patience: int
+    threads: int = 1
+    held_out: bool = False
+
+    def __post_init__(self) -> None:
+        self.metrics = self.metrics or default_metrics(self.loss)
+        check_metrics([name for name in self.metrics if name != SPARSITY], self.loss)
+        if self.metrics[0] == SPARSITY:
+            raise UsageError("sparsity cannot choose the epoch; name another metric before it")
+
+    def measure(self, model: Model, rows: NDArray[np.int32] | None = None) -> dict[str, float]:
+        """The metrics of a model on the rows, or on those of these numbers."""
+        score, label, weight = score_rows(model, self.data, self.threads), self.data.label, self.data.weight
+        if rows is not None and len(rows) < self.data.rows:
+            score, label, weight = score[rows], label[rows], None if weight is None else weight[rows]
+        outcome = Outcome(self.loss, label, score, weight)
+        return {name: METRICS[name].compute(outcome) for name in self.metrics if name != SPARSITY}
+
+    def better(self, new: float, old: float) -> bool:
+        """Whether a value of the first metric is better than another; a number is better than none."""
+        if math.isnan(new) or math.isnan(old):
+            return math.isnan(old) and not math.isnan(new)
+        return new > old if METRICS[self.metrics[0]].larger_is_better else new < old
+
+
+@dataclass
+class Best:
+    """The best epoch so far and its parameters; without validation, none."""
+
+    validation: Validation | None
+    model: Model
+    number: int = 0
+    enough: bool = False
+    _value: float = math.nan
+    _snapshot: list[Any] = field(default_factory=list)
+    _last: int = 0
+
+    def judge(self, number: int) -> dict[str, float]:
+        """Measure the model after an epoch and remember it where it is the best."""
+        if self.validation is None:
+            return {}
+        self._last = number
+        measured = self.validation.measure(self.model)
+        value = measured[self.validation.metrics[0]]
+        if self.validation.better(value, self._value):
+            self.number, self._value, self._snapshot = number, value, self.model.snapshot()
+        self.enough = number - self.number >= self.validation.patience
+        return measured
+
+    def restore(self) -> int:
+        """Go back to the best epoch, if there is one; its number, or 0."""
+        if self.number and self.number != self._last:
+            self.model.restore(self._snapshot)
+        return self.number

@@ -1,0 +1,96 @@
+"""Going on from an earlier model: its weights, and its solver's state where that was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli._core.model import Model
+from fmcli._core.solver import Solver
+from fmcli.errors import UsageError
+from fmcli.labels import Labels
+from fmcli.specs import Spec
+
+# Name of a state array in a model file: slot 0 of V is state.0.V.
+STATE = "state"
+
+
+def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
+    """The solver's state by the names it has in model files."""
+    return {
+        f"{STATE}.{slot}.{name}": array for name, slots in model.states.items() for slot, array in enumerate(slots)
+    }
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier model.
+
+    path : its file, for messages.
+    model : its parameters, attached.
+    arrays : all arrays of its file, state included.
+    """
+
+    path: str
+    model: Model
+    kind: str
+    solver: str
+    labels: Labels
+    seen: NDArray[np.bool_]
+    arrays: Mapping[str, NDArray[Any]]
+    updates: int
+
+    def labels_for(self, labels: Labels, spec: Spec) -> Labels:
+        """The earlier model's labels, for the loss stays what it is. Raises UsageError where another loss is asked for."""
+        if spec.loss is not None and spec.loss != self.labels.loss:
+            raise UsageError(f"{self.path} was trained with loss {self.labels.loss}, not {spec.loss}")
+        return self.labels
+
+    def check(self, spec: Spec, model: Model) -> None:
+        """Raises UsageError where the model to be trained is of another kind or rank."""
+        if spec.model != self.kind:
+            raise UsageError(f"{self.path} is a model of kind {self.kind}, not {spec.model}; say -m {self.kind}")
+        ours, theirs = model.shapes(), self.model.shapes()
+        if ours.keys() != theirs.keys():
+            different = ", ".join(sorted(ours.keys() ^ theirs.keys()))
+            raise UsageError(f"{self.path} and this run differ in having {different}; give the same options")
+        for name in ours:
+            if ours[name][0] != theirs[name][0] or ours[name][2:] != theirs[name][2:]:
+                raise UsageError(f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank")
+
+    def has_state(self, spec: Spec) -> bool:
+        """Whether its file holds state of the solver that goes on."""
+        return self.solver == spec.solver and any(name.startswith(STATE + ".") for name in self.arrays)
+
+    def restore_state(self, model: Model, solver: Solver) -> None:
+        """Give the solver the kept state; features that are new start as in a fresh run."""
+        solver.start()
+        for name, array in state_arrays(model).items():
+            copy_grown(self.arrays[name], array)
+        solver.resume(self.updates)
+
+
+def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Copy an earlier model's parameters into a started one; which features either has seen.
+
+    Features that are new keep their start values.
+    """
+    both = seen.copy()
+    both[: len(earlier.seen)] |= earlier.seen
+    for name, array in model.parameters.items():
+        old = earlier.model.parameters[name]
+        if array.ndim > 1 and array.shape[1] == model.features and old.shape[1] == earlier.model.features:
+            known = np.flatnonzero(earlier.seen)
+            array[:, known] = old[:, known]
+        else:
+            array[...] = old
+    return both
+
+
+def copy_grown(old: NDArray[Any], new: NDArray[Any]) -> None:
+    """Copy an array into one that may have more features."""
+    new[tuple(slice(0, size) for size in old.shape)] = old
