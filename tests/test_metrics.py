@@ -1,0 +1,344 @@
+"""Every metric with every loss it fits, against its definition over rows and pairs, and against scikit-learn."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.special
+import sklearn.metrics
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fmcli.errors import UsageError
+from fmcli.metrics import BINARY, CLASSES, REAL, Outcome, allowed, check, default_metrics, measure
+from fmcli.registry import LOSSES
+
+CLIP = 1e-15
+every_loss = pytest.mark.parametrize("loss", [*REAL, *BINARY, *CLASSES])
+
+
+@st.composite
+def outcomes(draw, loss):
+    """Rows with ties, extreme scores, weights of 0 and classes that are missing among labels or predictions."""
+    rows = draw(st.integers(1, 25))
+    outputs = draw(st.integers(2, 5)) if loss in CLASSES else 1
+    highest = 20.0 if loss == "poisson" else 800.0
+    scores = st.sampled_from([-800.0, -2.0, -0.0, 0.0, 0.5, 2.0, highest]) | st.floats(-40, min(40, highest))
+    if loss in CLASSES:
+        labels = st.integers(0, draw(st.integers(0, outputs - 1)))
+    elif loss in BINARY:
+        labels = st.sampled_from([-1, 1])
+    else:
+        labels = st.integers(-40, 40).map(lambda eighths: eighths / 8)
+    weights = st.sampled_from([0.0, 0.25, 1.0, 2.5])  # sums of them are exact
+
+    def column(values, length):
+        return np.array(draw(st.lists(values, min_size=length, max_size=length)), dtype=float)
+
+    weight = column(weights, rows) if draw(st.booleans()) else None
+    assume(weight is None or weight.any())
+    return Outcome(loss, column(labels, rows), column(scores, rows * outputs).reshape(rows, outputs), weight)
+
+
+# The definitions, over rows (label, scores, weight) in plain Python.
+
+
+def rows_of(outcome):
+    return list(zip(outcome.label.tolist(), outcome.score.tolist(), outcome.weight.tolist(), strict=True))
+
+
+def mean(rows, value):
+    return math.fsum(w * value(y, s) for y, s, w in rows) / math.fsum(w for _, _, w in rows)
+
+
+def predicted_class(loss, score):
+    return (1 if score[0] > 0 else -1) if loss in BINARY else score.index(max(score))
+
+
+def prediction(loss, score):
+    return math.exp(score[0]) if loss == "poisson" else score[0]
+
+
+def slow_logloss(loss, rows):
+    def loss_of_row(y, score):
+        if loss == "logistic":
+            y, score = int(y > 0), [0.0, score[0]]
+        top = max(score)
+        total = math.fsum(math.exp(s - top) for s in score)
+        return -math.log(max(CLIP, math.exp(score[int(y)] - top) / total))
+
+    return mean(rows, loss_of_row)
+
+
+def slow_auc(loss, rows):
+    positive = [(s[0], Fraction(w)) for y, s, w in rows if y > 0]
+    negative = [(s[0], Fraction(w)) for y, s, w in rows if y < 0]
+    won = total = Fraction(0)
+    for (s, w), (other, v) in itertools.product(positive, negative):
+        total += w * v
+        won += w * v * (1 if s > other else Fraction(1, 2) if s == other else 0)
+    return float(won / total) if total else math.nan
+
+
+def slow_accuracy(loss, rows):
+    return mean(rows, lambda y, s: y == predicted_class(loss, s))
+
+
+def slow_rmse(loss, rows):
+    return math.sqrt(mean(rows, lambda y, s: (prediction(loss, s) - y) ** 2))
+
+
+def slow_mae(loss, rows):
+    return mean(rows, lambda y, s: abs(prediction(loss, s) - y))
+
+
+def slow_r2(loss, rows):
+    centre = mean(rows, lambda y, s: y)
+    if len({y for y, _, _ in rows}) == 1:
+        return math.nan
+    return 1 - mean(rows, lambda y, s: (prediction(loss, s) - y) ** 2) / mean(rows, lambda y, s: (y - centre) ** 2)
+
+
+def by_class(loss, rows):
+    """(true positives, false positives, false negatives) of every class that is a label or a prediction."""
+    told = [(y, predicted_class(loss, s), w) for y, s, w in rows]
+    return [
+        (
+            sum(w for y, p, w in told if y == c == p),
+            sum(w for y, p, w in told if y != c == p),
+            sum(w for y, p, w in told if y == c != p),
+        )
+        for c in {y for y, _, _ in told} | {p for _, p, _ in told}
+    ]
+
+
+def slow_micro_f1(loss, rows):
+    tp, fp, fn = map(sum, zip(*by_class(loss, rows), strict=True))
+    return 2 * tp / (2 * tp + fp + fn)
+
+
+def slow_macro_f1(loss, rows):
+    f1 = [2 * tp / (2 * tp + fp + fn) for tp, fp, fn in by_class(loss, rows)]
+    return sum(f1) / len(f1)
+
+
+def slow_macro_f1_pr(loss, rows):
+    classes = by_class(loss, rows)
+    precision = sum(tp / (tp + fp) for tp, fp, _ in classes if tp) / len(classes)
+    recall = sum(tp / (tp + fn) for tp, _, fn in classes if tp) / len(classes)
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+SLOW = {
+    "logloss": slow_logloss,
+    "auc": slow_auc,
+    "accuracy": slow_accuracy,
+    "rmse": slow_rmse,
+    "mae": slow_mae,
+    "r2": slow_r2,
+    "micro-f1": slow_micro_f1,
+    "macro-f1": slow_macro_f1,
+    "macro-f1-pr": slow_macro_f1_pr,
+}
+
+
+@every_loss
+@given(st.data())
+def test_against_definitions(loss, data):
+    outcome = data.draw(outcomes(loss))
+    measured = measure(allowed(loss), outcome)
+    assert tuple(measured) == allowed(loss)
+    for name, value in measured.items():
+        assert isinstance(value, float), name
+        slow = SLOW[name](loss, rows_of(outcome))
+        if name == "auc":
+            np.testing.assert_equal(value, slow)
+        else:
+            assert value == pytest.approx(slow, rel=1e-12, abs=1e-12, nan_ok=True), name
+
+
+# The same by scikit-learn, which warns where ours is nan.
+
+
+def told(outcome):
+    """Labels, predicted labels and weights."""
+    loss = outcome.loss
+    if loss in REAL:
+        predicted = [prediction(loss, s) for s in outcome.score.tolist()]
+    else:
+        predicted = [predicted_class(loss, s) for s in outcome.score.tolist()]
+    return outcome.label, np.array(predicted), outcome.weight
+
+
+def sk_logloss(outcome):
+    score = outcome.score
+    binary = outcome.loss == "logistic"
+    p = scipy.special.expit(np.hstack([-score, score])) if binary else scipy.special.softmax(score, axis=1)
+    labels = [-1, 1] if binary else range(score.shape[1])
+    return sklearn.metrics.log_loss(outcome.label, p.clip(CLIP, 1 - CLIP), labels=labels, sample_weight=outcome.weight)
+
+
+def sk_auc(outcome):
+    if len(set(outcome.label)) == 1:
+        return math.nan
+    return sklearn.metrics.roc_auc_score(outcome.label, outcome.score[:, 0], sample_weight=outcome.weight)
+
+
+def sk_r2(outcome):
+    return math.nan if len(set(outcome.label)) == 1 else sk(sklearn.metrics.r2_score)(outcome)
+
+
+def sk(function, **options):
+    def metric(outcome):
+        y, predicted, weight = told(outcome)
+        return float(function(y, predicted, sample_weight=weight, **options))
+
+    return metric
+
+
+def sk_macro_f1_pr(outcome):
+    precision = sk(sklearn.metrics.precision_score, average="macro", zero_division=0)(outcome)
+    recall = sk(sklearn.metrics.recall_score, average="macro", zero_division=0)(outcome)
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+SKLEARN = {
+    "logloss": sk_logloss,
+    "auc": sk_auc,
+    "accuracy": sk(sklearn.metrics.accuracy_score),
+    "rmse": sk(sklearn.metrics.root_mean_squared_error),
+    "mae": sk(sklearn.metrics.mean_absolute_error),
+    "r2": sk_r2,
+    "micro-f1": sk(sklearn.metrics.f1_score, average="micro"),
+    "macro-f1": sk(sklearn.metrics.f1_score, average="macro", zero_division=0),
+    "macro-f1-pr": sk_macro_f1_pr,
+}
+
+
+@every_loss
+@given(st.data())
+def test_against_sklearn(loss, data):
+    outcome = data.draw(outcomes(loss))
+    for name, value in measure(allowed(loss), outcome).items():
+        assert value == pytest.approx(SKLEARN[name](outcome), rel=1e-12, abs=1e-12, nan_ok=True), name
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("decimals", [1, 16])
+def test_auc_of_many_rows(decimals, weighted):
+    rng = np.random.default_rng(0)
+    label = np.where(rng.random(200_000) < 0.1, 1.0, -1.0)
+    score = np.round(rng.normal(label / 2), decimals)
+    weight = rng.exponential(size=len(label)) if weighted else None
+    expected = sklearn.metrics.roc_auc_score(label, score, sample_weight=weight)
+    value = measure(["auc"], Outcome("logistic", label, score[:, None], weight))["auc"]
+    assert 0.7 < expected < 0.8
+    assert value == pytest.approx(expected, rel=1e-12)
+
+
+def test_auc_is_never_above_one():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        label = np.resize([-1.0, 1.0], 30)
+        outcome = Outcome("logistic", label, (label * rng.random(30))[:, None], rng.random(30))
+        value = measure(["auc"], outcome)["auc"]
+        assert value <= 1
+        assert value == pytest.approx(1, rel=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_auc_sums_equal_scores_in_the_order_of_the_rows(seed):
+    rng = np.random.default_rng(seed)
+    label, weight = rng.choice([-1.0, 1.0], 10_000), rng.random(10_000)
+    score = rng.integers(0, 5, 10_000).astype(float)
+    grouped = np.concatenate([np.flatnonzero(score == s) for s in (3, 0, 4, 1, 2)])
+    values = [
+        measure(["auc"], Outcome("logistic", label[rows], score[rows, None], weight[rows]))["auc"]
+        for rows in (np.arange(10_000), grouped)
+    ]
+    assert values[0] == values[1]
+
+
+# What is undefined, and what is extreme.
+
+
+def test_auc_of_one_class_is_nan():
+    for label in (-1.0, 1.0):
+        assert math.isnan(measure(["auc"], Outcome("logistic", np.full(3, label), np.ones((3, 1))))["auc"])
+
+
+def test_r2_of_equal_labels_is_nan():
+    weight = np.array([0.3, 0.7, 1.9])
+    assert math.isnan(measure(["r2"], Outcome("squared", np.full(3, 0.1), np.ones((3, 1)), weight))["r2"])
+
+
+@every_loss
+def test_nothing_to_measure_is_nan(loss):
+    outputs = 3 if loss in CLASSES else 1
+    label, score = np.array([1.0, 0.0 if loss in CLASSES else -1.0]), np.ones((2, outputs))
+    broken = score.copy()
+    broken[0, -1] = np.inf
+    for outcome in (
+        Outcome(loss, label[:0], score[:0]),
+        Outcome(loss, label, score, np.zeros(2)),
+        Outcome(loss, label, broken),
+        Outcome(loss, label, broken * np.nan),
+    ):
+        measured = measure(allowed(loss), outcome)
+        assert tuple(measured) == allowed(loss)
+        assert all(map(math.isnan, measured.values()))
+    assert not any(map(math.isnan, measure(allowed(loss), Outcome(loss, label, score)).values()))
+
+
+@pytest.mark.filterwarnings("error")
+def test_confident_errors_cost_the_logarithm_of_the_clip():
+    two = Outcome("logistic", np.array([-1.0, 1.0, 1.0]), np.array([[800.0], [-1e300], [1e300]]))
+    assert measure(["logloss"], two)["logloss"] == pytest.approx(-2 / 3 * math.log(CLIP), rel=1e-15)
+    three = Outcome("softmax", np.array([0.0, 2.0]), np.array([[-800.0, 800.0, 0.0], [0.0, 0.0, 1e300]]))
+    assert measure(["logloss"], three)["logloss"] == pytest.approx(-1 / 2 * math.log(CLIP), rel=1e-15)
+
+
+@pytest.mark.filterwarnings("error")
+def test_errors_beyond_all_numbers_are_infinite():
+    outcome = Outcome("poisson", np.array([1.0, 2.0]), np.array([[800.0], [0.0]]))
+    assert measure(["rmse", "mae", "r2"], outcome) == {"rmse": math.inf, "mae": math.inf, "r2": -math.inf}
+    far_apart = Outcome("squared", np.array([-1.5e308, 1.5e308]), np.zeros((2, 1)))
+    assert math.isnan(measure(["r2"], far_apart)["r2"])
+
+
+def test_ties_go_to_the_first_class_and_to_the_negative_label():
+    assert measure(["accuracy"], Outcome("softmax", np.array([0.0, 1.0]), np.zeros((2, 2))))["accuracy"] == 0.5
+    assert measure(["accuracy"], Outcome("hinge", np.array([-1.0, -1.0]), np.array([[0.0], [-0.0]])))["accuracy"] == 1
+
+
+# Which metric goes with which loss.
+
+
+@every_loss
+def test_defaults_fit(loss):
+    check(default_metrics(loss), loss)
+    check(allowed(loss), loss)
+
+
+def test_every_registered_loss_has_metrics():
+    for loss in LOSSES:
+        assert default_metrics(loss)
+
+
+def test_logloss_needs_probabilities():
+    assert [loss for loss in (*REAL, *BINARY, *CLASSES) if "logloss" in allowed(loss)] == ["logistic", "softmax"]
+
+
+def test_a_metric_that_does_not_fit_names_those_that_do():
+    message = "metric logloss does not fit loss squared; those that fit are: rmse, mae, r2"
+    with pytest.raises(UsageError, match=message):
+        check(["rmse", "logloss"], "squared")
+    check(["rmse", "logloss"], None)
+
+
+def test_an_unknown_metric_names_the_known():
+    for loss in ("logistic", None):
+        with pytest.raises(UsageError, match="no metric 'acc'; the metrics are: logloss, auc, accuracy,"):
+            check(["acc"], loss)
