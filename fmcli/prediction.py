@@ -16,6 +16,7 @@ from fmcli._core.model import REAL_TYPE, Model, Workspace
 from fmcli._core.writer import format_values
 from fmcli.data import Piece, score_pieces
 from fmcli.errors import BadInputError
+from fmcli.memory import require
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import LOSSES, MODELS
 from fmcli.training import Trained
@@ -158,4 +159,5 @@ def predict(
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
     """The arrays of a model as float64, under the names of models.md section 6."""
     model = load_model(path).model
+    require(np.dtype(np.float64).itemsize * model.parameter_count, f"exporting {path}")
     return {name: array.astype(np.float64) for name, array in model.parameters.items()}

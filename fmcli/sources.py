@@ -109,7 +109,7 @@ class _Raw:
             self.name = "<stdin>"
             if sys.stdin is None or sys.stdin.closed:
                 raise MissingInputError("cannot read standard input: it is closed")
-            # Without its buffer, which would go on reading when a signal has come: then nothing stops a read that waits.
+            # Without its buffer, which reads on when a signal has come, and then nothing stops a read that waits.
             self._raw = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
         else:
             try:

@@ -136,6 +136,7 @@ def run(
     save_model(output, trained, training.summary(trained, table.dataset), table.format)
     log.table(
         **sizes(table, plan, trained),
+        sparsity=f"{trained.sparsity():.4f}",
         **({"loss": f"{trained.epochs[-1].loss:.6f}"} if trained.epochs else {}),
         seconds=f"{time.perf_counter() - begin:.3f}",
         model=output,

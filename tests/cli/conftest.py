@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = ROOT / "sample_data"
 COMMAND = (sys.executable, "-m", "fmcli")
 PACKAGE = str(Path(fmcli.__file__).resolve().parent.parent)
-# So that what needs 238 GiB is refused on every machine.
+# So that what needs 100 GiB is refused on every machine.
 ADDRESS_SPACE = 64 << 30
 # A hanging command is a failure, not a reason to wait.
 PATIENCE = 60

@@ -16,7 +16,7 @@ BAD_DATA = [
     ("no colon", b"1 1:1\n-1 7\n", 65, "t:2:4: found '7', expected"),
     ("overflow", b"1 1:1e39\n", 65, "t:1:3: found '1:1e39', expected"),
     ("index beyond int32", b"1 2147483647:1\n", 65, "t:1:3: found '2147483647:1', expected"),
-    ("an index that fills the memory", b"1 2000000000:1\n-1 1:1\n", 4, "training needs 238.4 GiB of memory, but only "),
+    ("an index that fills the memory", b"1 2000000000:1\n-1 1:1\n", 4, "GiB of memory, but only "),
     ("truncated gzip", gzip.compress(TEXT)[:-100], 65, "t: the gzip data is truncated"),
     ("empty", b"", 65, "t: the file holds no rows"),
     ("comments only", b"# nothing\n\n", 65, "t: the file holds no rows"),
@@ -74,8 +74,8 @@ MISUSE = [
     (["train", "--l2", "-1", "t"], 2, "--l2 is -1; it must be >= 0"),
     (["train", "-j", "0", "t"], 2, "'-j' / '--threads'"),
     (["train", "-f", "csv", "t"], 2, "'csv' is not one of 'auto', 'libsvm', 'ffm'"),
-    (["train", "--rnk", "3", "t"], 2, "no such option '--rnk'"),
-    (["train", "--valid", "v", "t"], 2, "no such option '--valid'"),
+    (["train", "--rnk", "3", "t"], 2, "no such option"),
+    (["train", "--valid", "v", "t"], 2, "no such option"),
     (["train", "-o", "t", "t"], 2, "the output t would overwrite the input t"),
     (["train", "-o", "./t", "t"], 2, "the output ./t would overwrite the input t"),
     (["train", "-o", "-", "t"], 2, "a model cannot be written to standard output"),
@@ -93,7 +93,7 @@ MISUSE = [
     (["predict", "t", "t"], 65, "t: is a text file, not an fmcli model: are model and data swapped?"),
     (["export", "missing", "m.npz"], 66, "cannot read missing: No such file or directory"),
     (["nosuch"], 2, "no such command 'nosuch'\nsee fmcli --help"),
-    (["--nosuch"], 2, "no such option '--nosuch'"),
+    (["--nosuch"], 2, "no such option"),
 ]
 
 

@@ -153,3 +153,20 @@ def test_a_full_disk_behind_an_output_file_leaves_the_older_file(run, sample, ad
     assert done.stderr == "fmcli: error: out: cannot be written: File too large\n"
     assert (tmp_path / "out").read_text() == "older"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_disk_that_is_full_only_at_the_end_is_an_error(run, sample, adult_model):
+    late = "import os; close = os.close;os.close = lambda fd: os.truncate('/dev/null/x', 0) if fd == 1 else close(fd)"
+    done = run("predict", "-q", adult_model, sample / "adult.test.libsvm", before=late)
+    assert done.returncode == 74
+    assert done.stderr.startswith("fmcli: error: standard output: cannot be written: ")
+
+
+def test_what_is_meant_for_a_closed_stream_lands_in_no_file(run, sample, adult_model, tmp_path):
+    noisy = (
+        "import os, fmcli.prediction as p; write = p.format_values;"
+        "p.format_values = lambda values: (os.write(2, b'noise'), write(values))[1]"
+    )
+    test = sample / "adult.test.libsvm"
+    assert run("predict", "-o", "out", adult_model, test, before=noisy, **closed(2)).returncode == 0
+    assert (tmp_path / "out").read_bytes() == run("predict", adult_model, test).stdout

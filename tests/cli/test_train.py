@@ -37,6 +37,8 @@ def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_
     seconds = figures.pop("seconds")
     assert float(seconds) > 0
     del figures["epoch"]
+    # The bias does not count; what never occurs is zero.
+    assert figures.pop("sparsity") == f"{(122 - 117) / 122:.4f}"
     assert figures == {
         "rows": "2,500",
         "non-zeros": "34,679",
