@@ -1,5 +1,7 @@
 """The errors of fmcli. Each class carries the exit status that the command line ends with."""
 
+from typing import Any
+
 
 class FmcliError(Exception):
     """Base of every error that fmcli raises on purpose; its text is the whole message for the user."""
@@ -14,9 +16,13 @@ class UsageError(FmcliError):
 
 
 class DivergedError(FmcliError):
-    """Training produced a number that is not finite."""
+    """Training produced a number that is not finite.
+
+    trained : a fmcli.training.Trained of the best epoch before, where validation found one; else None.
+    """
 
     exit_status = 3
+    trained: Any = None
 
 
 class NotEnoughMemoryError(FmcliError):

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 
 import fmcli
 from fmcli._core.data import Dataset
-from fmcli._core.loop import scores
-from fmcli._core.model import REAL_TYPE, Model, Workspace
-from fmcli._core.writer import format_values
+from fmcli._core.model import REAL_TYPE, Model
+from fmcli._core.writer import format_table, format_values
 from fmcli.data import Piece, score_pieces
 from fmcli.errors import BadInputError
+from fmcli.labels import Labels
 from fmcli.memory import require
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import LOSSES, MODELS
 from fmcli.training import Trained
+from fmcli.validation import score_rows
+from fmcli.warmstart import Earlier, state_arrays
 
 OutputType = Literal["raw", "prob", "label"]
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
@@ -30,40 +32,44 @@ SEEN = "seen"
 class Scorer:
     """A model that is ready to score rows.
 
-    labels : the two label values that stand for -1 and +1; None where labels are numbers.
+    labels : the loss, and the label values it stands for.
+    norm : whether rows are scaled to unit length.
     seen : bool (features), whether the feature occurred in training.
     meta : all that the model file says.
     """
 
     model: Model
-    loss: str
-    labels: tuple[float, float] | None
+    labels: Labels
+    norm: bool
     seen: NDArray[np.bool_]
     meta: dict[str, Any]
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows whose columns the model has."""
-        out = np.empty((data.rows, self.model.outputs))
-        scores(self.model, data, Workspace(self.model, data.longest), 0, data.rows, out)
-        return out
+        return score_rows(self.model, data.normalised(self.seen) if self.norm else data)
 
     def default_output(self) -> OutputType:
         """Probabilities where the loss has them, else raw scores."""
-        return "prob" if self.loss == "logistic" else "raw"
+        return "prob" if self.has_probabilities else "raw"
+
+    @property
+    def has_probabilities(self) -> bool:
+        return self.labels.loss in ("logistic", "softmax")
 
     def lines(self, data: Dataset, output: OutputType) -> bytes:
-        """One line of text a row: the raw score, the probability of the larger label, or the label itself.
+        """One line of text a row: raw scores, probabilities, or the label itself.
 
-        Numbers have the fewest digits that read back as the same number of the build's real type.
+        With classes there is a column for each, in increasing order of labels; with two label values the probability is
+        the larger one's. Numbers have the fewest digits that read back as the same number of the build's real type.
         """
-        score = self.scores(data)[:, 0]
-        if output == "raw" or (output == "label" and not self.labels):
-            return format_values(score)
+        score = self.scores(data)
+        if output == "label" and self.labels.values:
+            names = [f"{label:.17g}\n".encode() for label in self.labels.values]
+            chosen = (score[:, 0] > 0) if self.model.outputs == 1 else score.argmax(axis=1)
+            return b"".join([names[place] for place in chosen.tolist()])
         if output == "prob":
-            return format_values(probability(score))
-        assert self.labels is not None
-        names = [f"{label:.17g}\n".encode() for label in self.labels]
-        return b"".join([names[positive] for positive in (score > 0).tolist()])
+            score = probability(score) if self.model.outputs == 1 else class_probabilities(score)
+        return format_values(np.ascontiguousarray(score[:, 0])) if self.model.outputs == 1 else format_table(score)
 
 
 @dataclass
@@ -82,8 +88,17 @@ def probability(score: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(score >= 0, 1.0, small) / (1.0 + small)
 
 
-def save_model(path: str, trained: Trained, training: dict[str, Any], format: str) -> None:
-    """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data."""
+def class_probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """softmax of each row."""
+    powers = np.exp(score - score.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
+    """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data.
+
+    With `keep_state` a later run of the same solver can go on exactly where this one ended.
+    """
     plan = trained.plan
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
@@ -93,11 +108,13 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "options": dict(plan.spec.values),
         "features": plan.model.features,
         "outputs": plan.model.outputs,
-        "labels": plan.labels and list(plan.labels),
+        "labels": plan.labels.values and list(plan.labels.values),
+        "updates": trained.solver.updates,
         "format": format,
         "training": training,
     }
-    tensors = {name: np.ascontiguousarray(array) for name, array in plan.model.parameters.items()}
+    arrays = {**plan.model.parameters, **(state_arrays(plan.model) if keep_state else {})}
+    tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
 
@@ -106,7 +123,28 @@ def load_model(path: str) -> Scorer:
 
     Raises BadInputError for a file that is damaged or not of a kind this version knows, MissingInputError.
     """
+    return scorer_of(path, load(path))
+
+
+def load_earlier(path: str) -> Earlier:
+    """Open a model file to go on from. Raises as `load_model`."""
     file = load(path)
+    scorer = scorer_of(path, file)
+    meta = scorer.meta
+    return Earlier(
+        path,
+        scorer.model,
+        meta["model"],
+        meta["solver"],
+        scorer.labels,
+        scorer.seen,
+        file.tensors,
+        int(meta["updates"]),
+    )
+
+
+def scorer_of(path: str, file: ModelFile) -> Scorer:
+    """The model in a file."""
     meta = file.meta
     try:
         kind = MODELS[meta["model"]]
@@ -120,13 +158,12 @@ def load_model(path: str) -> Scorer:
         options = {name: meta["options"][name] for name in kind.options}
         model = kind.load()(features, int(meta["outputs"]), **options)
         arrays = file.tensors
-        for name in model.shapes():
-            if arrays[name].dtype != REAL_TYPE:
-                arrays[name] = arrays[name].astype(REAL_TYPE)
+        for name in model.shapes():  # a model of the other real type is converted
+            arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)
         model.attach(arrays)
         seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
-        labels = meta["labels"]
-        return Scorer(model, meta["loss"], labels and (labels[0], labels[1]), seen, meta)
+        labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
+        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{path}: the model file contradicts itself: {error}") from error
 

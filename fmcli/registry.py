@@ -137,6 +137,7 @@ OPTIONS = _table(
     Option("l1_from_epoch", int, 2, "First epoch in which L1 acts on factors; 1 is at once.", "solver", low=1),
     Option("epochs", int, 10, "Passes over the data; 0 writes the start values.", "run", ("-e",), low=0),
     Option("batch_size", int, 1, "Rows averaged into one update.", "run", low=1, high=1 << 24),
+    Option("norm", bool, False, "Scale each row to unit length.", "run"),
     Option("shuffle", bool, True, "Visit the rows in a new order every epoch, or in file order.", "run"),
     Option("seed", int, 0, "Seed of every random choice.", "run", low=0, high=(1 << 63) - 1),
 )
@@ -144,7 +145,7 @@ OPTIONS = _table(
 # What every run takes, whatever its pieces.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1"),
-    *("epochs", "batch_size", "shuffle", "seed"),
+    *("epochs", "batch_size", "norm", "shuffle", "seed"),
 )
 
 _FM = ("rank", "bias", "linear")

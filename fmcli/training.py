@@ -21,7 +21,7 @@ from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec
-from fmcli.validation import Best, Validation, split
+from fmcli.validation import Best, Validation, model_sparsity, split
 from fmcli.warmstart import Earlier, take_over
 
 # Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
@@ -78,7 +78,6 @@ class Trained:
 
     seen : bool (features), whether the feature occurred in the training data.
     best : number of the epoch whose parameters the model has; 0: the start values.
-    updates : updates that the solver has made, a kept state's included.
     """
 
     plan: Plan
@@ -86,13 +85,6 @@ class Trained:
     seen: NDArray[np.bool_]
     epochs: list[Epoch] = field(default_factory=list)
     best: int = 0
-
-    def sparsity(self) -> float:
-        """Share of exact zeros among linear weights and factors (models.md section 4)."""
-        model = self.plan.model
-        names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
-        zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
-        return zeros / max(1, sum(model.parameters[name].size for name in names))
 
 
 def plan(
@@ -278,5 +270,5 @@ def summary(trained: Trained) -> dict[str, Any]:
         "objective": kept and kept.objective,
         "train": on_train.measure(plan.model, plan.rows),
         "valid": kept.valid if kept else {},
-        "sparsity": trained.sparsity(),
+        "sparsity": model_sparsity(plan.model),
     }

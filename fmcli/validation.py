@@ -13,7 +13,7 @@ from fmcli._core.data import Dataset
 from fmcli._core.loop import scores
 from fmcli._core.model import Model, Workspace
 from fmcli.errors import UsageError
-from fmcli.metrics import METRICS, Outcome, check_metrics, default_metrics
+from fmcli.metrics import METRICS, Outcome, check, default_metrics, measure
 from fmcli.specs import Spec
 
 # Without a word about it, so much of so many rows or more is held out where several epochs give a choice.
@@ -41,6 +41,13 @@ def split(
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator.permutation(rows)[:held]] = True
     return everything[chosen], everything[~chosen]
+
+
+def model_sparsity(model: Model) -> float:
+    """Share of exact zeros among linear weights and factors (models.md section 4)."""
+    names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
+    zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
+    return zeros / max(1, sum(model.parameters[name].size for name in names))
 
 
 def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
@@ -80,17 +87,22 @@ class Validation:
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or default_metrics(self.loss)
-        check_metrics([name for name in self.metrics if name != SPARSITY], self.loss)
+        check(self.measured, self.loss)
         if self.metrics[0] == SPARSITY:
             raise UsageError("sparsity cannot choose the epoch; name another metric before it")
+
+    @property
+    def measured(self) -> list[str]:
+        """The metrics of predictions; sparsity is one of parameters."""
+        return [name for name in self.metrics if name != SPARSITY]
 
     def measure(self, model: Model, rows: NDArray[np.int32] | None = None) -> dict[str, float]:
         """The metrics of a model on the rows, or on those of these numbers."""
         score, label, weight = score_rows(model, self.data, self.threads), self.data.label, self.data.weight
         if rows is not None and len(rows) < self.data.rows:
             score, label, weight = score[rows], label[rows], None if weight is None else weight[rows]
-        outcome = Outcome(self.loss, label, score, weight)
-        return {name: METRICS[name].compute(outcome) for name in self.metrics if name != SPARSITY}
+        measured = measure(self.measured, Outcome(self.loss, label, score, weight))
+        return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
 
     def better(self, new: float, old: float) -> bool:
         """Whether a value of the first metric is better than another; a number is better than none."""

@@ -21,9 +21,7 @@ STATE = "state"
 
 def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
     """The solver's state by the names it has in model files."""
-    return {
-        f"{STATE}.{slot}.{name}": array for name, slots in model.states.items() for slot, array in enumerate(slots)
-    }
+    return {f"{STATE}.{slot}.{name}": array for name, slots in model.states.items() for slot, array in enumerate(slots)}
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,9 @@ class Earlier:
             raise UsageError(f"{self.path} and this run differ in having {different}; give the same options")
         for name in ours:
             if ours[name][0] != theirs[name][0] or ours[name][2:] != theirs[name][2:]:
-                raise UsageError(f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank")
+                raise UsageError(
+                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank"
+                )
 
     def has_state(self, spec: Spec) -> bool:
         """Whether its file holds state of the solver that goes on."""
@@ -70,8 +70,17 @@ class Earlier:
         """Give the solver the kept state; features that are new start as in a fresh run."""
         solver.start()
         for name, array in state_arrays(model).items():
-            copy_grown(self.arrays[name], array)
+            self.copy_known(self.arrays[name], array, model.features)
         solver.resume(self.updates)
+
+    def copy_known(self, old: NDArray[Any], new: NDArray[Any], features: int) -> None:
+        """Copy what belongs to features that the earlier model has seen, or to none, into an array of a model that may
+        have more features; the rest stays."""
+        if old.ndim > 1 and old.shape[1] == self.model.features and new.shape[1] == features:
+            known = np.flatnonzero(self.seen)
+            new[:, known] = old[:, known]
+        else:
+            new[...] = old
 
 
 def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -82,15 +91,5 @@ def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArra
     both = seen.copy()
     both[: len(earlier.seen)] |= earlier.seen
     for name, array in model.parameters.items():
-        old = earlier.model.parameters[name]
-        if array.ndim > 1 and array.shape[1] == model.features and old.shape[1] == earlier.model.features:
-            known = np.flatnonzero(earlier.seen)
-            array[:, known] = old[:, known]
-        else:
-            array[...] = old
+        earlier.copy_known(earlier.model.parameters[name], array, model.features)
     return both
-
-
-def copy_grown(old: NDArray[Any], new: NDArray[Any]) -> None:
-    """Copy an array into one that may have more features."""
-    new[tuple(slice(0, size) for size in old.shape)] = old

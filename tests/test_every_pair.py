@@ -5,8 +5,10 @@ import pytest
 from problems import dataset, score_all
 
 from fmcli import prediction, training
+from fmcli._core.loop import mean_loss
 from fmcli.registry import LOSSES, MODELS, SOLVERS
 from fmcli.specs import make_spec
+from fmcli.validation import model_sparsity
 
 FEATURES, ENTRIES, ROWS, RANK = 60, 6, 4000, 4
 PAIRS = [(model, solver) for model in MODELS for solver in SOLVERS]
@@ -33,7 +35,7 @@ def planted(model, loss, seed=0):
 
 def run(model, solver, loss, data, **options):
     spec = make_spec(model, solver, loss, options)
-    return training.train(data, training.plan(data, spec))
+    return training.train(training.plan(data, spec))
 
 
 def steps(solver):
@@ -42,11 +44,8 @@ def steps(solver):
 
 def held_out(trained, test):
     """Mean loss on data that training has not seen."""
-    labels = trained.plan.labels
-    label = np.where(test.label == labels[1], 1.0, -1.0) if labels else test.label
-    loss = LOSSES[trained.plan.spec.loss].load()()
-    from fmcli._core.loop import mean_loss
-
+    label = trained.plan.labels.encode(test.label)
+    loss = training.make_loss(trained.plan.spec, trained.plan.labels)
     return mean_loss(loss, label, score_all(trained.plan.model, test))
 
 
@@ -73,7 +72,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         trained = run(model, solver, loss, train, epochs=2, seed=seed, l1=0.01)
         files[name] = tmp_path / name
-        prediction.save_model(str(files[name]), trained, training.summary(trained, train), "libsvm")
+        prediction.save_model(str(files[name]), trained, training.summary(trained), "libsvm")
         if name == "one":
             saw = score_all(trained.plan.model, test)
     content = {name: path.read_bytes() for name, path in files.items()}
@@ -109,7 +108,9 @@ def test_file_order_and_seeds(model, solver):
 @pytest.mark.parametrize("model", MODELS)
 def test_l1_makes_ftrl_sparse(model):
     train, _ = planted(model, "logistic")
-    shares = [run(model, "ftrl", "logistic", train, epochs=3, l1=l1).sparsity() for l1 in (0.0, 1.0, 10.0, 1e4)]
+    shares = [
+        model_sparsity(run(model, "ftrl", "logistic", train, epochs=3, l1=l1).plan.model) for l1 in (0.0, 1.0, 10.0, 1e4)
+    ]
     assert shares == sorted(shares)
     assert shares[0] < 0.05
     assert shares[-1] == 1

@@ -144,6 +144,7 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
     moved = np.abs(ends["exact"]["V"] - start["V"]).max()
     assert np.abs(ends["lazy"]["V"] - ends["exact"]["V"]).max() < 0.03 * moved
 
+
 @pytest.mark.parametrize("batch_size", [1, 4, 5, 100])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_hard_cases(solver, batch_size):

@@ -20,7 +20,7 @@ SECTIONS = {
     "run": "Run",
     "output": "Output",
 }
-METAVARS = {int: "N", float: "X"}
+METAVARS = {int: "N", float: "X", str: "NAME"}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -145,7 +145,7 @@ def usual(choice: Option) -> str:
     """The default in words."""
     if choice.kind is bool:
         return choice.name if choice.default else f"no-{choice.name}"
-    return f"{choice.default:g}"
+    return choice.default if choice.kind is str else f"{choice.default:g}"
 
 
 def threads_option(section: str = "run") -> Callable[[F], F]:

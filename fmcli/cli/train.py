@@ -20,7 +20,7 @@ from fmcli.cli.options import (
 from fmcli.cli.output import Log, clock, seconds
 from fmcli.errors import UsageError
 from fmcli.files import probe_output
-from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVER_OF_MODEL, SOLVERS
+from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS
 from fmcli.specs import Spec, make_spec
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from fmcli.training import Epoch, Plan, Trained
 
 ENDING = ".fm"
-USUAL_SOLVERS = ", ".join([DEFAULT_SOLVER, *(f"{model} {solver}" for model, solver in SOLVER_OF_MODEL.items())])
+USUAL_SOLVERS = ", ".join(
+    [DEFAULT_SOLVER, *(f"{kind.name} {kind.solver}" for kind in MODELS.values() if kind.solver != DEFAULT_SOLVER)]
+)
 
 
 @click.command(
@@ -131,9 +133,9 @@ def run(
         log.table(**sizes(table, plan), **needs(table, plan))
         return
     progress = Progress(log, spec.values["epochs"], table.dataset.rows)
-    trained = training.train(table.dataset, plan, on_epoch=progress.epoch, on_rows=progress.rows)
+    trained = training.train(plan, on_epoch=progress.epoch, on_rows=progress.rows)
     log.progress(f"writing {output}")
-    save_model(output, trained, training.summary(trained, table.dataset), table.format)
+    save_model(output, trained, training.summary(trained), table.format)
     log.table(
         **sizes(table, plan, trained),
         sparsity=f"{trained.sparsity():.4f}",
@@ -159,8 +161,8 @@ def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
 def say_plan(log: Log, plan: Plan, asked: Spec) -> None:
     """What will be trained, and why so."""
     spec = plan.spec
-    if plan.labels:
-        reason = f"the labels have two values, {plan.labels[0]:g} and {plan.labels[1]:g}"
+    if plan.labels.values:
+        reason = f"the labels have two values, {plan.labels.values[0]:g} and {plan.labels.values[1]:g}"
     else:
         reason = "the labels have more than two values"
     log.line(f"loss {spec.loss}: {reason if asked.loss is None else 'as asked for'}")

@@ -35,7 +35,7 @@ def main() -> None:
         seconds = []
         for _ in range(given.runs):
             spec = make_spec(given.model, solver, None, options)
-            trained = training.train(data, training.plan(data, spec))
+            trained = training.train(training.plan(data, spec))
             seconds += [epoch.seconds for epoch in trained.epochs]
         best = min(seconds)
         print(f"{given.model} {solver:8} {best:.3f} s an epoch, {best / data.nnz * 1e9:.1f} ns a non-zero", flush=True)

@@ -12,8 +12,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from fmcli import training
 from fmcli.data import read
-from fmcli.prediction import Scorer, probability
+from fmcli.prediction import probability
 from fmcli.specs import make_spec
+from fmcli.validation import model_sparsity, score_rows
 
 LAMBDAS = (0.0, 0.1, 1.0, 10.0, 30.0, 100.0, 1000.0, 10000.0)
 
@@ -30,17 +31,19 @@ def main() -> None:
         points = []
         for l1 in LAMBDAS:
             spec = make_spec(model, "ftrl", "logistic", {"l1": l1, "epochs": given.epochs})
-            trained = training.train(train, training.plan(train, spec))
+            trained = training.train(training.plan(train, spec))
             plan = trained.plan
-            scores = Scorer(plan.model, "logistic", plan.labels, trained.seen, {}).scores(test)[:, 0]
-            positive = test.label == plan.labels[1]
-            points.append((trained.sparsity(), roc_auc_score(positive, scores)))
+            scores = score_rows(plan.model, test)[:, 0]
+            positive = test.label == plan.labels.values[1]
+            points.append((model_sparsity(plan.model), roc_auc_score(positive, scores)))
             loss = log_loss(positive, probability(scores))
             print(f"{'':5}  {l1:8g}  {points[-1][0]:8.4f}  {loss:8.4f}  {points[-1][1]:.4f}", flush=True)
         sparsities = [sparsity for sparsity, _ in points]
         rises = sparsities == sorted(sparsities) and sparsities[0] < 0.01 and sparsities[-1] >= 0.99
         cheap = any(sparsity >= 0.5 and auc >= points[0][1] - 0.001 for sparsity, auc in points)
-        print(f"       sparsity rises: {'pass' if rises else 'FAIL'}; half the weights for nothing: {'pass' if cheap else 'FAIL'}")
+        print(
+            f"       sparsity rises: {'pass' if rises else 'FAIL'}; half the weights for nothing: {'pass' if cheap else 'FAIL'}"
+        )
 
 
 if __name__ == "__main__":

@@ -147,6 +147,7 @@ UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
     "ftrl": ftrl,
 }
 
+
 def nearest_in_simplex(u: np.ndarray) -> np.ndarray:
     """The point of the probability simplex nearest to u: max(u − τ, 0), τ the largest that any number of the largest
     entries gives."""

@@ -65,14 +65,10 @@ cdef class Dataset:
         else:
             self.value_ = &value_[0] if self.nnz else NULL
 
-    def with_labels(self, label):
-        """The same rows under other labels (float64, rows); everything else is shared."""
-        return self.changed(label=label)
-
     def changed(self, **arrays):
-        """The same rows with some of value, label, field and weight replaced; everything else is shared."""
-        kept = {"value": self.value, "label": self.label, "field": self.field, "weight": self.weight, **arrays}
-        return Dataset(self.indptr, self.index, features=self.features, **kept)
+        """The same rows with some of value, label, features, field and weight replaced; everything else is shared."""
+        kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}
+        return Dataset(self.indptr, self.index, **{**kept, **arrays})
 
     def take(self, rows):
         """A copy of some rows, in the order of their numbers in `rows`."""
@@ -87,6 +83,17 @@ cdef class Dataset:
         return Dataset(
             indptr, self.index[entries], some(self.value, entries), some(self.label, rows), self.features,
             some(self.field, entries), some(self.weight, rows))
+
+    def within(self, features):
+        """The same rows with the first so many columns only."""
+        if self.features <= features:
+            return Dataset(
+                self.indptr, self.index, self.value, self.label, features, self.field, self.weight)
+        kept = self.index < features
+        before = np.concatenate([[0], np.cumsum(kept)])
+        arrays = [None if array is None else array[kept] for array in (self.value, self.field)]
+        return Dataset(
+            before[self.indptr], self.index[kept], arrays[0], self.label, features, arrays[1], self.weight)
 
     def seen(self, rows=None):
         """bool (features): whether a feature occurs in the rows of these numbers (int32), or in any."""

@@ -75,6 +75,13 @@ cdef class FOBOS(Solver):
             self.visited[i] = &visited[0]
         self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
 
+    def resume(self, updates):
+        self.inner.resume(updates)
+
+    @property
+    def updates(self):
+        return self.inner.updates
+
     cdef Rule rule(self, int part, Strength strength):
         cdef Rule rule
         rule.log_growth = &self.log_growth[part, 0]

@@ -56,6 +56,11 @@ cdef class FTRL(Solver):
             kernels.ftrl_start(
                 &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
 
+    def resume(self, updates):
+        # Kept state is past the start: the penalties act at once.
+        self.l1_from_epoch = 1
+        self.set_rules(True)
+
     def end_epoch(self, Py_ssize_t epoch):
         cdef int i
         if epoch + 1 != self.l1_from_epoch:

@@ -35,6 +35,11 @@ class BlockLayout:
         self.body, self.weight, self.by_feature = tuple(body), weight, by_feature
         self.part, self.penalty, self.random = part, penalty, random
 
+    @property
+    def names(self):
+        """Names of its arrays."""
+        return [name for name, _ in self.body] + ([self.weight] if self.weight else [])
+
 
 def allocate(Py_ssize_t size):
     """Zeros of the build's real type: page-aligned, in huge pages where there are any, and only as they are touched."""

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 
 cdef class SGD(Solver):
     cdef Schedule schedule
-    cdef readonly int64_t updates
+    cdef int64_t made
     cdef double rate
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]

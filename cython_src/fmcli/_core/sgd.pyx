@@ -22,6 +22,13 @@ cdef class SGD(Solver):
             self.weight[i].strength = penalty.strength(layout, False)
         self.set_rate(rate_at(&self.schedule, 1))
 
+    def resume(self, updates):
+        self.made = updates
+
+    @property
+    def updates(self):
+        return self.made
+
     cdef void set_rate(self, double rate) noexcept nogil:
         cdef int i
         self.rate = rate
@@ -30,9 +37,9 @@ cdef class SGD(Solver):
             self.weight[i] = rule_at(rate, self.weight[i].strength)
 
     cdef void step(self, Scratch* s) noexcept nogil:
-        self.updates += 1
+        self.made += 1
         if self.schedule.kind != CONSTANT:
-            self.set_rate(rate_at(&self.schedule, self.updates))
+            self.set_rate(rate_at(&self.schedule, self.made))
         Solver.step(self, s)
 
     cdef void apply(self, const Slab* slab) noexcept nogil:

@@ -24,6 +24,14 @@ cdef class Solver:
     def start(self):
         """Make the state that belongs to the model's parameters before the first step."""
 
+    def resume(self, updates):
+        """Go on with state that an earlier run has kept, after so many updates; comes after `start`."""
+
+    @property
+    def updates(self):
+        """Updates made, where the next one depends on their number; else 0."""
+        return 0
+
     def end_epoch(self, Py_ssize_t epoch):
         """Called after each epoch (from 1), before the parameters are looked at."""
 
