@@ -90,7 +90,7 @@ def fit_labels(label: Floats, loss: str | None) -> Labels:
 
 
 def few_distinct(label: Floats) -> Floats | None:
-    """The different values in increasing order, where they are few; sorting all labels would cost more than an epoch."""
+    """The different values in increasing order, where they are few: sorting all labels could cost an epoch."""
     found: list[float] = []
     rest = label
     while rest.size:

@@ -109,7 +109,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "features": plan.model.features,
         "outputs": plan.model.outputs,
         "labels": plan.labels.values and list(plan.labels.values),
-        "updates": trained.solver.updates,
+        "state": {"updates": trained.solver.updates} if keep_state else None,
         "format": format,
         "training": training,
     }
@@ -131,16 +131,8 @@ def load_earlier(path: str) -> Earlier:
     file = load(path)
     scorer = scorer_of(path, file)
     meta = scorer.meta
-    return Earlier(
-        path,
-        scorer.model,
-        meta["model"],
-        meta["solver"],
-        scorer.labels,
-        scorer.seen,
-        file.tensors,
-        int(meta["updates"]),
-    )
+    state = meta["state"] and int(meta["state"]["updates"])
+    return Earlier(path, scorer.model, meta["model"], meta["solver"], scorer.labels, scorer.seen, file.tensors, state)
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:

@@ -139,7 +139,7 @@ def plan(
 
 
 def prepare(data: Dataset, labels: Labels, spec: Spec, known: NDArray[np.bool_], features: int) -> Dataset:
-    """Rows as a model scores them: labels encoded, columns it does not have left out, normalised where it wants that."""
+    """Rows as a model scores them: labels encoded, only columns it has, normalised where it wants that."""
     data = data.within(features).changed(label=labels.encode(data.label))
     return data.normalised(known) if spec.values["norm"] else data
 
@@ -215,7 +215,7 @@ def train(
             raise diverged(spec, "a parameter is no longer a finite number")
     except DivergedError as error:
         if best.number:
-            error.trained = replace(trained, best=best.restore())
+            error.trained = replace(trained, best=best.restore(gone_on=True))
         raise
     return replace(trained, best=best.restore() or len(trained.epochs))
 

@@ -135,8 +135,8 @@ class Best:
         self.enough = number - self.number >= self.validation.patience
         return measured
 
-    def restore(self) -> int:
-        """Go back to the best epoch, if there is one; its number, or 0."""
-        if self.number and self.number != self._last:
+    def restore(self, *, gone_on: bool = False) -> int:
+        """Go back to the best epoch, if there is one; its number, or 0. `gone_on`: another epoch has begun since."""
+        if self.number and (gone_on or self.number != self._last):
             self.model.restore(self._snapshot)
         return self.number

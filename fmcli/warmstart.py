@@ -31,6 +31,7 @@ class Earlier:
     path : its file, for messages.
     model : its parameters, attached.
     arrays : all arrays of its file, state included.
+    updates : updates that its solver had made; None where the solver's state was not kept.
     """
 
     path: str
@@ -40,10 +41,10 @@ class Earlier:
     labels: Labels
     seen: NDArray[np.bool_]
     arrays: Mapping[str, NDArray[Any]]
-    updates: int
+    updates: int | None
 
     def labels_for(self, labels: Labels, spec: Spec) -> Labels:
-        """The earlier model's labels, for the loss stays what it is. Raises UsageError where another loss is asked for."""
+        """The earlier model's labels: the loss stays what it is. Raises UsageError where another one is asked for."""
         if spec.loss is not None and spec.loss != self.labels.loss:
             raise UsageError(f"{self.path} was trained with loss {self.labels.loss}, not {spec.loss}")
         return self.labels
@@ -64,7 +65,7 @@ class Earlier:
 
     def has_state(self, spec: Spec) -> bool:
         """Whether its file holds state of the solver that goes on."""
-        return self.solver == spec.solver and any(name.startswith(STATE + ".") for name in self.arrays)
+        return self.solver == spec.solver and self.updates is not None
 
     def restore_state(self, model: Model, solver: Solver) -> None:
         """Give the solver the kept state; features that are new start as in a fresh run."""

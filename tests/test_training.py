@@ -1,0 +1,288 @@
+"""What stands above the compiled epoch: labels, validation, warm starts, normalised rows, convergence."""
+
+import numpy as np
+import pytest
+from problems import dataset, parameters, score_all
+from scipy.optimize import minimize
+from test_every_pair import FEATURES, planted
+
+from fmcli import prediction, training
+from fmcli.errors import BadInputError, DivergedError, UsageError
+from fmcli.labels import fit_labels
+from fmcli.registry import LOSSES
+from fmcli.specs import make_spec
+
+
+def train(data, model="fm", solver="adagrad", loss=None, *, plan=None, **options):
+    return training.train(training.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
+
+
+# ---- Labels ----
+
+
+def test_the_loss_follows_the_labels():
+    assert fit_labels(np.array([0.0, 1, 0]), None).loss == "logistic"
+    assert fit_labels(np.array([7.0, -3, 7]), None).values == (-3, 7)
+    assert fit_labels(np.array([0.5, 1.5, 2.5]), None).loss == "squared"
+    assert fit_labels(np.arange(1000.0), None).hint == ""
+    hinted = fit_labels(np.array([1.0, 2, 3, 1]), None)
+    assert hinted.loss == "squared"
+    assert "--loss softmax" in hinted.hint
+
+
+@pytest.mark.parametrize(
+    ("label", "loss", "message"),
+    [
+        ([1, 1], None, "every label is 1.*--loss squared"),
+        ([2, 2], "logistic", "every label is 2"),
+        ([2, 2], "softmax", "every label is 2"),
+        ([1, 2, 3], "logistic", "two values, but here are 1, 2, 3; .*softmax"),
+        (list(range(50)), "hinge", "0, 1, 2, 3 and others"),
+        ([1, -1], "poisson", "counts, but here is -1"),
+    ],
+)
+def test_labels_that_do_not_fit(label, loss, message):
+    with pytest.raises(BadInputError, match=message):
+        fit_labels(np.array(label, dtype=float), loss)
+
+
+def test_one_value_can_be_fitted_as_a_number():
+    assert fit_labels(np.ones(3), "squared").values is None
+
+
+def test_labels_are_encoded_in_sorted_order():
+    labels = fit_labels(np.array([5.0, -2.5, 5]), None)
+    np.testing.assert_array_equal(labels.encode(np.array([5.0, -2.5])), [1, -1])
+    classes = fit_labels(np.array([30.0, 10, 20.5]), "softmax")
+    assert classes.outputs == 3
+    np.testing.assert_array_equal(classes.encode(np.array([10, 20.5, 30])), [0, 1, 2])
+    for unknown in (5.0, 15.0, 99.0):
+        with pytest.raises(BadInputError, match=f"label {unknown:g} is unknown"):
+            classes.encode(np.array([10.0, unknown]))
+
+
+# ---- Validation ----
+
+
+def test_the_best_epoch_is_kept():
+    """A step so large that the held-out loss soon rises: what is saved is the epoch that was measured best."""
+    data, test = planted("fm", "logistic")
+    plan = {"valid": test, "patience": 3, "metrics": ("logloss", "auc", "sparsity")}
+    trained = train(data, plan=plan, epochs=40, learning_rate=0.3, init_std=0.1)
+    values = [epoch.valid["logloss"] for epoch in trained.epochs]
+    assert trained.best == np.argmin(values) + 1 < len(values)
+    assert len(values) == trained.best + 3 < 40
+    assert set(trained.epochs[0].valid) == {"logloss", "auc", "sparsity"}
+    kept = train(data, epochs=trained.best, learning_rate=0.3, init_std=0.1)
+    for name, array in parameters(kept.plan.model).items():
+        np.testing.assert_array_equal(array, trained.plan.model.parameters[name])
+    figures = training.summary(trained)
+    assert figures["valid"] == trained.epochs[trained.best - 1].valid
+    assert figures["train"]["logloss"] < figures["valid"]["logloss"]
+
+
+def test_a_share_is_held_out():
+    data, _ = planted("fm", "logistic")
+    trained = train(data, plan={"holdout": 0.25}, epochs=3)
+    held = trained.plan.validation.data
+    assert held.rows == 1000
+    assert len(trained.plan.rows) == 3000
+    whole = {tuple(data.index[data.indptr[i] : data.indptr[i + 1]]) for i in trained.plan.rows}
+    ours = [tuple(held.index[held.indptr[i] : held.indptr[i + 1]]) for i in range(held.rows)]
+    assert sum(row in whole for row in ours) < 10  # rows may repeat by chance
+    again = train(data, plan={"holdout": 0.25, "threads": 2}, epochs=3)
+    assert [epoch.valid for epoch in again.epochs] == [epoch.valid for epoch in trained.epochs]
+
+
+def test_the_usual_holdout_needs_many_rows_and_several_epochs():
+    data, _ = planted("linear", "squared")
+    wide = data.take(np.tile(np.arange(data.rows), 3))
+    assert train(data, "linear", plan={"holdout": None}).plan.validation is None
+    assert train(wide, "linear", plan={"holdout": None}, epochs=1).plan.validation is None
+    assert train(wide, "linear", plan={"holdout": None}, epochs=2).plan.validation.data.rows == 600
+
+
+def test_what_cannot_be_held_out_or_measured():
+    data, test = planted("linear", "squared")
+    with pytest.raises(UsageError, match="nothing to train on"):
+        train(data, "linear", plan={"holdout": 1.0})
+    with pytest.raises(UsageError, match="auc"):
+        train(data, "linear", plan={"valid": test, "metrics": ("auc",)})
+    with pytest.raises(UsageError, match="sparsity cannot choose"):
+        train(data, "linear", plan={"valid": test, "metrics": ("sparsity",)})
+
+
+def test_divergence_after_a_good_epoch_gives_that_epoch():
+    """The loss of the second epoch overflows, because a feature of it has a huge value that the first rows lack."""
+    data, test = planted("linear", "squared")
+    with pytest.raises(DivergedError, match="--learning-rate 5") as caught:
+        train(data, "linear", "sgd", learning_rate=50.0)
+    assert caught.value.trained is None
+    values = np.ones(data.nnz, dtype=np.float32)
+    plan = training.plan(data.changed(value=values), make_spec("linear", "sgd"), valid=test)
+
+    def poison(epoch):
+        if epoch.number == 2:
+            plan.model.parameters["w"][...] = 1e38
+
+    with pytest.raises(DivergedError) as caught:
+        training.train(plan, on_epoch=poison)
+    assert caught.value.trained.best == 2
+    assert np.abs(plan.model.parameters["w"]).max() < 10
+
+
+# ---- Warm starts ----
+
+
+def save(tmp_path, name, trained, **options):
+    path = str(tmp_path / name)
+    prediction.save_model(path, trained, training.summary(trained), "libsvm", **options)
+    return path
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
+@pytest.mark.parametrize("model", ["fm", "sha2"])
+def test_two_halves_with_kept_state_are_one_run(model, solver, tmp_path):
+    data, _ = planted(model, "squared")
+    options = {"epochs": 1, "shuffle": False, "l1": 0.01}
+    options |= {"l1_from_epoch": 1} if solver == "ftrl" else {"learning_rate": 0.01}
+    if solver in ("sgd", "fobos"):
+        options["schedule"] = "invscaling"
+    halves = [data.take(np.arange(part, part + data.rows // 2)) for part in (0, data.rows // 2)]
+    start = save(tmp_path, "start", train(data, model, solver, **{**options, "epochs": 0}), keep_state=True)
+
+    def go_on(path, rows):
+        return train(rows, model, solver, plan={"earlier": prediction.load_earlier(path)}, **options)
+
+    whole = go_on(start, data)
+    first = go_on(start, halves[0])
+    second = go_on(save(tmp_path, "first", first, keep_state=True), halves[1])
+    for name, array in whole.plan.model.parameters.items():
+        assert array.tobytes() != first.plan.model.parameters[name].tobytes(), name
+        if solver == "fobos":  # which sums up the steps that a row missed in one piece or in two
+            np.testing.assert_allclose(second.plan.model.parameters[name], array, rtol=1e-4, atol=1e-6)
+        else:
+            assert array.tobytes() == second.plan.model.parameters[name].tobytes(), name
+
+
+def test_a_warm_start_grows_for_new_features(tmp_path):
+    data, _ = planted("fm", "squared")
+    path = save(tmp_path, "old", train(data, epochs=2))
+    wide = shifted(data)
+    trained = train(wide, plan={"earlier": prediction.load_earlier(path)}, epochs=0)
+    old, new = prediction.load_earlier(path).model.parameters, trained.plan.model.parameters
+    assert new["V"].shape[1] == 2 * FEATURES
+    np.testing.assert_array_equal(new["V"][:, :FEATURES], old["V"])
+    assert new["V"][:, FEATURES:].any(axis=2).all()
+    assert not new["w"][:, FEATURES:].any()
+    assert trained.seen.all()
+    narrow = train(data, plan={"earlier": prediction.load_earlier(save(tmp_path, "wide", trained))}, epochs=1)
+    assert narrow.plan.model.features == 2 * FEATURES
+
+
+def shifted(data):
+    """The same rows under features that no earlier model has seen."""
+    from fmcli._core.data import Dataset
+
+    return Dataset(data.indptr, data.index + FEATURES, data.value, data.label, 2 * FEATURES)
+
+
+def test_an_earlier_model_of_another_kind_is_refused(tmp_path):
+    data, _ = planted("fm", "squared")
+    earlier = prediction.load_earlier(save(tmp_path, "old", train(data, epochs=1)))
+    for model, options, message in (
+        ("shfm", {}, "kind fm, not shfm"),
+        ("fm", {"rank": 5}, r"V of shape \(1, 60, 8\), this run \(1, 60, 5\)"),
+        ("fm", {"linear": False}, "differ in having w"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            train(data, model, plan={"earlier": earlier}, **options)
+    with pytest.raises(UsageError, match="loss squared, not huber"):
+        train(data, loss="huber", plan={"earlier": earlier})
+
+
+# ---- Normalised rows ----
+
+
+def test_normalised_rows():
+    rows = [{}, {0: 3.0, 2: 4.0}, {1: 2.0}]
+    data = dataset(rows, 3).normalised()
+    np.testing.assert_allclose(data.value, [0.6, 0.8, 1.0], rtol=1e-7)
+    known = dataset(rows, 3).normalised(np.array([True, True, False]))
+    np.testing.assert_allclose(known.value, [1.0, 4 / 3, 1.0], rtol=1e-7)
+    ones = dataset([{0: 1.0, 1: 1.0}], 2).normalised()
+    np.testing.assert_allclose(ones.value, np.sqrt([0.5, 0.5]), rtol=1e-7)
+
+
+def test_a_model_of_normalised_rows_normalises_what_it_scores(tmp_path):
+    data, test = planted("fm", "logistic")
+    trained = train(data, norm=True, epochs=2)
+    scorer = prediction.load_model(save(tmp_path, "norm", trained))
+    assert scorer.norm
+    saw = score_all(trained.plan.model, test.normalised())
+    np.testing.assert_array_equal(scorer.scores(test), saw)
+    assert np.abs(scorer.scores(test) - score_all(trained.plan.model, test)).max() > 0.01
+
+
+def test_columns_that_the_model_lacks_are_left_out_of_validation_data():
+    data, _ = planted("fm", "squared")
+    wide = shifted(data)
+    both = training.prepare(wide, fit_labels(data.label, "squared"), make_spec("fm"), data.seen(), FEATURES)
+    assert both.features == FEATURES
+    assert both.nnz == 0
+    some = dataset([{1: 2.0, 7: 3.0}, {7: 1.0}, {0: 1.0}], 8, [1, 2, 3]).within(5)
+    assert some.indptr.tolist() == [0, 1, 1, 2]
+    assert some.index.tolist() == [1, 0]
+    assert some.value.tolist() == [2, 1]
+
+
+# ---- Convergence ----
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared-hinge", "huber", "poisson"])
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "fobos"])
+def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
+    """On dense rows the row solvers minimise the same F that scipy's L-BFGS does."""
+    rng = np.random.default_rng(0)
+    n, d, l2 = 300, 5, 0.05
+    X = rng.normal(size=(n, d)).astype(np.float32).astype(float)
+    score = X @ rng.normal(size=d) * 0.5 + 0.3
+    label = {
+        "binary": lambda: np.where(rng.random(n) < prediction.probability(score), 1.0, -1.0),
+        "real": lambda: score + 0.3 * rng.normal(size=n),
+        "counts": lambda: rng.poisson(np.exp(np.clip(score, -3, 1.5))).astype(float),
+    }[LOSSES[loss].task]()
+    data = dataset([{j: x[j] for j in range(d)} for x in X], d, label)
+    options = {"l2": l2, "epochs": 300, "learning_rate": 0.1}
+    options |= {} if solver == "adagrad" else {"schedule": "invscaling", "power": 0.7, "learning_rate": 0.3}
+    trained = train(data, "linear", solver, loss, **options)
+    compiled = training.make_loss(trained.plan.spec, trained.plan.labels)
+
+    def objective(p):
+        values = [compiled.evaluate(y, np.array([p[0] + x @ p[1:]])) for x, y in zip(X, label, strict=True)]
+        slopes = np.array([slope[0] for _, slope in values])
+        gradient = np.concatenate([[slopes.mean()], X.T @ slopes / n + l2 * p[1:]])
+        return np.mean([value for value, _ in values]) + l2 / 2 * p[1:] @ p[1:], gradient
+
+    best = minimize(objective, np.zeros(d + 1), jac=True, method="L-BFGS-B", options={"gtol": 1e-9})
+    ours = np.concatenate([trained.plan.model.parameters[name].ravel() for name in ("bias", "w")]).astype(float)
+    assert objective(ours)[0] - best.fun < 5e-4 * abs(best.fun)
+
+
+def test_fobos_finds_the_zeros_of_the_lasso():
+    """With l1, fobos on sparse rows minimises F over all features, touched or not: scikit-learn's Lasso."""
+    from sklearn.linear_model import Lasso
+
+    rng = np.random.default_rng(1)
+    n, d, l1 = 400, 12, 0.05
+    X = (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.4)).astype(np.float32).astype(float)
+    true = rng.normal(size=d) * (np.arange(d) % 3 == 0)
+    label = X @ true + 0.1 * rng.normal(size=n)
+    data = dataset([{j: x[j] for j in np.flatnonzero(x)} for x in X], d, label)
+    trained = train(
+        data, "linear", "fobos", "squared", l1=l1, l2=0.0, epochs=400, learning_rate=0.5, schedule="invscaling", power=0.7
+    )
+    lasso = Lasso(alpha=l1).fit(X, label)
+    np.testing.assert_allclose(trained.plan.model.parameters["w"][0], lasso.coef_, atol=5e-3)
+    assert (lasso.coef_ == 0).sum() >= 6
+
