@@ -139,7 +139,7 @@ def plan(
 
 
 def prepare(data: Dataset, labels: Labels, spec: Spec, known: NDArray[np.bool_], features: int) -> Dataset:
-    """Rows as a model scores them: labels encoded, columns it does not have left out, normalised where it wants that."""
+    """Rows as a model scores them: labels encoded, columns it lacks left out, normalised where it wants that."""
     data = data.within(features).changed(label=labels.encode(data.label))
     return data.normalised(known) if spec.values["norm"] else data
 

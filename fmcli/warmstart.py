@@ -43,7 +43,10 @@ class Earlier:
     updates: int
 
     def labels_for(self, labels: Labels, spec: Spec) -> Labels:
-        """The earlier model's labels, for the loss stays what it is. Raises UsageError where another loss is asked for."""
+        """The earlier model's labels, for the loss stays what it is.
+
+        Raises UsageError where another loss is asked for.
+        """
         if spec.loss is not None and spec.loss != self.labels.loss:
             raise UsageError(f"{self.path} was trained with loss {self.labels.loss}, not {spec.loss}")
         return self.labels
