@@ -83,9 +83,7 @@ def fit_labels(label: Floats, loss: str | None) -> Labels:
     if task == "classes":
         return Labels(loss, tuple(np.unique(label).tolist()))
     if task == "counts" and label.min() < 0:
-        raise BadInputError(
-            f"loss {loss} takes counts, but here is {label.min():g}; say --loss squared for them"
-        )
+        raise BadInputError(f"loss {loss} takes counts, but here is {label.min():g}; say --loss squared for them")
     return Labels(loss, None)
 
 

@@ -90,8 +90,9 @@ def probability(score: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def class_probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
     """softmax of each row."""
-    powers = np.exp(score - score.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers: NDArray[np.float64] = np.exp(score - score.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:

@@ -1,7 +1,10 @@
-"""Which fmcli is tested: the checkout where it was built in place, else the installed package."""
+"""Which fmcli is tested (the checkout where it was built in place, else the installed package); common fixtures."""
 
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -9,3 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # modules and would hide the installed package, which has.
 if not any((ROOT / "fmcli" / "_core").glob("*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from reference.slow_models import Params, Sample
 
 from fmcli._core.data import Dataset
 from fmcli._core.loop import Trainer, scores
 from fmcli._core.loss import Loss
 from fmcli._core.model import Model, Workspace
 from fmcli._core.simd import REAL
+from reference.slow_models import Params, Sample
 
 DOUBLE = REAL == "double"
 # One score or gradient, and parameters that followed many updates.

@@ -126,7 +126,8 @@ def test_file_order_and_seeds(model, solver):
 def test_l1_makes_ftrl_sparse(model):
     train, _ = planted(model, "logistic")
     shares = [
-        model_sparsity(run(model, "ftrl", "logistic", train, epochs=3, l1=l1).plan.model) for l1 in (0.0, 1.0, 10.0, 1e4)
+        model_sparsity(run(model, "ftrl", "logistic", train, epochs=3, l1=l1).plan.model)
+        for l1 in (0.0, 1.0, 10.0, 1e4)
     ]
     assert shares == sorted(shares)
     assert shares[0] < 0.05

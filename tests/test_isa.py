@@ -19,7 +19,8 @@ for model in MODELS:
     data, _ = planted(model, "logistic")
     for solver in SOLVERS:
         options = {"rank": 21} if "rank" in MODELS[model].options else {}
-        trained = run(model, solver, "logistic", data, epochs=2, l1=0.01, **options)
+        options |= {name: 0.01 for name in ("l1", "group_l1") if name not in MODELS[model].refuses}
+        trained = run(model, solver, "logistic", data, epochs=2, **options)
         for array in trained.plan.model.parameters.values():
             digest.update(array.tobytes())
 print(ISA, digest.hexdigest())

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from reference import slow_losses
 from scipy.optimize import minimize_scalar
 
 from fmcli._core.loop import mean_loss
 from fmcli.registry import LOSSES
+from reference import slow_losses
 
 SCORES = np.array([-40.0, -3.0, -0.7, 0.0, 1e-9, 0.5, 2.0, 35.0])
 

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from problems import CLOSE, assert_close, dataset, fill, gradient, random_rows, score_all
-from reference import slow_models
 
 from fmcli._core.loss import Squared
 from fmcli._core.model import REAL_TYPE
@@ -13,6 +12,7 @@ from fmcli._core.penalty import Penalty
 from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub, SumOfSquares
 from fmcli.registry import MODELS
+from reference import slow_models
 
 FEATURES = 9
 # One lane to several vectors, whole ones and ragged ones.

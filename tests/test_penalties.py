@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from problems import fill
-from reference import slow_models
 
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub
 from fmcli.registry import MODELS
+from reference import slow_models
 
 STRENGTHS = {"l1_w": 0.3, "l1_v": 0.7, "l2_w": 1.1, "l2_v": 1.9}
 pytestmark = pytest.mark.isa

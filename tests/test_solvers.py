@@ -5,13 +5,13 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from problems import FOLLOWED, assert_close, dataset, fill, parameters, random_rows
-from reference import slow_losses, slow_solvers
-from reference.slow_solvers import Options
 
 from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub, SumOfSquares
 from fmcli.registry import LOSSES, MODELS, SOLVERS
+from reference import slow_losses, slow_solvers
+from reference.slow_solvers import Options
 
 FEATURES, RANK, ROWS, EPOCHS = 7, 5, 9, 2
 PENALTIES = {
@@ -21,7 +21,7 @@ PENALTIES = {
     "group": {"l1_w": 0.01, "l1_v": 0.02, "l2_w": 0.1, "l2_v": 0.1, "group_l1": 0.1},
     "group-only": {"group_l1": 0.2},
 }
-# FOBOS's closed form of missed steps is exact but for l1 and a group penalty together, for which it runs them one by one.
+# FOBOS's closed form of missed steps is exact but for l1 and a group penalty together: there they run one by one.
 EXACT_ONLY = ("group",)
 NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "alpha_w": 0.2, "alpha_v": 0.05, "beta": 0.7, "l1_from_epoch": 2}
 pytestmark = pytest.mark.isa
@@ -135,7 +135,7 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
         model.allocate(solver.slots)
         start = fill(model, np.random.default_rng(4))
         solver.bind(model, Penalty(l1_w=0.5, l1_v=0.5, group_l1=0.5, l2_w=0.1, l2_v=0.1))
-        rows = [{0: 1.0}] * 50 + [{j: 1.0 for j in range(FEATURES)}]
+        rows = [{0: 1.0}] * 50 + [dict.fromkeys(range(FEATURES), 1.0)]
         Trainer(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(51))).run(
             np.arange(51, dtype=np.int32), 0, 51
         )
@@ -183,17 +183,18 @@ def test_a_step_without_gradient_is_the_prox(strengths, rate):
     from scipy.optimize import minimize_scalar
 
     penalty = Penalty(**PENALTIES[strengths])
+    l1 = penalty.l1_w + penalty.group_l1  # a row of one number is a group of its own
     model = MODELS["linear"].load()(FEATURES, 1)
     solver = SOLVERS["sgd"].load()(learning_rate=rate)
     model.allocate(solver.slots)
     before = fill(model, np.random.default_rng(0), scale=0.05)
     solver.bind(model, penalty)
-    x = {j: 1.0 for j in range(FEATURES)}
+    x = dict.fromkeys(range(FEATURES), 1.0)
     label = score_all(model, dataset([x], FEATURES))[0]
     Trainer(model, solver, make_loss("squared"), dataset([x], FEATURES, label)).run(np.zeros(1, np.int32), 0, 1)
     for u, v in zip(before["w"][0], model.parameters["w"][0], strict=True):
         best = minimize_scalar(
-            lambda v, u=u: (v - u) ** 2 / (2 * rate) + (penalty.l1_w + penalty.group_l1) * abs(v) + penalty.l2_w / 2 * v * v,
+            lambda v, u=u: (v - u) ** 2 / (2 * rate) + l1 * abs(v) + penalty.l2_w / 2 * v**2,
             bounds=(-1, 1), method="bounded", options={"xatol": 1e-9},
         )  # fmt: skip
         assert abs(best.x - v) < 1e-6

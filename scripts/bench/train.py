@@ -2,8 +2,8 @@
 
     python scripts/bench/train.py TRAIN [--model fm] [--rank 8] [--epochs 3] [--runs 2]
 
-Reads TRAIN once, then trains; of all epochs of all runs the fastest counts, for other work on a machine only ever slows.
-An epoch's time includes shuffling and the penalty's value, as a user meets it.
+Reads TRAIN once, then trains; of all epochs of all runs the fastest counts, for other work on a machine only ever
+slows. An epoch's time includes shuffling and the penalty's value, as a user meets it.
 """
 
 import argparse

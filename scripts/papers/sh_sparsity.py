@@ -2,8 +2,8 @@
 
     python scripts/papers/sh_sparsity.py TRAIN TEST [--epochs N]
 
-Prints λ1, sparsity, log loss and AUC on TEST for fm and shfm, and whether sparsity rises with λ1 from below 0.01 to 0.99
-or more while some λ1 with sparsity 0.5 or more keeps the AUC within 0.001. Needs the [dev] extras.
+Prints λ1, sparsity, log loss and AUC on TEST for fm and shfm, and whether sparsity rises with λ1 from below 0.01 to
+0.99 or more while some λ1 with sparsity 0.5 or more keeps the AUC within 0.001. Needs the [dev] extras.
 """
 
 import argparse
@@ -42,7 +42,8 @@ def main() -> None:
         rises = sparsities == sorted(sparsities) and sparsities[0] < 0.01 and sparsities[-1] >= 0.99
         cheap = any(sparsity >= 0.5 and auc >= points[0][1] - 0.001 for sparsity, auc in points)
         print(
-            f"       sparsity rises: {'pass' if rises else 'FAIL'}; half the weights for nothing: {'pass' if cheap else 'FAIL'}"
+            f"       sparsity rises: {'pass' if rises else 'FAIL'}; "
+            f"half the weights for nothing: {'pass' if cheap else 'FAIL'}"
         )
 
 

@@ -42,7 +42,10 @@ cdef class Dataset:
         if self.nnz and not (0 <= index.min() and index.max() < features):
             raise ValueError("an index lies outside the columns")
         for name, array, size in (
-            ("value", value, self.nnz), ("field", field, self.nnz), ("label", label, self.rows), ("weight", weight, self.rows),
+            ("value", value, self.nnz),
+            ("field", field, self.nnz),
+            ("label", label, self.rows),
+            ("weight", weight, self.rows),
         ):
             if array is not None and array.shape[0] != size:
                 raise ValueError(f"{name} has {array.shape[0]} entries where {size} are needed")

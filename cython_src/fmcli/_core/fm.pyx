@@ -14,7 +14,8 @@ cdef class SecondOrder(Model):
     The pairs are summed by the identity A^2(a) = ((sum a)^2 - sum a^2) / 2, factor by factor.
     """
 
-    cdef int pairs, constant_block, beta_block  # where the rows of features, the constant's and beta are; 0: there is none
+    # Blocks of the features' rows, of the constant's and of beta; 0: there is none.
+    cdef int pairs, constant_block, beta_block
     cdef bint linear, fit_beta
     cdef object beta_start
 

@@ -24,9 +24,9 @@ cdef enum:
 cdef class FOBOS(Solver):
     """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
 
-    The step itself is SGD's or, with `adaptive`, AdaGrad's. A row that is not touched misses prox steps; they are made up
-    for before it is read, at the end of an epoch and before anyone looks, in closed form from running sums (rules.h), or
-    one by one with prox="exact", which is slow and the oracle of the closed form.
+    The step itself is SGD's or, with `adaptive`, AdaGrad's. A row that is not touched misses prox steps; they are made
+    up for before it is read, at the end of an epoch and before anyone looks, in closed form from running sums
+    (rules.h), or one by one with prox="exact", which is slow and the oracle of the closed form.
     """
 
     cdef Solver inner
@@ -45,7 +45,8 @@ cdef class FOBOS(Solver):
     cdef list memory
 
     def __init__(
-        self, *, double learning_rate, schedule="constant", double power=0.5, double t0=1, bint adaptive=False, prox="lazy"
+        self, *, double learning_rate, schedule="constant", double power=0.5, double t0=1, bint adaptive=False,
+        prox="lazy"
     ):
         if adaptive:
             self.inner, self.plain = AdaGrad(learning_rate=learning_rate), None

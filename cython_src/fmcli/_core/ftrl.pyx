@@ -22,7 +22,9 @@ cdef class FTRL(Solver):
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
 
-    def __init__(self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power, Py_ssize_t l1_from_epoch):
+    def __init__(
+        self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power, Py_ssize_t l1_from_epoch
+    ):
         self.slots, self.averages_weights = 2, False
         self.alpha = alpha
         self.alpha_w = alpha if alpha_w is None else alpha_w

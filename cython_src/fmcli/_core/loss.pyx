@@ -164,7 +164,9 @@ cdef class Poisson(Loss):
 
 
 cdef class Softmax(Loss):
-    """-log softmax(scores)_y, for class ids y = 0 .. outputs - 1; natural logarithm, so [SH]'s values are 1/ln 2 times ours.
+    """-log softmax(scores)_y, for class ids y = 0 .. outputs - 1.
+
+    The logarithm is natural, so [SH]'s values are 1/ln 2 times ours.
     """
 
     cdef int outputs

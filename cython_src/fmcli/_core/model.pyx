@@ -65,7 +65,7 @@ def row_stride(Py_ssize_t reals):
 
 
 def row_strides(layout, int slots):
-    """Strides of bodies and of weights. They are one, weights standing behind bodies, unless that costs a cache line."""
+    """Strides of bodies and of weights: one, weights standing behind bodies, unless that costs a cache line."""
     cdef Py_ssize_t body = (1 + slots) * sum(padded(columns) for _, columns in layout.body)
     cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
     cdef Py_ssize_t joined = row_stride(body + weight)

@@ -17,7 +17,8 @@ cdef const Kernels* choose() except NULL:
         if table != NULL:
             return table
     raise UsageError(
-        f"FMCLI_ISA is {wanted!r}, which this machine does not have; it can be unset or one of: {', '.join(available())}"
+        f"FMCLI_ISA is {wanted!r}, which this machine does not have; "
+        f"it can be unset or one of: {', '.join(available())}"
     )
 
 

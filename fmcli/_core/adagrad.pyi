@@ -1,0 +1,4 @@
+from fmcli._core.solver import Solver
+
+class AdaGrad(Solver):
+    def __init__(self, *, learning_rate: float) -> None: ...

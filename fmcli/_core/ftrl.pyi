@@ -1,0 +1,13 @@
+from fmcli._core.solver import Solver
+
+class FTRL(Solver):
+    def __init__(
+        self,
+        *,
+        alpha: float,
+        alpha_w: float | None = None,
+        alpha_v: float | None = None,
+        beta: float,
+        ftrl_power: float,
+        l1_from_epoch: int,
+    ) -> None: ...

@@ -1,0 +1,6 @@
+from fmcli._core.model import BlockLayout, Model
+
+def bias_block(bias: bool) -> list[BlockLayout]: ...
+
+class Linear(Model):
+    def __init__(self, features: int, outputs: int, *, bias: bool = True) -> None: ...

@@ -1,0 +1,13 @@
+from typing import Literal
+
+from fmcli._core.solver import Solver
+
+class SGD(Solver):
+    def __init__(
+        self,
+        *,
+        learning_rate: float,
+        schedule: Literal["constant", "invscaling", "inverse"] = "constant",
+        power: float = 0.5,
+        t0: float = 1,
+    ) -> None: ...

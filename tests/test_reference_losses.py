@@ -1,0 +1,104 @@
+"""The slow losses against their formulas, their differences and their minima."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from reference.slow_losses import LOSSES, SMOOTHNESS, best_constants, slopes
+
+LABELS = {
+    "logistic": (-1.0, 1.0),
+    "hinge": (-1.0, 1.0),
+    "squared-hinge": (-1.0, 1.0),
+    "softmax": (0, 1, 2),
+    "poisson": (0.0, 3.0),
+}
+
+
+def labels_of(name: str) -> tuple[float, ...]:
+    return LABELS.get(name, (-2.0, 0.5))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_slope_against_central_differences(name, rng):
+    loss, step = LOSSES[name], 1e-6
+    for y in labels_of(name):
+        for _ in range(10):
+            scores = rng.normal(scale=2, size=3 if name == "softmax" else 1)
+            for c, slope in enumerate(slopes(loss, y, scores)):
+                move = step * np.eye(len(scores))[c]
+                assert slope == pytest.approx((loss(y, scores + move) - loss(y, scores - move)) / (2 * step), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "slope"),
+    [
+        ("squared", lambda y, s: s - y),
+        ("logistic", lambda y, s: -y / (1 + np.exp(y * s))),
+        ("hinge", lambda y, s: -y if y * s < 1 else 0.0),
+        ("squared-hinge", lambda y, s: -2 * y * max(0.0, 1 - y * s)),
+        ("huber", lambda y, s: np.clip(s - y, -1, 1)),
+        ("poisson", lambda y, s: np.exp(s) - y),
+    ],
+)
+def test_slope_is_the_formula(name, slope):
+    for y in labels_of(name):
+        for s in (-3.0, -1.0, -0.25, 0.0, 0.5, 1.0, 4.0):
+            assert slopes(LOSSES[name], y, np.array([s]))[0] == pytest.approx(slope(y, s), rel=1e-14, abs=1e-300)
+
+
+def test_slope_of_softmax_is_the_formula():
+    scores = np.array([0.5, -1.0, 3.0])
+    p = np.exp(scores) / np.exp(scores).sum()
+    np.testing.assert_allclose(slopes(LOSSES["softmax"], 1, scores), p - [0, 1, 0], rtol=1e-14)
+
+
+def test_huber_takes_its_delta():
+    wide = partial(LOSSES["huber"], delta=5.0)
+    assert wide(1.0, np.array([4.0])) == 4.5
+    assert wide(0.0, np.array([-7.0])) == 5 * (7 - 2.5)
+    assert slopes(wide, 0.0, np.array([-7.0])) == [-5]
+
+
+def test_logistic_does_not_overflow():
+    assert LOSSES["logistic"](1.0, np.array([-1000.0])) == 1000
+    assert LOSSES["logistic"](1.0, np.array([1000.0])) == 0
+    assert LOSSES["logistic"](1.0, np.array([40.0])) == pytest.approx(np.exp(-40))
+
+
+@pytest.mark.parametrize("name", SMOOTHNESS)
+def test_kappa_bounds_the_curvature_and_is_reached(name, rng):
+    loss, step, largest = LOSSES[name], 1e-4, 0.0
+    at = np.concatenate([[0.0], rng.normal(scale=2, size=200)])
+    for y in labels_of(name):
+        for s in at:
+            # Softmax against two equal classes that count as one: at s = 0 the class has probability 1/2.
+            scores = np.array([s, -np.log(2), -np.log(2)]) if name == "softmax" else np.array([s])
+            move = step * np.eye(len(scores))[0]
+            curvature = (slopes(loss, y, scores + move)[0] - slopes(loss, y, scores - move)[0]) / (2 * step)
+            largest = max(largest, curvature)
+    assert largest <= SMOOTHNESS[name] + 1e-8
+    assert largest >= SMOOTHNESS[name] - 1e-6
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", [name for name in LOSSES if "hinge" not in name])
+def test_best_constants_minimise_the_mean_loss(name, weighted, rng):
+    outputs = 3 if name == "softmax" else 1
+    y = rng.choice(labels_of(name), size=50)
+    s = rng.uniform(0.1, 3, size=50) if weighted else np.ones(50)
+    loss = LOSSES[name]
+
+    def objective(b: np.ndarray) -> float:
+        return sum(s[i] * loss(y[i], b) for i in range(50)) / s.sum()
+
+    found = best_constants(name, y, s if weighted else None, outputs)
+    best = minimize(objective, np.zeros(outputs), method="BFGS", options={"gtol": 1e-9})
+    assert objective(found) <= best.fun + 1e-12
+    np.testing.assert_allclose(found - found.mean() * (outputs > 1), best.x - best.x.mean() * (outputs > 1), atol=1e-5)
+
+
+def test_best_constants_of_the_hinges_are_0():
+    assert best_constants("hinge", np.array([1.0, 1.0, -1.0])) == [0]

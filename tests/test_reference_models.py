@@ -1,0 +1,149 @@
+"""The slow models and penalty against the identities they must obey.
+
+What all other tests lean on has to stand by itself; so have the slow losses, prox and solvers in the files beside.
+"""
+
+import numpy as np
+import pytest
+
+from reference.problems import FEATURES, RANK, random_params, random_samples
+from reference.slow_models import (
+    KINDS,
+    Penalty,
+    gather,
+    gradient,
+    penalty_value,
+    rows,
+    score,
+    strengths,
+    touched,
+)
+
+EXACT = {"rtol": 1e-12, "atol": 1e-13}
+
+
+def test_scores_by_hand():
+    x = {0: 2.0, 2: 3.0}
+    p = {
+        "bias": np.array([0.5]),
+        "w": np.array([[1.0, 9.0, 10.0]]),
+        "V": np.array([[[1.0, 2.0], [9.0, 9.0], [4.0, -1.0]]]),
+    }
+    assert score("linear", p, x) == [0.5 + 2 + 30]
+    assert score("fm", p, x) == [32.5 + (4 - 2) * 6]
+    assert score("anova", {**p, "beta": np.array([[10.0, 1.0]])}, x) == [32.5 + 10 * 4 * 6 - 2 * 6]
+    main = (1 * 1 + 2 * 2) * 2 + (1 * 4 + 2 * -1) * 3  # <v0, v_0> x_0 + <v0, v_2> x_2
+    assert score("shfm", {"V": p["V"], "v0": np.array([[1.0, 2.0]])}, x) == [main + 12]
+    assert score("fm", p, {**x, 1: 0.0, 3: 8.0}) == score("fm", p, x)  # a 0 and an unknown feature add nothing
+    assert score("fm", {"V": p["V"]}, x) == [12]
+
+
+def test_third_order_by_hand():
+    p = {"V": np.array([[[1.0], [2.0], [3.0], [5.0]]])}
+    x = {0: 1.0, 1: 1.0, 2: 1.0, 3: 2.0}
+    assert score("anova", p, x, order=3) == [1 * 2 * 3 + 1 * 2 * 10 + 1 * 3 * 10 + 2 * 3 * 10]
+
+
+def test_fm_is_anova_of_order_2_with_beta_1(rng):
+    p = random_params("fm", rng)
+    for x in random_samples(rng, 10):
+        want = score("fm", p, x)
+        np.testing.assert_allclose(score("anova", {**p, "beta": np.ones((1, RANK))}, x), want, **EXACT)
+        np.testing.assert_allclose(score("anova", p, x), want, **EXACT)
+
+
+def test_the_sgl_family_scores_as_fm(rng):
+    p = random_params("fm", rng)
+    for x in random_samples(rng, 5):
+        assert score("sglfm", p, x) == score("glfm", p, x) == score("l1fm", p, x) == score("fm", p, x)
+
+
+def test_second_order_kernel_in_closed_form(rng):
+    p = random_params("fm", rng)
+    for x in random_samples(rng, 10):
+        a = np.array([p["V"][0, j] * v for j, v in x.items()]).reshape(-1, RANK)
+        want = np.sum(a.sum(axis=0) ** 2 - (a**2).sum(axis=0)) / 2
+        np.testing.assert_allclose(score("fm", {"V": p["V"]}, x), want, **EXACT)
+
+
+def test_shfm_is_fm_without_linear_part_on_data_with_a_constant_column(rng):
+    p = random_params("shfm", rng)
+    with_constant = {"bias": p["bias"], "V": np.concatenate([p["V"], p["v0"][:, None]], axis=1)}
+    for x in random_samples(rng, 10):
+        np.testing.assert_allclose(score("fm", with_constant, {**x, FEATURES: 1.0}), score("shfm", p, x), **EXACT)
+
+
+def test_sha2_is_augmented_anova_without_linear_part(rng):
+    p = random_params("sha2", rng)
+    augmented = {"bias": p["bias"], "V": p["V"], "beta": p["beta"], "gamma": p["v0"][:, None]}
+    for x in random_samples(rng, 10):
+        np.testing.assert_allclose(score("anova", augmented, x), score("sha2", p, x), **EXACT)
+
+
+def test_equivalent_weights_of_sha2(rng):
+    p = random_params("sha2", rng)
+    v, v0, beta = p["V"][0], p["v0"][0], p["beta"][0]
+    for x in random_samples(rng, 5):
+        main = sum((v0 * beta) @ v[j] * x[j] for j in x)
+        pairs = sum((v[i] * beta) @ v[j] * x[i] * x[j] for i in x for j in x if i < j)
+        np.testing.assert_allclose(score("sha2", p, x), p["bias"][0] + main + pairs, **EXACT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_gradient_against_central_differences_in_every_parameter(kind, outputs, rng):
+    p = random_params(kind, rng, outputs)
+    step = 1e-5
+    for x in random_samples(rng, 3):
+        for c in range(outputs):
+            found = gradient(kind, p, x, c)
+            for name, array in p.items():
+                for at in np.ndindex(array.shape):
+                    moved = {sign: {**p, name: array.copy()} for sign in (-1, 1)}
+                    for sign, params in moved.items():
+                        params[name][at] += sign * step
+                    difference = (score(kind, moved[1], x)[c] - score(kind, moved[-1], x)[c]) / (2 * step)
+                    assert found[name][at] == pytest.approx(difference, rel=1e-8, abs=1e-8)
+
+
+def test_gradient_of_third_order(rng):
+    p = random_params("anova", rng)
+    x = {0: 0.5, 1: -2.0, 3: 1.5, 6: 0.25}
+    a = p["V"][0, :, 0]
+    without_0 = a[1] * -2.0 * a[3] * 1.5 + a[1] * -2.0 * a[6] * 0.25 + a[3] * 1.5 * a[6] * 0.25
+    found = gradient("anova", p, x, 0, order=3)["V"][0, 0, 0]
+    assert found == pytest.approx(p["beta"][0, 0] * 0.5 * without_0, rel=1e-14)
+
+
+def test_touched_is_the_sample_and_all_that_is_global(rng):
+    masks = touched("sha2", random_params("sha2", rng, 2), {1: 2.0, 4: -1.0, 5: 0.0, 99: 1.0})
+    assert masks["bias"].all()
+    assert masks["v0"].all()
+    assert masks["beta"].all()
+    assert [j for j in range(FEATURES) if masks["V"][:, j].all()] == [1, 4]
+    assert masks["V"].sum() == 2 * 2 * RANK
+
+
+def test_penalty_by_hand():
+    penalty = Penalty(l1_w=1.0, l1_v=10.0, l2_w=2.0, l2_v=4.0)
+    fm = {"bias": np.array([99.0]), "w": np.array([[3.0, 0.0]]), "V": np.array([[[4.0], [0.0]]])}
+    assert penalty_value(fm, penalty) == (3 + 9) + (40 + 2 * 16)
+    assert penalty_value(fm, Penalty(group_l1=2.0)) == 2 * 5
+    sha2 = {"bias": np.array([99.0]), "V": fm["V"], "v0": np.array([[-1.0]]), "beta": np.array([[3.0]])}
+    assert penalty_value(sha2, penalty) == (40 + 32) + (10 + 2) + 2 * 9
+    assert penalty_value(sha2, Penalty(group_l1=2.0)) == 2 * 4 + 2 * 1
+    assert penalty_value({"w": np.array([[3.0], [-4.0]])}, Penalty(group_l1=1.0)) == 7  # a group a class
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_hold_every_parameter_once(kind, rng):
+    p = random_params(kind, rng, 2)
+    numbers = np.concatenate([gather(p, row) for row in rows(p)])
+    assert sorted(numbers) == sorted(np.concatenate([array.ravel() for array in p.values()]))
+
+
+def test_strengths_by_part(rng):
+    p = random_params("sha2", rng)
+    penalty = Penalty(1.0, 2.0, 3.0, 4.0, 5.0)
+    of = {row[0][0]: [np.unique(part).tolist() for part in strengths(p, row, penalty)] for row in rows(p)}
+    assert of == {"V": [[2], [4], [5]], "v0": [[2], [4], [5]], "beta": [[0], [4], [0]], "bias": [[0], [0], [0]]}
