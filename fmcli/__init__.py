@@ -1,3 +1,49 @@
-"""fmcli."""
+"""fmcli trains factorization machines and applies them, from the command line and from Python.
+
+How it is built
+---------------
+Models, losses, penalties and solvers never know each other. The cut between a model and a solver is one sample's
+gradient: the model writes it as a few slabs (row ids and a buffer of numbers), the solver consumes slabs. So a model is
+one class, a solver is one class, and every pair works. All of stochastic training is one loop (_core/loop.pyx):
+
+    for each sample x in this epoch's order:
+        model.rows(x)           which parameter rows does it touch?
+        solver.refresh(rows)    the penalty steps that those rows have missed
+        score = model.score(x)
+        model.gradient(x, loss.slope(y, score))     fills the slabs
+        solver.step(slabs)      rows <- prox(rows - step)
+        model.settle()          what remains, such as a projection
+
+A batch merges the slabs of several samples by row before the step. Softmax is C scores and C slopes a sample over
+blocks that hold class after class, not another code path.
+
+The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
+
+    types.h             Sample, Block, Slab, Scratch: what models, solvers and the loop hand to each other
+    vector.h rules.h    vectors; each solver's update and the one prox, written once for all widths
+    kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
+    data parser         rows in compressed form, and the reader of text
+    model solver loss penalty      the contracts; linear fm stub, sgd adagrad ftrl fobos     what keeps them
+    batch loop          the loop; writer    numbers to text
+
+What the design rests on, each measured:
+
+- Parameters and state are of one type, `real` (types.h): float, or double where FMCLI_REAL=double was set for the build.
+  Scores, losses and sums are double in either.
+- A feature's parameters and their solver state lie together in one row of few cache lines, and the rows of the sample
+  two ahead are asked for in advance: without either, the time goes to waiting for memory.
+- Inner loops run over a row's width as vectors of 8 and 4 lanes with fixed orders of summation and no fused
+  multiply-add, so every instruction set gives the same bits.
+- Virtual calls are made per sample or per slab, never per coordinate.
+- The compiled unit of work is a piece of an epoch: it returns numbers. Progress, early stopping, Ctrl-C and the clock
+  live in Python above it (training.py).
+
+Above the core, dependencies run one way:
+
+    cli -> training, prediction -> validation, warmstart, labels, metrics, modelfile, data -> registry, specs -> _core
+
+registry.py is the one table of pieces and options; the command line, the model file's header and the tests derive from
+it. The library raises children of FmcliError, each with its exit status, never prints and never imports click.
+"""
 
 __version__ = "0.1.0"
