@@ -13,12 +13,14 @@ from fmcli._core.simd cimport Fobos as Rule
 from fmcli._core.simd cimport Strength, kernels
 from fmcli._core.solver cimport Solver
 from fmcli._core.types cimport Scratch, Slab, real
-from libc.math cimport log1p
 from libc.stdint cimport int32_t
 
 cdef enum:
     # Steps after which all rows are brought up to date at the latest: as many entries have the tables of running sums.
     LONGEST = 1 << 20
+
+# Products of decays below this are not kept, lest they lose digits: all rows are brought up to date instead.
+cdef double SMALLEST_DECAY = 1e-200
 
 
 cdef class FOBOS(Solver):
@@ -34,7 +36,7 @@ cdef class FOBOS(Solver):
     cdef bint exact
     cdef double rate
     cdef int32_t now
-    cdef double[:, ::1] log_growth, sum  # [part, step]: for l2 of weights (0) and of factors (1)
+    cdef double[:, ::1] decay, sum  # [part, step]: for l2 of weights (0) and of factors (1)
     cdef double[::1] rates
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
@@ -55,7 +57,7 @@ cdef class FOBOS(Solver):
             self.inner = self.plain
         self.slots, self.averages_weights = self.inner.slots, True
         self.exact = prox == "exact"
-        self.log_growth, self.sum = np.zeros((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
+        self.decay, self.sum = np.ones((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
         self.rates = np.zeros(LONGEST + 1)
         self.rate = learning_rate
 
@@ -69,7 +71,7 @@ cdef class FOBOS(Solver):
         for i, layout in enumerate(model.layout):
             self.penalised[i] = layout.penalty != "none"
             self.body[i] = self.rule(1, penalty.strength(layout, True))
-            part = 1 if layout.penalty == "l2" or layout.part == "v" else 0
+            part = 1 if layout.penalty == "l2" or layout.part == "v" or penalty.l2_w == penalty.l2_v else 0
             self.weight[i] = self.rule(part, penalty.strength(layout, False))
             visited = np.zeros(max(model.outputs * model.block[i].rows, 1), dtype=np.int32)
             self.memory.append(visited)
@@ -85,7 +87,7 @@ cdef class FOBOS(Solver):
 
     cdef Rule rule(self, int part, Strength strength):
         cdef Rule rule
-        rule.log_growth = &self.log_growth[part, 0]
+        rule.decay = &self.decay[part, 0]
         rule.sum = &self.sum[part, 0]
         rule.now = 0
         rule.inverse_rate = 0 if self.plain is not None else 1 / self.rate
@@ -136,13 +138,13 @@ cdef class FOBOS(Solver):
         if self.plain is not None:
             rate = self.rates[self.now] = self.plain.rate
             for part in range(2):
-                self.log_growth[part, self.now] = self.log_growth[part, self.now - 1] + log1p(rate * self.l2[part])
+                self.decay[part, self.now] = self.decay[part, self.now - 1] / (1 + rate * self.l2[part])
                 self.sum[part, self.now] = (self.sum[part, self.now - 1] + rate) / (1 + rate * self.l2[part])
         for i in range(s.n_slabs):
             slab = s.slab + i
             for j in range(slab.n):
                 self.visited[slab.block][slab.first + slab.row[j]] = self.now
-        if self.now == LONGEST:
+        if self.now == LONGEST or min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY:
             self.all_up_to_date()
 
     cdef void all_up_to_date(self) noexcept nogil:

@@ -29,10 +29,10 @@ typedef struct Ftrl {
 
 // The prox steps that FOBOS has to make up for on one part of rows, counted from the last time all rows were up to date.
 typedef struct Fobos {
-    const double* log_growth;  // [t]: sum of log(1 + rate_s l2) over the steps up to t
-    const double* sum;         // [t]: D_t of rules.h
-    int32_t now;               // the last step
-    real inverse_rate;         // of AdaGrad's h, for the adaptive form; else 0
+    const double* decay;  // [t]: product of 1/(1 + rate_s l2) over the steps up to t
+    const double* sum;    // [t]: D_t of rules.h
+    int32_t now;          // the last step
+    real inverse_rate;    // of AdaGrad's h, for the adaptive form; else 0
     Strength strength;
 } Fobos;
 

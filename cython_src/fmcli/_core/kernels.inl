@@ -366,25 +366,34 @@ void ftrl_start(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl
 void fobos_refresh(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
                    const Fobos* body, const Fobos* weight) {
     const Block b = *block;
+    const Fobos on_body = *body, on_weight = *weight;
+    const bool adaptive = on_body.inverse_rate > 0;
     for (ptrdiff_t i = 0; i < n; ++i) {
         const ptrdiff_t r = ids ? first + ids[i] : i;
         const int32_t since = visited[r];
-        if (since == body->now) continue;
-        visited[r] = body->now;
-        double norm = 0, shrink_row = 0;
-        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) {
+        if (since == on_body.now) continue;
+        visited[r] = on_body.now;
+        Missed<real> of_body = {}, of_weight = {};
+        if (!adaptive) {
+            of_body = missed(on_body, since);
+            of_weight = on_weight.decay == on_body.decay ? of_body : missed(on_weight, since);
+        }
+        double norm = 0;
+        real shrink_row = 0;
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) __attribute__((always_inline)) {
             using V = decltype(v);
-            const Fobos& rule = whole ? *body : *weight;
-            V decay, shrink, g2 = rule.inverse_rate > 0 ? take<V>(p + apart, whole) : V{};
-            missed(rule, since, g2, decay, shrink);
-            V phi = soft(take<V>(p, whole) * decay, shrink * rule.strength.l1);
-            norm += sum(phi * phi);
-            shrink_row = shrink[0];
+            const Fobos& rule = whole ? on_body : on_weight;
+            const Missed<real>& of_row = whole ? of_body : of_weight;
+            const Missed<V> m = adaptive ? missed(rule, since, take<V>(p + apart, whole))
+                                         : Missed<V>{of_row.decay - V{}, of_row.shrink - V{}};
+            const V phi = soft(take<V>(p, whole) * m.decay, m.shrink * rule.strength.l1);
+            if (b.by_row) norm += sum(phi * phi);
+            shrink_row = m.shrink[0];
             put(p, phi, whole);
         });
         if (!b.by_row) continue;
-        const real scale = left_of_norm(norm, shrink_row * (b.body ? body : weight)->strength.group);
-        each_vector(b, r, [&](auto v, real* p, ptrdiff_t, ptrdiff_t, bool whole) {
+        const real scale = left_of_norm(norm, shrink_row * (b.body ? on_body : on_weight).strength.group);
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t, ptrdiff_t, bool whole) __attribute__((always_inline)) {
             using V = decltype(v);
             put(p, take<V>(p, whole) * scale, whole);
         });

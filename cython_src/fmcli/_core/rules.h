@@ -93,24 +93,31 @@ inline void start(const Ftrl& rule, const V& phi, V* state) {
 }
 
 // What the prox steps amount to that parameters missed since a visit: they shrink by the factor `decay`, and are then
-// soft-thresholded by l1 times `shrink` (a group's norm by l_g times it). With D_t = (D_{t-1} + rate_t)/(1 + rate_t l2),
-// the steps a+1..b sum to shrink = D_b - decay D_a, in which nothing grows however long the run. `g2` is AdaGrad's state,
-// under which a row's h does not change while it is not visited: the sum is a geometric series.
+// soft-thresholded by l1 times `shrink` (a group's norm by l_g times it).
 template <class V>
-inline void missed(const Fobos& rule, int32_t since, V g2, V& decay, V& shrink) {
-    if (rule.inverse_rate == 0) {
-        const double d = __builtin_exp(rule.log_growth[since] - rule.log_growth[rule.now]);
-        decay = (real)d - V{};
-        shrink = (real)(rule.sum[rule.now] - d * rule.sum[since]) - V{};
-        return;
-    }
+struct Missed {
+    V decay, shrink;
+};
+
+// With D_t = (D_{t-1} + rate_t)/(1 + rate_t l2), the steps a+1..b sum to D_b - decay D_a, in which nothing grows however
+// long the run.
+inline Missed<real> missed(const Fobos& rule, int32_t since) {
+    const double decay = rule.decay[rule.now] / rule.decay[since];
+    return {(real)decay, (real)(rule.sum[rule.now] - decay * rule.sum[since])};
+}
+
+// The same under AdaGrad's state: h does not change while a row is not visited, so that the sum is a geometric series.
+template <class V>
+inline Missed<V> missed(const Fobos& rule, int32_t since, V g2) {
     const V h = root(1 + g2) * rule.inverse_rate;
     const double steps = rule.now - since, l2 = rule.strength.l2;
+    Missed<V> m;
     for (int i = 0; i < width<V>; ++i) {
         const double growth = steps * __builtin_log1p(l2 / h[i]);
-        decay[i] = (real)__builtin_exp(-growth);
-        shrink[i] = (real)(l2 > 0 ? -__builtin_expm1(-growth) / l2 : steps / h[i]);
+        m.decay[i] = (real)__builtin_exp(-growth);
+        m.shrink[i] = (real)(l2 > 0 ? -__builtin_expm1(-growth) / l2 : steps / h[i]);
     }
+    return m;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ cdef extern from "kernels.h" nogil:
         Strength strength
 
     struct Fobos:
-        const double* log_growth
+        const double* decay
         const double* sum
         int32_t now
         real inverse_rate
