@@ -164,9 +164,7 @@ def test_beta_starts_as_it_is_told(name, start, low, high):
     assert (found[0] == found[2]) == (start != "random")
 
 
-DECAYS = pytest.mark.xfail(
-    reason="FOBOS makes up for l2 steps that a fixed beta never missed", strict=True
-)
+DECAYS = pytest.mark.xfail(reason="FOBOS makes up for l2 steps that a fixed beta never missed", strict=True)
 EACH_SOLVER = [pytest.param(name, marks=DECAYS if name == "fobos" else ()) for name in SOLVERS]
 
 
