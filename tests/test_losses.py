@@ -1,54 +1,99 @@
 """Every registered loss against its slow definition."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 
 from fmcli._core.loop import mean_loss
 from fmcli.registry import LOSSES
 from reference import slow_losses
 
-SCORES = np.array([-40.0, -3.0, -0.7, 0.0, 1e-9, 0.5, 2.0, 35.0])
+# None lies on a kink: derivatives are compared with differences of values beside the scores.
+SCORES = (-40.0, -3.1, -0.7, 0.0, 1e-9, 0.5, 2.2, 35.0)
+LABELS = {
+    "binary": (-1.0, 1.0),
+    "real": (-2.0, 0.0, 0.5, 3.0),
+    "counts": (0.0, 1.0, 4.0),
+    "classes": (0.0, 1.0, 2.0),
+}
+# Class scores: moderate, equal, and so far apart that exp would overflow.
+CLASS_SCORES = ((0.3, -1.2, 2.0), (0.0, 0.0, 0.0), (-40.0, 35.0, 3.0), (900.0, -900.0, 899.0))
+CASES = [pytest.param(name, {}, id=name) for name in LOSSES]
+CASES += [pytest.param("huber", {"huber_delta": delta}, id=f"huber-{delta}") for delta in (0.3, 2.5)]
 
 
-def labels_of(name):
-    return [-1.0, 1.0] if name == "logistic" else [-2.0, 0.0, 0.5, 3.0]
+def make(name, options):
+    """The loss and its slow definition."""
+    slow = slow_losses.LOSSES[name]
+    if "huber_delta" in options:
+        slow = partial(slow, delta=options["huber_delta"])
+    return LOSSES[name].load()(**options, **({"outputs": 3} if outputs_of(name) == 3 else {})), slow
 
 
-def cases(name):
-    return [(y, np.array([score])) for y in labels_of(name) for score in SCORES]
+def outputs_of(name):
+    return 3 if LOSSES[name].task == "classes" else 1
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_value_and_slope(name):
-    loss, slow = LOSSES[name].load()(), slow_losses.LOSSES[name]
-    for y, score in cases(name):
+def samples(name):
+    """Labels and scores."""
+    scores = CLASS_SCORES if outputs_of(name) == 3 else [(score,) for score in SCORES]
+    return [(y, np.array(score)) for y in LABELS[LOSSES[name].task] for score in scores]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_value_and_slope(name, options):
+    loss, slow = make(name, options)
+    for y, score in samples(name):
         value, slope = loss.evaluate(y, score)
         np.testing.assert_allclose(value, slow(y, score), rtol=1e-14)
-        np.testing.assert_allclose(slope, slow_losses.slopes(slow, y, score), rtol=1e-12)
+        np.testing.assert_allclose(slope, slow_losses.slopes(slow, y, score), rtol=1e-12, atol=1e-15)
         assert mean_loss(loss, np.array([y]), score[None]) == value
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_slope_by_central_differences_and_its_bound(name):
-    loss = LOSSES[name].load()()
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_slope_and_smoothness_by_central_differences(name, options):
+    loss, _ = make(name, options)
     h = 1e-5
-    for y, score in cases(name):
-        above, below = loss.evaluate(y, score + h), loss.evaluate(y, score - h)
+    for y, score in samples(name):
         _, slope = loss.evaluate(y, score)
-        np.testing.assert_allclose((above[0] - below[0]) / (2 * h), slope[0], rtol=1e-6, atol=1e-9)
-        assert (above[1][0] - below[1][0]) / (2 * h) <= loss.smoothness * (1 + 1e-6)
+        for c, step in enumerate(h * np.eye(outputs_of(name))):
+            above, below = loss.evaluate(y, score + step), loss.evaluate(y, score - step)
+            np.testing.assert_allclose((above[0] - below[0]) / (2 * h), slope[c], rtol=1e-6, atol=1e-8)
+            assert (above[1][c] - below[1][c]) / (2 * h) <= loss.smoothness * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("name", LOSSES)
+def test_smoothness_is_no_less_than_the_largest_curvature(name):
+    loss, _ = make(name, {})
+    largest = slow_losses.SMOOTHNESS.get(name, np.inf)
+    assert loss.smoothness >= largest
+    assert loss.smoothness == largest or outputs_of(name) > 1  # several scores may move together
+
+
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_best_constant(name, weighted):
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_the_best_constant(name, options, weighted):
     rng = np.random.default_rng(0)
-    label = rng.choice(labels_of(name), size=50, p=[0.8, 0.2] if name == "logistic" else None)
+    label = rng.choice(LABELS[LOSSES[name].task], size=50)
     weight = rng.uniform(0, 3, size=50) if weighted else None
-    loss = LOSSES[name].load()()
-    best = minimize_scalar(lambda s: mean_loss(loss, label, np.full((50, 1), s), weight))
-    assert abs(loss.best_constant(label, weight) - best.x) < 1e-6
+    loss, slow = make(name, options)
+    found = loss.best_constant(label, weight)
+    delta = options.get("huber_delta", 1.0)
+    slow = slow_losses.best_constants(name, label, weight, outputs_of(name), delta)
+    assert found.shape == (outputs_of(name),)
+    np.testing.assert_allclose(found, slow, rtol=1e-10, atol=1e-12)
+    if name in ("hinge", "squared-hinge"):
+        assert not found.any()
+        return
+    at_best = mean_loss(loss, label, np.tile(found, (50, 1)), weight)
+    for step in (-1e-3, 1e-3):
+        for move in step * np.eye(outputs_of(name)):
+            assert mean_loss(loss, label, np.tile(found + move, (50, 1)), weight) >= at_best
+
+
+def test_counts_that_are_all_0_start_from_0():
+    assert LOSSES["poisson"].load()().best_constant(np.zeros(3), None) == [0]
 
 
 def test_the_logistic_loss_far_from_zero():
@@ -58,3 +103,12 @@ def test_the_logistic_loss_far_from_zero():
     value, slope = loss.evaluate(-1.0, np.array([-40.0]))
     assert value == pytest.approx(np.exp(-40), rel=1e-12)
     assert slope[0] == pytest.approx(np.exp(-40), rel=1e-12)
+
+
+def test_softmax_of_two_classes_is_the_logistic_loss_of_their_difference():
+    softmax, logistic = LOSSES["softmax"].load()(outputs=2), LOSSES["logistic"].load()()
+    for score in SCORES:
+        value, slope = softmax.evaluate(1.0, np.array([0.0, score]))
+        wanted, derivative = logistic.evaluate(1.0, np.array([score]))
+        assert value == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+        np.testing.assert_allclose(slope, [-derivative[0], derivative[0]], rtol=1e-12, atol=1e-15)

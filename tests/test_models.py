@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from problems import CLOSE, assert_close, dataset, fill, gradient, random_rows, score_all
 
+from fmcli._core.loop import Trainer
 from fmcli._core.loss import Squared
 from fmcli._core.model import REAL_TYPE
 from fmcli._core.penalty import Penalty
 from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import MODELS
+from fmcli.registry import MODELS, OPTIONS, SOLVERS
 from reference import slow_models
 
 FEATURES = 9
@@ -21,8 +22,10 @@ pytestmark = pytest.mark.isa
 
 
 def every_variant():
-    """Every model with every choice of its switches, and the test stub."""
-    for name, piece in MODELS.items():
+    """Every class of models with every choice of its switches, and the test stub."""
+    classes = {piece.path: piece for piece in reversed(MODELS.values())}  # some models differ in their penalties only
+    for piece in classes.values():
+        name = piece.name
         switches = [option for option in ("bias", "linear") if option in piece.options]
         for choice in itertools.product([True, False], repeat=len(switches)):
             for rank in RANKS if "rank" in piece.options else [None]:
@@ -33,6 +36,7 @@ def every_variant():
 
 
 VARIANTS = list(every_variant())
+WITH_BETA = [name for name, piece in MODELS.items() if "fit_beta" in piece.options]
 
 
 def make(name, options, outputs=1, slots=0):
@@ -50,7 +54,7 @@ def test_scores(name, options, ones, outputs):
     params = fill(model, rng)
     rows = random_rows(rng, 12, FEATURES, ones)
     slow = [slow_models.score(name, params, x) for x in rows]
-    assert np.ptp(slow) > 0.1
+    assert np.ptp(slow) > 100 * CLOSE["atol"]
     np.testing.assert_allclose(score_all(model, dataset(rows, FEATURES)), slow, **CLOSE)
 
 
@@ -139,8 +143,64 @@ def test_start_values(name):
             assert (array[:, seen] != 0).all()
             np.testing.assert_allclose(array[:, seen].std(axis=(1, 2)), 0.1, rtol=0.02)
             assert not np.array_equal(array[0], array[1])
+        elif key == "beta":
+            assert array.tolist() == [[1, -1, 1, -1, 1]] * 2
         else:
             assert (array != 0).all()
+
+
+@pytest.mark.parametrize("name", WITH_BETA)
+@pytest.mark.parametrize(("start", "low", "high"), [("ones", 1, 1), ("alternate", -1, 1), ("random", -4, 4)])
+def test_beta_starts_as_it_is_told(name, start, low, high):
+    found = []
+    for seed in (1, 1, 2):
+        model = make(name, {"rank": 6, "beta_start": start}, outputs=2)
+        model.start(np.ones(FEATURES, dtype=np.bool_), 0.1, np.random.default_rng(seed))
+        beta = model.parameters["beta"]
+        assert low <= beta.min() <= beta.max() <= high
+        assert len(np.unique(beta)) == {"ones": 1, "alternate": 2, "random": 12}[start]
+        found.append(beta.tolist())
+    assert found[0] == found[1]
+    assert (found[0] == found[2]) == (start != "random")
+
+
+DECAYS = pytest.mark.xfail(reason="FOBOS makes up for l2 steps that a fixed beta never missed", strict=True)
+EACH_SOLVER = [pytest.param(name, marks=DECAYS if name == "fobos" else ()) for name in SOLVERS]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("solver", EACH_SOLVER)
+@pytest.mark.parametrize("name", WITH_BETA)
+def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
+    """Not by gradients, nor by penalties that act on all features or at the ends of epochs."""
+    rng = np.random.default_rng(0)
+    rows = random_rows(rng, 20, FEATURES)
+    data = dataset(rows, FEATURES, rng.normal(size=20))
+    moved = {}
+    for fit_beta in (True, False):
+        trained = make_solver(solver)
+        model = make(name, {"rank": 5, "fit_beta": fit_beta}, outputs=1, slots=trained.slots)
+        before = fill(model, np.random.default_rng(1))
+        trained.bind(model, Penalty(l1_w=0.01, l1_v=0.01, l2_w=0.1, l2_v=0.1))
+        trained.start()
+        trainer = Trainer(model, trained, Squared(), data, batch_size)
+        for epoch in (1, 2):
+            trainer.run(np.arange(20, dtype=np.int32), 0, 20)
+            trained.end_epoch(epoch)
+        # FTRL's state gives its start values back to rounding.
+        rounding = 2 * np.finfo(REAL_TYPE).eps
+        moved[fit_beta] = {
+            key: not np.allclose(array, before[key], rtol=rounding, atol=0) for key, array in model.parameters.items()
+        }
+    assert all(moved[True].values())
+    assert moved[False] == moved[True] | {"beta": False}
+
+
+def make_solver(name):
+    """A solver with steps that suit the tests' small data."""
+    steps = {"learning_rate": 0.01, "alpha": 0.05}
+    piece = SOLVERS[name]
+    return piece.load()(**{key: steps.get(key, OPTIONS[key].default) for key in piece.options})
 
 
 def test_rows_keep_to_cache_lines():

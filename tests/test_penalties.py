@@ -5,23 +5,41 @@ import pytest
 from problems import fill
 
 from fmcli._core.penalty import Penalty
+from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub
 from fmcli.registry import MODELS
 from reference import slow_models
 
-STRENGTHS = {"l1_w": 0.3, "l1_v": 0.7, "l2_w": 1.1, "l2_v": 1.9}
+STRENGTHS = {"l1_w": 0.3, "l1_v": 0.7, "l2_w": 1.1, "l2_v": 1.9, "group_l1": 0.4}
+LINEAR = ("l1_w", "l2_w")
+FACTORS = ("l1_v", "l2_v")
 pytestmark = pytest.mark.isa
 
 
-@pytest.mark.parametrize("name", [*MODELS, "stub"])
-@pytest.mark.parametrize("only", [*STRENGTHS, None])
+# A group is a row of one block, and the stub's features have two.
+CASES = [(name, only) for name in MODELS for only in (*STRENGTHS, None)]
+CASES += [("stub", only) for only in (*LINEAR, *FACTORS)]
+
+
+@pytest.mark.parametrize(("name", "only"), CASES)
 def test_value(name, only):
-    model = (Stub if name == "stub" else MODELS[name].load())(
-        6, 2, **({"rank": 5} if name == "stub" or "rank" in MODELS[name].options else {})
-    )
-    model.allocate(2)
+    rank = {"rank": 5} if name == "stub" or "rank" in MODELS[name].options else {}
+    model = (Stub if name == "stub" else MODELS[name].load())(6, 2, **rank)
+    solver = SGD(learning_rate=1)
+    model.allocate(solver.slots)
     params = fill(model, np.random.default_rng(0))
     strengths = {key: value for key, value in STRENGTHS.items() if only in (key, None)}
     slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths))
-    assert Penalty(**strengths).value(model) == pytest.approx(slow, rel=1e-6)
-    assert slow > 0 or only in (("l1_w", "l2_w") if name == "shfm" else ("l1_v", "l2_v"))
+    penalty = Penalty(**strengths)
+    solver.bind(model, penalty)
+    assert penalty.value(model) == pytest.approx(slow, rel=1e-6)
+    # It is 0 only where the model has nothing that the strength acts on.
+    absent = (() if "w" in params else LINEAR) + (() if rank else FACTORS)
+    assert (slow > 0) == (only not in absent)
+
+
+def test_no_strength_is_no_penalty():
+    model = MODELS["fm"].load()(6, 2, rank=5)
+    model.allocate(0)
+    fill(model, np.random.default_rng(0))
+    assert Penalty().value(model) == 0
