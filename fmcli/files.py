@@ -47,6 +47,13 @@ def atomic_output(path: str) -> Iterator[BinaryIO]:
         raise
 
 
+@contextmanager
+def followed_output(path: str) -> Iterator[BinaryIO]:
+    """Open `path` for writing what others read as it comes: what is flushed is there. Raises OutputError as above."""
+    with _writer(path, path, "w") as file:
+        yield file
+
+
 def probe_output(path: str) -> None:
     """Raise OutputError if `atomic_output(path)` would fail now. Leaves nothing behind, an older file as it was."""
     target = _target(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -58,6 +59,7 @@ class Plan:
 
     spec : the spec, its loss chosen and that loss's options filled in.
     rows : int32, numbers of the rows to train on, in file order.
+    judge : what measures the trained model on the data.
     validation : what epochs are judged by; None: the last epoch is kept.
     bytes : memory for parameters, solver state, a copy of the best epoch's, and the order of rows.
     """
@@ -67,6 +69,7 @@ class Plan:
     labels: Labels
     model: Model
     rows: NDArray[np.int32]
+    judge: Validation
     validation: Validation | None
     earlier: Earlier | None
     bytes: int
@@ -104,7 +107,7 @@ def plan(
     ----------
     valid : rows to judge epochs by.
     holdout : share of `data` to hold out and judge epochs by; None: 5 % of 10,000 rows or more in several epochs.
-    metrics : names of metrics, the first of which chooses the epoch; none: the usual ones of the loss.
+    metrics : names of metrics, the first of which (but for sparsity) chooses the epoch; none: the usual ones.
     patience : epochs without a better one after which training stops.
     earlier : a model to go on from.
     threads : for judging epochs.
@@ -127,21 +130,34 @@ def plan(
     if spec.values["norm"]:
         data = data.normalised()
     held, rows = split(data.rows, holdout if valid is None else 0.0, spec, generator(spec, HOLDOUT_STREAM))
+    judge = Validation(data, labels.loss, metrics, patience, threads)
     validation = None
-    if valid is not None or held.size:
+    if (valid is not None or held.size) and judge.chooser:
         judged = data.take(held) if valid is None else prepare(valid, labels, spec, data.seen(), features)
-        validation = Validation(judged, labels.loss, metrics, patience, threads, held_out=valid is None)
-    model = MODELS[spec.model].load()(features, labels.outputs, **spec.keywords(MODELS[spec.model]))
+        validation = replace(judge, data=judged, held_out=valid is None)
+    model = make_model(spec, features, labels)
     if earlier:
         earlier.check(spec, model)
     needed = model.bytes_needed(make_solver(spec).slots) * (2 if validation else 1) + 2 * rows.nbytes
-    return Plan(spec, data, labels, model, rows, validation, earlier, needed)
+    return Plan(spec, data, labels, model, rows, judge, validation, earlier, needed)
 
 
 def prepare(data: Dataset, labels: Labels, spec: Spec, known: NDArray[np.bool_], features: int) -> Dataset:
     """Rows as a model scores them: labels encoded, only columns it has, normalised where it wants that."""
     data = data.within(features).changed(label=labels.encode(data.label))
     return data.normalised(known) if spec.values["norm"] else data
+
+
+def make_model(spec: Spec, features: int, labels: Labels) -> Model:
+    """The model of a spec, without memory yet."""
+    kind = MODELS[spec.model]
+    model: Model = kind.load()(features, labels.outputs, **spec.keywords(kind))
+    return model
+
+
+def check_earlier(earlier: Earlier, spec: Spec) -> None:
+    """Raises UsageError where a run of this spec cannot go on from an earlier model, whatever its data."""
+    earlier.check(spec, make_model(spec, earlier.model.features, earlier.labels_for(earlier.labels, spec)))
 
 
 def make_solver(spec: Spec) -> Solver:
@@ -215,7 +231,7 @@ def train(
             raise diverged(spec, "a parameter is no longer a finite number")
     except DivergedError as error:
         if best.number:
-            error.trained = replace(trained, best=best.restore(gone_on=True))
+            error.trained = replace(trained, best=best.restore())
         raise
     return replace(trained, best=best.restore() or len(trained.epochs))
 
@@ -253,12 +269,11 @@ def diverged(spec: Spec, what: str) -> DivergedError:
 
 
 def summary(trained: Trained) -> dict[str, Any]:
-    """The figures of a finished run that its model file keeps; "train" and "valid" are of the saved parameters."""
+    """The figures of a finished run that its model file keeps, as JSON has them; "train" and "valid" are of the saved
+    parameters."""
     plan = trained.plan
     kept = trained.epochs[trained.best - 1] if trained.best else None
-    judge = plan.validation.metrics if plan.validation else ()
-    on_train = Validation(plan.data, plan.labels.loss, judge, 0, plan.validation.threads if plan.validation else 1)
-    return {
+    figures = {
         "rows": len(plan.rows),
         "nonzeros": plan.data.nnz,
         "features": int(trained.seen.sum()),
@@ -268,7 +283,19 @@ def summary(trained: Trained) -> dict[str, Any]:
         "loss": kept and kept.loss,
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,
-        "train": on_train.measure(plan.model, plan.rows),
+        "train": plan.judge.measure(plan.model, plan.rows),
         "valid": kept.valid if kept else {},
         "sparsity": model_sparsity(plan.model),
     }
+    return finite(figures)
+
+
+def finite(figures: dict[str, Any]) -> dict[str, Any]:
+    """The figures with None for nan and infinity, which JSON does not have; figures within figures too."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, dict):
+            return finite(value)
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {name: one(value) for name, value in figures.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,11 @@ def split(
     return everything[chosen], everything[~chosen]
 
 
+def of_predictions(metrics: Iterable[str]) -> list[str]:
+    """The metrics of predictions among these; sparsity is one of parameters."""
+    return [name for name in metrics if name != SPARSITY]
+
+
 def model_sparsity(model: Model) -> float:
     """Share of exact zeros among linear weights and factors (models.md section 4)."""
     names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
@@ -73,7 +79,7 @@ def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.floa
 class Validation:
     """Labelled rows, ready to score, and what they are measured by.
 
-    metrics : names; the first one chooses the epoch. Empty: the usual ones of the loss.
+    metrics : names; the first one of predictions chooses the epoch. Empty: the usual ones of the loss.
     patience : epochs without a better one after which it is enough.
     held_out : whether the rows were taken from the training data.
     """
@@ -88,13 +94,18 @@ class Validation:
     def __post_init__(self) -> None:
         self.metrics = self.metrics or default_metrics(self.loss)
         check(self.measured, self.loss)
-        if self.metrics[0] == SPARSITY:
-            raise UsageError("sparsity cannot choose the epoch; name another metric before it")
 
     @property
     def measured(self) -> list[str]:
-        """The metrics of predictions; sparsity is one of parameters."""
-        return [name for name in self.metrics if name != SPARSITY]
+        """The metrics of predictions."""
+        return of_predictions(self.metrics)
+
+    @property
+    def chooser(self) -> str:
+        """The metric that chooses the epoch. Raises UsageError where there is none."""
+        if not self.measured:
+            raise UsageError("sparsity cannot choose the epoch; name another metric, too")
+        return self.measured[0]
 
     def measure(self, model: Model, rows: NDArray[np.int32] | None = None) -> dict[str, float]:
         """The metrics of a model on the rows, or on those of these numbers."""
@@ -105,10 +116,10 @@ class Validation:
         return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
 
     def better(self, new: float, old: float) -> bool:
-        """Whether a value of the first metric is better than another; a number is better than none."""
+        """Whether a value of the metric that chooses is better than another; a number is better than none."""
         if math.isnan(new) or math.isnan(old):
             return math.isnan(old) and not math.isnan(new)
-        return new > old if METRICS[self.metrics[0]].larger_is_better else new < old
+        return new > old if METRICS[self.chooser].larger_is_better else new < old
 
 
 @dataclass
@@ -121,22 +132,20 @@ class Best:
     enough: bool = False
     _value: float = math.nan
     _snapshot: list[Any] = field(default_factory=list)
-    _last: int = 0
 
     def judge(self, number: int) -> dict[str, float]:
         """Measure the model after an epoch and remember it where it is the best."""
         if self.validation is None:
             return {}
-        self._last = number
         measured = self.validation.measure(self.model)
-        value = measured[self.validation.metrics[0]]
+        value = measured[self.validation.chooser]
         if self.validation.better(value, self._value):
             self.number, self._value, self._snapshot = number, value, self.model.snapshot()
         self.enough = number - self.number >= self.validation.patience
         return measured
 
-    def restore(self, *, gone_on: bool = False) -> int:
-        """Go back to the best epoch, if there is one; its number, or 0. `gone_on`: another epoch has begun since."""
-        if self.number and (gone_on or self.number != self._last):
+    def restore(self) -> int:
+        """Go back to the best epoch, if there is one; its number, or 0."""
+        if self.number:
             self.model.restore(self._snapshot)
         return self.number

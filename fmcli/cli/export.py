@@ -25,7 +25,7 @@ def command(model: str, output: str, quiet: bool, verbose: bool) -> None:
     """Write a model's parameters as float64 arrays by name, which numpy.load reads."""
     if not output.endswith(ENDING):
         raise UsageError(f"{output}: export writes {ENDING} files; give the output a name that ends so")
-    check_files([model], output)
+    check_files([model], [output])
     probe_output(output)
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, model, output)

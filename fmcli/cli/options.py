@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from fmcli.errors import MissingInputError, UsageError
-from fmcli.registry import COMMON, MODELS, OPTIONS, SOLVERS, Option
+from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option
 from fmcli.specs import REFINES, takers_of
 
 HELP_NAMES = ["-h", "--help"]
@@ -18,6 +18,7 @@ SECTIONS = {
     "penalty": "Loss and penalty",
     "solver": "Solver",
     "run": "Run",
+    "validation": "Validation",
     "output": "Output",
 }
 METAVARS = {int: "N", float: "X", str: "NAME"}
@@ -45,7 +46,6 @@ class SectionCommand(click.Command):
     ----------
     examples : command lines, each with a line above it that says what it does, or none.
     lists : title -> ((name, help), ...), listed behind the options.
-    misread : flags of other tools -> what to say to who uses them here.
     """
 
     def __init__(
@@ -53,12 +53,11 @@ class SectionCommand(click.Command):
         *args: Any,
         examples: Sequence[str] = (),
         lists: dict[str, Sequence[tuple[str, str]]] | None = None,
-        misread: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("context_settings", {"help_option_names": HELP_NAMES})
         super().__init__(*args, **kwargs)
-        self.examples, self.lists, self.misread = examples, lists or {}, misread or {}
+        self.examples, self.lists = examples, lists or {}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, title in SECTIONS.items():
@@ -81,16 +80,6 @@ class SectionCommand(click.Command):
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"  {example}\n")
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            # A short option may come with its value: -v5.
-            flag = error.option_name if error.option_name.startswith("--") else error.option_name[:2]
-            if flag in self.misread:
-                raise click.UsageError(self.misread[flag], ctx) from error
-            raise
 
 
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
@@ -128,23 +117,27 @@ def _registered(choice: Option) -> Callable[[F], F]:
 
 def notes(choice: Option) -> str:
     """Who takes an option, its defaults and range: "[ftrl; default: 0.5; 0 to 1]"."""
-    pieces = [*MODELS.values(), *SOLVERS.values()]
-    takers = [] if choice.name in COMMON else [*takers_of(MODELS, choice.name), *takers_of(SOLVERS, choice.name)]
+    tables = (MODELS, SOLVERS, LOSSES)
+    pieces = [piece for table in tables for piece in table.values()]
+    takers = [] if choice.name in COMMON else [name for table in tables for name in takers_of(table, choice.name)]
     parts = [", ".join(takers)] if takers else []
+    refusers = [piece.name for piece in pieces if choice.name in piece.refuses]
+    parts += [f"not {', '.join(refusers)}"] if refusers else []
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
     elif not choice.negative:
         own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
         parts.append(f"default: {', '.join([usual(choice), *own])}")
     if choice.range():
-        parts.append(choice.range())
+        parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
 def usual(choice: Option) -> str:
     """The default in words."""
     if choice.kind is bool:
-        return choice.name if choice.default else f"no-{choice.name}"
+        flag = choice.name.replace("_", "-")
+        return flag if choice.default else f"no-{flag}"
     return choice.default if choice.kind is str else f"{choice.default:g}"
 
 
@@ -178,21 +171,26 @@ def logging_options(function: F) -> F:
     return option("output", "-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
 
 
-def check_files(inputs: Sequence[str], output: str | None) -> None:
-    """Refuse an output that would overwrite an input, standard input read twice, and inputs that are missing.
+def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
+    """Refuse an output that would overwrite an input or another output, standard input read twice, and inputs that are
+    missing.
 
     Raises UsageError and MissingInputError.
     """
     import os
+    from itertools import combinations, product
 
     from fmcli.files import same_file
 
     if inputs.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
     files = [path for path in inputs if path != "-"]
-    for path in files:
-        if output is not None and same_file(output, path):
+    for output, path in product(outputs, files):
+        if same_file(output, path):
             raise UsageError(f"the output {output} would overwrite the input {path}")
+    for output, other in combinations(outputs, 2):
+        if same_file(output, other):
+            raise UsageError(f"the outputs {output} and {other} are the same file")
     for path in files:
         try:
             os.stat(path)

@@ -6,16 +6,19 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from fmcli.errors import OutputError
-from fmcli.files import atomic_output
+from fmcli.files import atomic_output, followed_output
 
 # Seconds between two updates of the progress line.
 UPDATE_SECONDS = 0.2
 FALLBACK_COLUMNS = 80
+
+# Writes a line of text.
+Lines = Callable[[str], None]
 
 
 def say(text: str, end: str = "\n") -> None:
@@ -130,6 +133,24 @@ def open_sink(path: str | None) -> Iterator[Sink]:
         return
     with atomic_output(path) as file:
         yield file
+
+
+@contextmanager
+def open_lines(path: str | None) -> Iterator[Lines]:
+    """Lines to a file that can be followed, or to standard output for "-"; None is nowhere."""
+    if path is None:
+        yield lambda line: None
+    elif path == "-":
+        output = StandardOutput()
+        yield lambda line: output.write(f"{line}\n".encode())
+    else:
+        with followed_output(path) as file:
+
+            def write(line: str) -> None:
+                file.write(f"{line}\n".encode())
+                file.flush()
+
+            yield write
 
 
 def seconds(value: float) -> str:

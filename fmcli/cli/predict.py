@@ -38,7 +38,8 @@ SUSPECT_SHARE = 0.5
     "output",
     "--output-type",
     type=click.Choice(["raw", "prob", "label"]),
-    help="Raw score, probability of the larger label, or label. [default: prob for logistic loss, else raw]",
+    help="Raw score, probability of the larger label (of each class for softmax), or label. [default: prob for logistic "
+    "and softmax loss, else raw]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
@@ -60,11 +61,12 @@ def command(
 ) -> None:
     """Predict a number for each row of the inputs, in their order, one a line. "-", or no INPUT, is standard input.
 
-    A blank line is a row without features; a comment line is none. Labels may be missing."""
+    A softmax model gives a number for each class, in increasing order of the labels. A blank line is a row without
+    features; a comment line is none. Labels may be missing."""
     inputs = inputs or ("-",)
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
-    check_files((model, *inputs), output)
+    check_files((model, *inputs), [output] if output is not None else [])
     if output is not None:
         probe_output(output)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
@@ -102,8 +104,10 @@ def run(
     begin = time.perf_counter()
     scorer = load_model(model)
     say_model(log, model, scorer)
-    if wanted == "prob" and scorer.default_output() != "prob":
-        raise UsageError(f"a model of {scorer.loss} loss gives no probabilities; --output-type raw gives its scores")
+    if wanted == "prob" and not scorer.has_probabilities:
+        raise UsageError(
+            f"a model of {scorer.labels.loss} loss gives no probabilities; --output-type raw gives its scores"
+        )
     counts = Counts()
     lines = predict(
         scorer,
@@ -124,7 +128,7 @@ def run(
 
 def say_model(log: Log, path: str, scorer: Scorer) -> None:
     """What the model is."""
-    log.detail(f"{path}: {scorer.meta['model']}, {scorer.loss} loss, {scorer.model.features:,} features")
+    log.detail(f"{path}: {scorer.meta['model']}, {scorer.labels.loss} loss, {scorer.model.features:,} features")
 
 
 def say_counts(log: Log, counts: Counts, took: float) -> None:

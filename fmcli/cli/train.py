@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,20 +18,57 @@ from fmcli.cli.options import (
     registered,
     threads_option,
 )
-from fmcli.cli.output import Log, clock, seconds
-from fmcli.errors import UsageError
+from fmcli.cli.output import Log, open_lines
+from fmcli.errors import DivergedError, UsageError
 from fmcli.files import probe_output
 from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS
 from fmcli.specs import Spec, make_spec
 
 if TYPE_CHECKING:
     from fmcli.data import Table
-    from fmcli.training import Epoch, Plan, Trained
+    from fmcli.training import Trained
+    from fmcli.warmstart import Earlier
 
 ENDING = ".fm"
-USUAL_SOLVERS = ", ".join(
-    [DEFAULT_SOLVER, *(f"{kind.name} {kind.solver}" for kind in MODELS.values() if kind.solver != DEFAULT_SOLVER)]
-)
+PATIENCE = 3
+
+
+def usual_solvers() -> str:
+    """Which model is trained with which solver: "adagrad; ftrl for shfm, sha2"."""
+    models: dict[str, list[str]] = {}
+    for kind in MODELS.values():
+        if kind.solver != DEFAULT_SOLVER:
+            models.setdefault(kind.solver, []).append(kind.name)
+    return "; ".join([DEFAULT_SOLVER, *(f"{solver} for {', '.join(names)}" for solver, names in models.items())])
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for, beside the spec."""
+
+    inputs: tuple[str, ...]
+    format: str
+    valid: str | None
+    holdout: float | None
+    metrics: tuple[str, ...]
+    patience: int
+    init_model: str | None
+    keep_state: bool
+    threads: int | None
+    dry_run: bool
+    output: str
+    log_json: str | None
+
+    @property
+    def share_held_out(self) -> float | None:
+        """The share of rows to hold out, as asked for; else None, the usual one of the data, unless those come from a
+        stream or no metric could choose an epoch."""
+        from fmcli.validation import of_predictions
+
+        if self.holdout is not None:
+            return self.holdout
+        none_chooses = self.metrics and not of_predictions(self.metrics)
+        return 0.0 if self.valid or "-" in self.inputs or none_chooses else None
 
 
 @click.command(
@@ -38,7 +76,8 @@ USUAL_SOLVERS = ", ".join(
     name="train",
     short_help="Learn a model from examples.",
     examples=[
-        "fmcli train train.libsvm                        writes train.libsvm.fm",
+        "fmcli train train.libsvm                          writes train.libsvm.fm",
+        "fmcli train -v valid.libsvm -x auc train.libsvm   keeps the epoch with the best AUC",
         "fmcli train -m shfm -s ftrl --l1 1 train.libsvm",
         "fmcli train -k 16 -e 20 -r 0.1 -o best.fm part1.ffm.gz part2.ffm.gz",
         "zcat day*.gz | fmcli train -o day.fm -",
@@ -47,19 +86,46 @@ USUAL_SOLVERS = ", ".join(
         title: [(piece.name, piece.help) for piece in table.values()]
         for title, table in (("Models", MODELS), ("Solvers", SOLVERS), ("Losses", LOSSES))
     },
-    misread={"-v": "-v is the validation file, which this version does not take yet; --verbose says more"},
 )
 @click.argument("inputs", metavar="TRAIN...", nargs=-1, required=True)
 @option("model", "-m", "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"Model kind. [default: {DEFAULT_MODEL}]")
 @registered("model")
 @option("penalty", "--loss", metavar="NAME", help="Loss. [default: logistic for two label values, else squared]")
 @registered("penalty")
-@option("solver", "-s", "--solver", metavar="NAME", help=f"Solver. [default: {USUAL_SOLVERS}]")
+@option("solver", "-s", "--solver", metavar="NAME", help=f"Solver. [default: {usual_solvers()}]")
 @registered("solver")
 @registered("run")
+@option("run", "-i", "--init-model", metavar="FILE", help="Go on from this model, which may have fewer features.")
 @format_option()
 @threads_option()
 @option("run", "--dry-run", is_flag=True, help="Read, say what training would take, and end.")
+@option("validation", "-v", "--valid", metavar="FILE", help="Rows to choose the epoch by, in the format of TRAIN.")
+@option(
+    "validation",
+    "--holdout",
+    type=click.FloatRange(min=0, max=1, max_open=True),
+    metavar="FRACTION",
+    help="Share of the rows to choose the epoch by, not trained on; 0 trains on all. [default: 0.05 of 10,000 rows or "
+    "more, without -v, in several epochs, not from standard input; else 0]",
+)
+@option(
+    "validation",
+    "-x",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="What to measure; may be repeated, and the first one chooses the epoch: logloss, auc, accuracy, rmse, mae, r2, "
+    "micro-f1, macro-f1, macro-f1-pr, sparsity. [default: two that fit the loss]",
+)
+@option(
+    "validation",
+    "--patience",
+    type=click.IntRange(min=1),
+    default=PATIENCE,
+    metavar="N",
+    help=f"Stop after so many epochs without a better one. [default: {PATIENCE}; >= 1]",
+)
 @option(
     "output",
     "-o",
@@ -67,38 +133,68 @@ USUAL_SOLVERS = ", ".join(
     metavar="MODEL",
     help="Model file; an older one is replaced. [default: the first input's name with .fm, in the current folder]",
 )
+@option("output", "--keep-state", is_flag=True, help="Keep the solver's state in the model, for -i to go on exactly.")
+@option("output", "--log-json", metavar="FILE", help="Figures of every epoch and of the model, a line of JSON each.")
 @logging_options
 def command(
     inputs: tuple[str, ...],
     model: str,
     solver: str | None,
     loss: str | None,
+    init_model: str | None,
     format: str,
     threads: int | None,
     dry_run: bool,
+    valid: str | None,
+    holdout: float | None,
+    metrics: tuple[str, ...],
+    patience: int,
     output: str | None,
+    keep_state: bool,
+    log_json: str | None,
     quiet: bool,
     verbose: bool,
     **options: Any,
 ) -> None:
     """Learn a model from examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
     are read as one."""
-    teach(model, solver)
+    teach(model, solver, valid)
     spec = make_spec(model, solver, loss, {name: value for name, value in options.items() if value is not None})
+    check_judging(spec, valid, holdout, metrics)
     output = output_path(inputs, output)
-    check_files(inputs, output)
+    outputs = [path for path in (output, log_json) if path not in (None, "-")]
+    check_files([*inputs, *(path for path in (valid, init_model) if path is not None)], outputs)
     if not dry_run:
-        probe_output(output)
+        for path in outputs:
+            probe_output(path)
+    request = Request(
+        inputs, format, valid, holdout, metrics, patience, init_model, keep_state, threads, dry_run, output, log_json
+    )
     with Log(quiet=quiet, verbose=verbose) as log:
-        run(log, inputs, spec, output, format, threads, dry_run)
+        run(log, spec, request)
 
 
-def teach(model: str, solver: str | None) -> None:
+def teach(model: str, solver: str | None, valid: str | None) -> None:
     """Say what letters mean here to who knows them from another tool. Raises UsageError."""
     if model not in MODELS and (os.sep in model or "." in model or os.path.isfile(model)):
         raise UsageError(f"-m is the model kind; the model file is -o: -o {model}")
     if solver is not None and solver.isdecimal():
         raise UsageError(f"-s is the solver; threads are -j: -j {solver}")
+    if valid is not None and valid.isdecimal() and not os.path.exists(valid):
+        raise UsageError(f"-v is the validation file, and there is no file {valid}; --verbose says more")
+
+
+def check_judging(spec: Spec, valid: str | None, holdout: float | None, metrics: tuple[str, ...]) -> None:
+    """UsageError for validation data asked for twice, and metrics that do not exist, fit or suffice."""
+    if valid is not None and holdout:
+        raise UsageError("-v and --holdout both give validation data; choose one")
+    if metrics:
+        from fmcli.metrics import check
+        from fmcli.validation import of_predictions
+
+        check(of_predictions(metrics), spec.loss)
+        if not of_predictions(metrics) and (valid is not None or holdout):
+            raise UsageError("sparsity cannot choose the epoch; name another metric, too")
 
 
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:
@@ -112,106 +208,81 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     return os.path.basename(inputs[0].rstrip(os.sep)) + ENDING
 
 
-def run(
-    log: Log, inputs: tuple[str, ...], spec: Spec, output: str, format: str, threads: int | None, dry_run: bool
-) -> None:
+def run(log: Log, spec: Spec, request: Request) -> None:
     """Read, train and save."""
     from fmcli import training
-    from fmcli.data import read
+    from fmcli.cli.training_log import Progress, needs, say_plan, sizes
     from fmcli.machine import cpu_count
-    from fmcli.prediction import save_model
 
     begin = time.perf_counter()
-    threads = threads or cpu_count()
+    threads = request.threads or cpu_count()
     log.detail(f"{threads} threads")
+    earlier = open_earlier(request.init_model, spec)
+    table = read_rows(log, request.inputs, request.format, threads)
+    valid = read_rows(log, (request.valid,), table.format, threads).dataset if request.valid else None
+    plan = training.plan(
+        table.dataset,
+        spec,
+        valid=valid,
+        holdout=request.share_held_out,
+        metrics=request.metrics,
+        patience=request.patience,
+        earlier=earlier,
+        threads=threads,
+    )
+    say_plan(log, plan, spec, request.valid)
+    if request.dry_run:
+        log.table(**sizes(plan), **needs(plan))
+        return
+    with open_lines(request.log_json) as lines:
+        progress = Progress(log, lines, plan)
+
+        def finish(trained: Trained) -> None:
+            save(log, progress, trained, table, request, begin)
+
+        try:
+            finish(training.train(plan, on_epoch=progress.epoch, on_rows=progress.rows))
+        except DivergedError as error:
+            if error.trained is not None:
+                log.line(f"training diverged after epoch {len(error.trained.epochs)}")
+                finish(error.trained)
+            raise
+
+
+def open_earlier(path: str | None, spec: Spec) -> Earlier | None:
+    """The model to go on from, if there is one. Raises UsageError where the spec cannot, BadInputError."""
+    if path is None:
+        return None
+    from fmcli.prediction import load_earlier
+    from fmcli.training import check_earlier
+
+    earlier = load_earlier(path)
+    check_earlier(earlier, spec)
+    return earlier
+
+
+def read_rows(log: Log, inputs: tuple[str, ...], format: str, threads: int) -> Table:
+    """Read examples and say so."""
+    from fmcli.cli.training_log import say_read
+    from fmcli.data import read
+
+    begin = time.perf_counter()
     log.progress(f"reading {inputs[0]}")
     table = read(inputs, format=format, threads=threads)
     say_read(log, inputs, table, time.perf_counter() - begin)
-    plan = training.plan(table.dataset, spec)
-    say_plan(log, plan, spec)
-    if dry_run:
-        log.table(**sizes(table, plan), **needs(table, plan))
-        return
-    progress = Progress(log, spec.values["epochs"], table.dataset.rows)
-    trained = training.train(plan, on_epoch=progress.epoch, on_rows=progress.rows)
-    log.progress(f"writing {output}")
-    save_model(output, trained, training.summary(trained), table.format)
-    log.table(
-        **sizes(table, plan, trained),
-        sparsity=f"{trained.sparsity():.4f}",
-        **({"loss": f"{trained.epochs[-1].loss:.6f}"} if trained.epochs else {}),
-        seconds=f"{time.perf_counter() - begin:.3f}",
-        model=output,
-    )
+    return table
 
 
-def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
-    """What was read, and what is odd about it."""
-    others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
-    data = table.dataset
-    log.line(
-        f"read {inputs[0]}{others}: {data.rows:,} rows, {data.nnz:,} non-zeros, {data.features:,} features, "
-        f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, 1e-9):.0f} MB/s"
-    )
-    if table.repeated_rows:
-        rows = "1 row has" if table.repeated_rows == 1 else f"{table.repeated_rows:,} rows have"
-        log.warning(f"{rows} an index more than once; the values of such an index were added")
+def save(log: Log, progress: Any, trained: Trained, table: Table, request: Request, begin: float) -> None:
+    """Write the model and its figures."""
+    from fmcli.cli.training_log import figures, say_best, sizes
+    from fmcli.prediction import save_model
+    from fmcli.training import summary
 
-
-def say_plan(log: Log, plan: Plan, asked: Spec) -> None:
-    """What will be trained, and why so."""
-    spec = plan.spec
-    if plan.labels.values:
-        reason = f"the labels have two values, {plan.labels.values[0]:g} and {plan.labels.values[1]:g}"
-    else:
-        reason = "the labels have more than two values"
-    log.line(f"loss {spec.loss}: {reason if asked.loss is None else 'as asked for'}")
-    log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
-    for name, value in spec.values.items():
-        log.detail(f"{name} {value}")
-
-
-def sizes(table: Table, plan: Plan, trained: Trained | None = None) -> dict[str, str]:
-    """Figures of data and model."""
-    data = table.dataset
-    features = f"{data.features:,}"
-    if trained is not None and not trained.seen.all():
-        features += f" ({int(trained.seen.sum()):,} occur)"
-    return {
-        "rows": f"{data.rows:,}",
-        "non_zeros": f"{data.nnz:,}",
-        "features": features,
-        "parameters": f"{plan.model.parameter_count:,}",
-    }
-
-
-def needs(table: Table, plan: Plan) -> dict[str, str]:
-    """What training would take: bytes beyond the rows, which are in memory already, and what can be had."""
-    from fmcli.memory import available, human_bytes
-
-    return {"memory": f"{human_bytes(plan.bytes)} needed", "available": human_bytes(available())}
-
-
-class Progress:
-    """Epochs as lines of the log, and their rows as its progress line."""
-
-    def __init__(self, log: Log, epochs: int, rows: int) -> None:
-        self._log, self._epochs, self._rows = log, epochs, rows
-        self._begin = time.perf_counter()
-
-    def epoch(self, epoch: Epoch) -> None:
-        """Say the figures of an epoch."""
-        self._log.line(
-            f"epoch {epoch.number:>{len(str(self._epochs))}}  loss {epoch.loss:.6f}  penalty {epoch.penalty:.6f}  "
-            f"{seconds(epoch.seconds)}"
-        )
-
-    def rows(self, epoch: int, rows: int) -> None:
-        """Say how far an epoch is, how fast it goes and how long all will take."""
-        if self._log.due():
-            done = (epoch - 1) * self._rows + rows
-            speed = done / (time.perf_counter() - self._begin)
-            left = (self._epochs * self._rows - done) / speed
-            self._log.progress(
-                f"epoch {epoch}/{self._epochs}  {100 * rows // self._rows} %  {speed:,.0f} rows/s  {clock(left)} left"
-            )
+    log.progress(f"writing {request.output}")
+    training = summary(trained)
+    save_model(request.output, trained, training, table.format, keep_state=request.keep_state)
+    took = time.perf_counter() - begin
+    progress.summary({**training, "seconds": took, "model": request.output})
+    say_best(log, trained)
+    log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)

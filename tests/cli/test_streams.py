@@ -59,7 +59,7 @@ def on_terminal(start, *arguments, **keywords) -> tuple[int, str]:
 
 
 def test_a_terminal_shows_a_line_that_is_updated(start, large):
-    status, got = on_terminal(start, "train", "-e", "40", "-k", "64", "-o", "m", large)
+    status, got = on_terminal(start, "train", "--holdout", "0", "-e", "40", "-k", "64", "-o", "m", large)
     assert status == 0
     assert re.search(r"\repoch \d+/40  \d+ %  [\d,]+ rows/s  \d+ s left", got)
     assert "\x1b" not in got

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from fmcli.cli.train import command
+from fmcli.metrics import METRICS
 from fmcli.prediction import load_model
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 
@@ -37,6 +38,8 @@ def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_
     seconds = figures.pop("seconds")
     assert float(seconds) > 0
     del figures["epoch"]
+    assert 0 < float(figures.pop("train-logloss")) < float(epochs[-1][1])
+    assert 0.5 < float(figures.pop("train-auc")) < 1
     # The bias does not count; what never occurs is zero.
     assert figures.pop("sparsity") == f"{(122 - 117) / 122:.4f}"
     assert figures == {
@@ -161,7 +164,7 @@ def test_an_older_model_is_replaced_and_a_diverged_run_leaves_it(run, sample, tm
     assert (tmp_path / "t.fm").read_bytes().startswith(b"older") is False
 
 
-VALUES = {int: "3", float: "0.25", bool: None}
+VALUES = {int: "3", float: "0.25", bool: None, str: "word"}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -201,6 +204,7 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Loss and penalty:",
         "Solver:",
         "Run:",
+        "Validation:",
         "Output:",
         "Models:",
         "Solvers:",
@@ -208,10 +212,16 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Examples:",
     ]
     assert [line for line in text.splitlines() if line in sections] == sections
-    assert "Step size. [sgd, adagrad; default: 0.01, adagrad 0.05; > 0]" in text
-    assert "[default: adagrad, shfm ftrl]" in text
-    assert "[fm, shfm; default: 8; 1 to 65536]" in text
-    assert "[default: --l1; >= 0]" in text
+    assert "Step size. [sgd, adagrad, fobos; default: 0.01, adagrad 0.05; > 0]" in text
+    assert "[default: adagrad; ftrl for shfm, sha2; fobos for sglfm, glfm, l1fm]" in text
+    assert "[fm, anova, shfm, sha2, sglfm, glfm, l1fm; default: 8; 1 to 65536]" in text
+    assert "[default: --l2; >= 0]" in text
+    assert "[not glfm; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
+    assert "[anova, sha2; alternate, ones or random; default: alternate]" in text
+    assert "[anova, sha2; default: fit-beta]" in text
+    assert "[huber; default: 1; > 0]" in text
+    assert "--adaptive / --no-adaptive" in text
+    assert f": {', '.join([*METRICS, 'sparsity'])}. [" in text
     for piece in (*MODELS.values(), *SOLVERS.values(), *LOSSES.values()):
         assert re.search(rf"^  {piece.name} +{re.escape(piece.help)}$", text, re.M)
     for parameter in command.params:

@@ -1,0 +1,161 @@
+"""What fmcli train says: about its data, its plan, every epoch and the model."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from fmcli.cli.output import Lines, Log, clock, seconds
+from fmcli.memory import available, human_bytes
+from fmcli.registry import LOSSES
+from fmcli.specs import Spec
+from fmcli.training import Epoch, Plan, Trained, finite
+from fmcli.validation import SPARSITY
+
+if TYPE_CHECKING:
+    from fmcli.data import Table
+
+
+def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
+    """What was read, and what is odd about it."""
+    others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
+    data = table.dataset
+    log.line(
+        f"read {inputs[0]}{others}: {data.rows:,} rows, {data.nnz:,} non-zeros, {data.features:,} features, "
+        f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, 1e-9):.0f} MB/s"
+    )
+    if table.repeated_rows:
+        rows = "1 row has" if table.repeated_rows == 1 else f"{table.repeated_rows:,} rows have"
+        log.warning(f"{rows} an index more than once; the values of such an index were added")
+
+
+def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
+    """What will be trained, and why so."""
+    spec = plan.spec
+    log.line(f"loss {spec.loss}: {reason(plan, asked)}")
+    if plan.labels.hint:
+        log.line(f"hint: {plan.labels.hint}")
+    log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
+    if plan.earlier:
+        state = " and the solver's state" if plan.earlier.has_state(spec) else ""
+        new = plan.data.seen(plan.rows)
+        new[: len(plan.earlier.seen)] &= ~plan.earlier.seen
+        log.line(f"going on with the weights{state} of {plan.earlier.path}; {int(new.sum()):,} features are new")
+    if plan.validation and plan.validation.held_out:
+        held = plan.validation.data.rows
+        log.line(
+            f"holding out {100 * held / plan.data.rows:.3g} % ({held:,} rows) to choose the epoch; "
+            "--holdout 0 trains on all rows"
+        )
+    elif plan.validation:
+        log.line(f"choosing the epoch by {plan.validation.chooser} on {valid}")
+    for name, value in spec.values.items():
+        log.detail(f"{name} {value}")
+
+
+def reason(plan: Plan, asked: Spec) -> str:
+    """Why the loss is what it is."""
+    labels = plan.labels
+    if asked.loss is not None:
+        classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
+        return f"as asked for{classes}"
+    if plan.earlier:
+        return f"that of {plan.earlier.path}"
+    if labels.values:
+        return f"the labels have two values, {labels.values[0]:g} and {labels.values[1]:g}"
+    return "the labels have more than two values"
+
+
+def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
+    """Figures of data and model."""
+    data = plan.data
+    held = data.rows - len(plan.rows)
+    features = f"{plan.model.features:,}"
+    if trained is not None and not trained.seen.all():
+        features += f" ({int(trained.seen.sum()):,} occur)"
+    return {
+        "rows": f"{data.rows:,}" + (f" ({held:,} held out)" if held else ""),
+        "non_zeros": f"{data.nnz:,}",
+        "features": features,
+        "parameters": f"{plan.model.parameter_count:,}",
+    }
+
+
+def needs(plan: Plan) -> dict[str, str]:
+    """What training would take: bytes beyond the rows, which are in memory already, and what can be had."""
+    return {"memory": f"{human_bytes(plan.bytes)} needed", "available": human_bytes(available())}
+
+
+def say_best(log: Log, trained: Trained) -> None:
+    """Which epoch was kept, and why training ended early."""
+    validation, epochs = trained.plan.validation, trained.epochs
+    if validation is None or not epochs:
+        return
+    name = validation.chooser
+    if math.isnan(epochs[trained.best - 1].valid[name]):
+        log.warning(f"{name} is undefined on the validation data; the last epoch is kept")
+        return
+    if len(epochs) - trained.best >= validation.patience:
+        log.line(f"stopped after epoch {len(epochs)}: no better {name} in {validation.patience} epochs (--patience)")
+    log.line(f"kept epoch {trained.best}, the best by {name} on the validation data")
+
+
+def figures(summary: dict[str, Any]) -> dict[str, str]:
+    """The figures of a model that people look at, those of metrics by "train-" and "valid-" and their names."""
+    shown = {"sparsity": f"{summary['sparsity']:.4f}"}
+    if summary["loss"] is not None:
+        shown["loss"] = f"{summary['loss']:.6f}"
+    for part in ("train", "valid"):
+        for name, value in summary[part].items():
+            if name != SPARSITY:
+                shown[f"{part}_{name}"] = "undefined" if value is None else f"{value:.6f}"
+    if summary["valid"]:
+        shown["best_epoch"] = f"{summary['best_epoch']} of {summary['epochs']}"
+    return shown
+
+
+class Progress:
+    """Epochs as lines of the log and of JSON, and their rows as the log's progress line."""
+
+    def __init__(self, log: Log, lines: Lines, plan: Plan) -> None:
+        self._log, self._lines = log, lines
+        self._epochs, self._rows = plan.spec.values["epochs"], len(plan.rows)
+        self._begin = time.perf_counter()
+
+    def epoch(self, epoch: Epoch) -> None:
+        """Say the figures of an epoch."""
+        valid = "".join(f"  valid-{name} {value:.6f}" for name, value in epoch.valid.items())
+        self._log.line(
+            f"epoch {epoch.number:>{len(str(self._epochs))}}  loss {epoch.loss:.6f}  penalty {epoch.penalty:.6f}"
+            f"{valid}  {seconds(epoch.seconds)}"
+        )
+        self._event(
+            "epoch",
+            {
+                "epoch": epoch.number,
+                "objective": epoch.objective,
+                "loss": epoch.loss,
+                "penalty": epoch.penalty,
+                "valid": epoch.valid,
+                "seconds": epoch.seconds,
+            },
+        )
+
+    def summary(self, figures: dict[str, Any]) -> None:
+        """The last line of JSON."""
+        self._event("summary", figures)
+
+    def _event(self, kind: str, figures: dict[str, Any]) -> None:
+        self._lines(json.dumps({"event": kind, **finite(figures)}, allow_nan=False))
+
+    def rows(self, epoch: int, rows: int) -> None:
+        """Say how far an epoch is, how fast it goes and how long all will take."""
+        if self._log.due():
+            done = (epoch - 1) * self._rows + rows
+            speed = done / (time.perf_counter() - self._begin)
+            left = (self._epochs * self._rows - done) / speed
+            self._log.progress(
+                f"epoch {epoch}/{self._epochs}  {100 * rows // self._rows} %  {speed:,.0f} rows/s  {clock(left)} left"
+            )
