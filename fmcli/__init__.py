@@ -23,12 +23,13 @@ The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
     vector.h rules.h    vectors; each solver's update and the one prox, written once for all widths
     kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
     data parser         rows in compressed form, and the reader of text
-    model solver loss penalty      the contracts; linear fm stub, sgd adagrad ftrl fobos     what keeps them
+    model solver loss penalty                the contracts
+    linear fm stub  sgd adagrad ftrl fobos   what keeps them
     batch loop          the loop; writer    numbers to text
 
 What the design rests on, each measured:
 
-- Parameters and state are of one type, `real` (types.h): float, or double where FMCLI_REAL=double was set for the build.
+- Parameters and state are of one type, `real` (types.h): float, or double with FMCLI_REAL=double at build time.
   Scores, losses and sums are double in either.
 - A feature's parameters and their solver state lie together in one row of few cache lines, and the rows of the sample
   two ahead are asked for in advance: without either, the time goes to waiting for memory.
