@@ -83,14 +83,12 @@ def fit_labels(label: Floats, loss: str | None) -> Labels:
     if task == "classes":
         return Labels(loss, tuple(np.unique(label).tolist()))
     if task == "counts" and label.min() < 0:
-        raise BadInputError(
-            f"loss {loss} takes counts, but here is {label.min():g}; say --loss squared for them"
-        )
+        raise BadInputError(f"loss {loss} takes counts, but here is {label.min():g}; say --loss squared for them")
     return Labels(loss, None)
 
 
 def few_distinct(label: Floats) -> Floats | None:
-    """The different values in increasing order, where they are few; sorting all labels would cost more than an epoch."""
+    """The different values in increasing order, where they are few; sorting all would cost more than an epoch."""
     found: list[float] = []
     rest = label
     while rest.size:

@@ -109,6 +109,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "features": plan.model.features,
         "outputs": plan.model.outputs,
         "labels": plan.labels.values and list(plan.labels.values),
+        "slots": trained.solver.slots if keep_state else None,
         "updates": trained.solver.updates,
         "format": format,
         "training": training,
@@ -139,6 +140,7 @@ def load_earlier(path: str) -> Earlier:
         scorer.labels,
         scorer.seen,
         file.tensors,
+        meta["slots"],
         int(meta["updates"]),
     )
 

@@ -31,6 +31,8 @@ class Earlier:
     path : its file, for messages.
     model : its parameters, attached.
     arrays : all arrays of its file, state included.
+    slots : arrays of solver state that were kept for each of parameters, maybe 0; None: no state was kept.
+    updates : those that its solver has made.
     """
 
     path: str
@@ -40,10 +42,11 @@ class Earlier:
     labels: Labels
     seen: NDArray[np.bool_]
     arrays: Mapping[str, NDArray[Any]]
+    slots: int | None
     updates: int
 
     def labels_for(self, labels: Labels, spec: Spec) -> Labels:
-        """The earlier model's labels, for the loss stays what it is. Raises UsageError where another loss is asked for."""
+        """The earlier model's labels, for the loss stays what it is. Raises UsageError where another is asked for."""
         if spec.loss is not None and spec.loss != self.labels.loss:
             raise UsageError(f"{self.path} was trained with loss {self.labels.loss}, not {spec.loss}")
         return self.labels
@@ -62,9 +65,9 @@ class Earlier:
                     f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank"
                 )
 
-    def has_state(self, spec: Spec) -> bool:
-        """Whether its file holds state of the solver that goes on."""
-        return self.solver == spec.solver and any(name.startswith(STATE + ".") for name in self.arrays)
+    def has_state(self, spec: Spec, solver: Solver) -> bool:
+        """Whether its file holds the state of the solver that goes on."""
+        return self.solver == spec.solver and self.slots == solver.slots
 
     def restore_state(self, model: Model, solver: Solver) -> None:
         """Give the solver the kept state; features that are new start as in a fresh run."""

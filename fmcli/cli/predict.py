@@ -38,8 +38,8 @@ SUSPECT_SHARE = 0.5
     "output",
     "--output-type",
     type=click.Choice(["raw", "prob", "label"]),
-    help="Raw score, probability of the larger label (of each class for softmax), or label. [default: prob for logistic "
-    "and softmax loss, else raw]",
+    help="Raw score, probability of the larger label (of each class for softmax), or label. [default: prob for "
+    "logistic and softmax loss, else raw]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
