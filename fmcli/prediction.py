@@ -110,7 +110,8 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "features": plan.model.features,
         "outputs": plan.model.outputs,
         "labels": plan.labels.values and list(plan.labels.values),
-        "state": {"updates": trained.solver.updates} if keep_state else None,
+        "slots": trained.solver.slots if keep_state else None,
+        "updates": trained.solver.updates,
         "format": format,
         "training": training,
     }
@@ -132,8 +133,17 @@ def load_earlier(path: str) -> Earlier:
     file = load(path)
     scorer = scorer_of(path, file)
     meta = scorer.meta
-    state = meta["state"] and int(meta["state"]["updates"])
-    return Earlier(path, scorer.model, meta["model"], meta["solver"], scorer.labels, scorer.seen, file.tensors, state)
+    return Earlier(
+        path,
+        scorer.model,
+        meta["model"],
+        meta["solver"],
+        scorer.labels,
+        scorer.seen,
+        file.tensors,
+        meta["slots"],
+        int(meta["updates"]),
+    )
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:

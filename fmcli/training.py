@@ -61,6 +61,7 @@ class Plan:
     rows : int32, numbers of the rows to train on, in file order.
     judge : what measures the trained model on the data.
     validation : what epochs are judged by; None: the last epoch is kept.
+    resumes : whether the solver goes on with the state that the earlier model's has kept.
     bytes : memory for parameters, solver state, a copy of the best epoch's, and the order of rows.
     """
 
@@ -72,6 +73,7 @@ class Plan:
     judge: Validation
     validation: Validation | None
     earlier: Earlier | None
+    resumes: bool
     bytes: int
 
 
@@ -138,8 +140,10 @@ def plan(
     model = make_model(spec, features, labels)
     if earlier:
         earlier.check(spec, model)
-    needed = model.bytes_needed(make_solver(spec).slots) * (2 if validation else 1) + 2 * rows.nbytes
-    return Plan(spec, data, labels, model, rows, judge, validation, earlier, needed)
+    solver = make_solver(spec)
+    resumes = earlier is not None and earlier.has_state(spec, solver)
+    needed = model.bytes_needed(solver.slots) * (2 if validation else 1) + 2 * rows.nbytes
+    return Plan(spec, data, labels, model, rows, judge, validation, earlier, resumes, needed)
 
 
 def prepare(data: Dataset, labels: Labels, spec: Spec, known: NDArray[np.bool_], features: int) -> Dataset:
@@ -207,7 +211,7 @@ def train(
     if plan.earlier:
         seen = take_over(plan.earlier, model, seen)
     solver.bind(model, penalty)
-    if plan.earlier and plan.earlier.has_state(spec):
+    if plan.earlier and plan.resumes:
         plan.earlier.restore_state(model, solver)
     else:
         solver.start()

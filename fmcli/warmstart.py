@@ -31,7 +31,8 @@ class Earlier:
     path : its file, for messages.
     model : its parameters, attached.
     arrays : all arrays of its file, state included.
-    updates : updates that its solver had made; None where the solver's state was not kept.
+    slots : arrays of solver state that were kept for each of parameters, maybe 0; None: no state was kept.
+    updates : those that its solver has made.
     """
 
     path: str
@@ -41,10 +42,11 @@ class Earlier:
     labels: Labels
     seen: NDArray[np.bool_]
     arrays: Mapping[str, NDArray[Any]]
-    updates: int | None
+    slots: int | None
+    updates: int
 
     def labels_for(self, labels: Labels, spec: Spec) -> Labels:
-        """The earlier model's labels: the loss stays what it is. Raises UsageError where another one is asked for."""
+        """The earlier model's labels, for the loss stays what it is. Raises UsageError where another is asked for."""
         if spec.loss is not None and spec.loss != self.labels.loss:
             raise UsageError(f"{self.path} was trained with loss {self.labels.loss}, not {spec.loss}")
         return self.labels
@@ -63,13 +65,12 @@ class Earlier:
                     f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank"
                 )
 
-    def has_state(self, spec: Spec) -> bool:
-        """Whether its file holds state of the solver that goes on."""
-        return self.solver == spec.solver and self.updates is not None
+    def has_state(self, spec: Spec, solver: Solver) -> bool:
+        """Whether its file holds the state of the solver that goes on."""
+        return self.solver == spec.solver and self.slots == solver.slots
 
     def restore_state(self, model: Model, solver: Solver) -> None:
         """Give the solver the kept state; features that are new start as in a fresh run."""
-        assert self.updates is not None
         solver.start()
         for name, array in state_arrays(model).items():
             self.copy_known(self.arrays[name], array, model.features)

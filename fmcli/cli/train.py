@@ -25,6 +25,7 @@ from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVER
 from fmcli.specs import Spec, make_spec
 
 if TYPE_CHECKING:
+    from fmcli.cli.training_log import Progress
     from fmcli.data import Table
     from fmcli.training import Trained
     from fmcli.warmstart import Earlier
@@ -273,7 +274,7 @@ def read_rows(log: Log, inputs: tuple[str, ...], format: str, threads: int) -> T
     return table
 
 
-def save(log: Log, progress: Any, trained: Trained, table: Table, request: Request, begin: float) -> None:
+def save(log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float) -> None:
     """Write the model and its figures."""
     from fmcli.cli.training_log import figures, say_best, sizes
     from fmcli.prediction import save_model

@@ -39,7 +39,7 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
         log.line(f"hint: {plan.labels.hint}")
     log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
     if plan.earlier:
-        state = " and the solver's state" if plan.earlier.has_state(spec) else ""
+        state = " and the solver's state" if plan.resumes else ""
         new = plan.data.seen(plan.rows)
         new[: len(plan.earlier.seen)] &= ~plan.earlier.seen
         log.line(f"going on with the weights{state} of {plan.earlier.path}; {int(new.sum()):,} features are new")

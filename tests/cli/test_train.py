@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import click
+import numpy as np
 import pytest
 
 from fmcli.cli.train import command
@@ -227,3 +228,54 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help
+
+
+@pytest.mark.parametrize("loss", ["huber", "poisson"])
+def test_losses_of_numbers_train(run, sample, tmp_path, loss):
+    done = run("train", "--loss", loss, "-o", "m", sample / "diabetes.train.libsvm")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^train-rmse +[\d.]+$", done.stderr, re.M)
+
+
+def test_rows_are_scaled_where_the_model_wants_it(run, sample, tmp_path):
+    options = ["-q", "-e", "3"]
+    assert run("train", *options, "--norm", "-o", "norm", sample / "adult.train.libsvm").returncode == 0
+    assert run("train", *options, "-o", "plain", sample / "adult.train.libsvm").returncode == 0
+
+    def predict(model, text):
+        return run("predict", "--raw", model, input=text).stdout
+
+    one, three = b"3:1 75:1\n3:2\n", b"3:3 75:3\n3:6\n"
+    assert predict("norm", one) == predict("norm", three)
+    assert predict("plain", one) != predict("plain", three)
+    # Rows that were scaled beforehand make the same model.
+    lines = [line.split() for line in (sample / "adult.train.libsvm").read_text().splitlines()]
+    scaled = [
+        " ".join([label, *(f"{entry.split(':')[0]}:{len(entries) ** -0.5!r}" for entry in entries)])
+        for label, *entries in lines
+    ]
+    (tmp_path / "scaled").write_text("\n".join(scaled) + "\n")
+    assert run("train", *options, "-o", "beforehand", "scaled").returncode == 0
+    norm, beforehand = (load_model(str(tmp_path / name)).model.parameters for name in ("norm", "beforehand"))
+    for name in norm:
+        np.testing.assert_allclose(norm[name], beforehand[name], atol=1e-5)
+
+
+def test_batches_make_fewer_updates(run, sample, tmp_path):
+    def train(name, *options):
+        assert run("train", "-q", "-e", "1", *options, "-o", name, sample / "adult.train.libsvm").returncode == 0
+        return load_model(str(tmp_path / name))
+
+    one, same, many = train("one"), train("same", "--batch-size", "1"), train("many", "--batch-size", "100")
+    assert (one.model.parameters["w"] == same.model.parameters["w"]).all()
+    assert (one.model.parameters["w"] != many.model.parameters["w"]).any()
+    assert many.meta["options"]["batch_size"] == 100
+
+
+@pytest.mark.parametrize("model", ["sglfm", "glfm", "l1fm"])
+def test_models_that_select_features_do(run, sample, tmp_path, model):
+    options = [*(["--l1", "1e-3"] if model != "glfm" else []), *(["--group-l1", "1e-3"] if model != "l1fm" else [])]
+    done = run("train", "-m", model, *options, "-r", "0.1", "-o", "m", sample / "adult.train.libsvm")
+    assert done.returncode == 0, done.stderr
+    assert f"\nmodel {model}, solver fobos, " in done.stderr
+    assert 0.05 < float(re.search(r"^sparsity +([\d.]+)$", done.stderr, re.M)[1]) < 1

@@ -1,0 +1,253 @@
+"""fmcli train with validation data: what is held out, which epoch is kept, and that the figures are true."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from fmcli.prediction import load_model
+
+
+def events(path):
+    """The epochs and the summary of a log of JSON lines, each line proper JSON."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    lines = [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
+    assert [line.pop("event") for line in lines] == ["epoch"] * (len(lines) - 1) + ["summary"]
+    return lines[:-1], lines[-1]
+
+
+def table(log):
+    """The figures that a log ends with."""
+    return dict(re.findall(r"^([a-z][a-z0-9-]*) {2,}(\S.*)$", log, re.M))
+
+
+def labels(path):
+    return np.array([float(line.split()[0]) for line in path.read_text().splitlines()])
+
+
+def predictions(run, *arguments):
+    done = run("predict", *arguments)
+    assert done.returncode == 0, done.stderr
+    return np.array([line.split() for line in done.stdout.decode().splitlines()], float)
+
+
+def logloss(y, p):
+    return -np.log(np.where(y > 0, p, 1 - p)).mean()
+
+
+def auc(y, p):
+    difference = p[y > 0][:, None] - p[y <= 0][None, :]
+    return ((difference > 0) + 0.5 * (difference == 0)).mean()
+
+
+def test_many_rows_hold_some_out_and_say_so(run, large, tmp_path):
+    done = run("train", "-e", "2", "-o", "m", "--log-json", "log", large)
+    assert done.returncode == 0, done.stderr
+    line = "holding out 5 % (2,000 rows) to choose the epoch; --holdout 0 trains on all rows"
+    assert f"\n{line}\n" in done.stderr
+    assert "\nhint: the labels are few whole numbers; if they are classes, say --loss softmax\n" in done.stderr
+    epochs, summary = events(tmp_path / "log")
+    figures = table(done.stderr)
+    assert figures["rows"] == "40,000 (2,000 held out)"
+    assert figures["valid-rmse"] == f"{epochs[summary['best_epoch'] - 1]['valid']['rmse']:.6f}"
+    assert figures["best-epoch"] == f"{summary['best_epoch']} of 2"
+    assert summary["rows"] == 38_000
+    assert summary["valid"].keys() == summary["train"].keys() == {"rmse", "mae"}
+    for said, epoch in zip(re.findall(r"^epoch .*valid-rmse (\S+)  valid-mae (\S+) ", done.stderr, re.M), epochs):
+        assert said == tuple(f"{epoch['valid'][name]:.6f}" for name in ("rmse", "mae"))
+
+
+@pytest.mark.parametrize("options", [["-e", "2", "--holdout", "0"], ["-e", "1"], ["-e", "0"], ["stdin"], ["few"]])
+def test_nothing_is_held_out(run, large, sample, tmp_path, options):
+    if options == ["stdin"]:
+        done = run("train", "-e", "2", "-o", "m", "-", input=large.read_bytes())
+    elif options == ["few"]:
+        done = run("train", "-o", "m", sample / "adult.train.libsvm")
+    else:
+        done = run("train", *options, "-o", "m", large)
+    assert done.returncode == 0, done.stderr
+    assert "holding out" not in done.stderr
+    assert "held out" not in done.stderr
+    assert not re.search("valid-|best-epoch|kept", done.stderr)
+
+
+def test_the_share_held_out_is_as_asked_for_and_drawn_by_the_seed(run, sample, tmp_path):
+    def train(name, *options):
+        done = run("train", "--holdout", "0.2", "-e", "2", *options, "-o", name, sample / "adult.train.libsvm")
+        assert "\nholding out 20 % (500 rows) to choose the epoch" in done.stderr
+        return (tmp_path / name).read_bytes()
+
+    assert train("a") == train("b", "-j", "1") != train("c", "--seed", "1")
+    done = run("train", "--holdout", "0.0001", "-o", "d", sample / "adult.train.libsvm")
+    assert done.returncode == 2
+    assert "leaves nothing to judge by" in done.stderr
+
+
+VALID = ["-r", "0.5", "--patience", "2", "-e", "30"]
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("auc", 1), ("logloss", -1), ("macro-f1", 1)])
+def test_the_best_epoch_is_kept_and_patience_ends_training(run, sample, tmp_path, metric, sign):
+    test = sample / "adult.test.libsvm"
+    # Sparsity measures no predictions, so that it does not choose.
+    options = [*VALID, "-v", test, "-x", "sparsity", "-x", metric, "--log-json", "log", "-o", "m"]
+    done = run("train", *options, sample / "adult.train.libsvm")
+    assert done.returncode == 0, done.stderr
+    epochs, summary = events(tmp_path / "log")
+    assert [epoch["epoch"] for epoch in epochs] == list(range(1, len(epochs) + 1))
+    values = [sign * epoch["valid"][metric] for epoch in epochs]
+    best = 1 + int(np.argmax(values))
+    assert summary["best_epoch"] == best == len(epochs) - 2 < 28
+    assert summary["valid"] == epochs[best - 1]["valid"]
+    assert list(summary["train"]) == ["sparsity", metric]
+    assert f"\nchoosing the epoch by {metric} on {test}\n" in done.stderr
+    assert f"\nstopped after epoch {best + 2}: no better {metric} in 2 epochs (--patience)\n" in done.stderr
+    assert f"\nkept epoch {best}, the best by {metric} on the validation data\n" in done.stderr
+    figures = table(done.stderr)
+    assert figures[f"train-{metric}"] == f"{summary['train'][metric]:.6f}"
+    assert figures[f"valid-{metric}"] == f"{summary['valid'][metric]:.6f}"
+    assert figures["best-epoch"] == f"{best} of {best + 2}"
+    # What was saved is what so many epochs give.
+    run("train", "-r", "0.5", "-e", str(best), "-o", "short", sample / "adult.train.libsvm")
+    for name, array in load_model(str(tmp_path / "short")).model.parameters.items():
+        assert (array == load_model(str(tmp_path / "m")).model.parameters[name]).all()
+
+
+def test_the_figures_of_a_logistic_model_are_those_of_its_predictions(run, sample, tmp_path):
+    train, test = sample / "adult.train.libsvm", sample / "adult.test.libsvm"
+    done = run("train", "-v", test, "-x", "logloss", "-x", "auc", "-x", "accuracy", *VALID, "-o", "m", train)
+    figures = table(done.stderr)
+    for part, path in (("train", train), ("valid", test)):
+        y, p = labels(path), predictions(run, "m", path)[:, 0]
+        score = predictions(run, "--raw", "m", path)[:, 0]  # in which fewer rows are ties than in probabilities
+        assert figures[f"{part}-logloss"] == f"{logloss(y, p):.6f}"
+        assert figures[f"{part}-auc"] == f"{auc(y, score):.6f}"
+        assert figures[f"{part}-accuracy"] == f"{((p > 0.5) == (y > 0)).mean():.6f}"
+
+
+def test_the_figures_of_numbers_are_those_of_their_predictions(run, sample, tmp_path):
+    train, test = sample / "diabetes.train.libsvm", sample / "diabetes.test.libsvm"
+    done = run("train", "-v", test, "-x", "rmse", "-x", "mae", "-x", "r2", "-r", "0.5", "-e", "30", "-o", "m", train)
+    figures = table(done.stderr)
+    for part, path in (("train", train), ("valid", test)):
+        y = labels(path)
+        error = predictions(run, "m", path)[:, 0] - y
+        # Of a number near 60 float32's 7 digits are the last that is printed.
+        assert float(figures[f"{part}-rmse"]) == pytest.approx(math.sqrt((error**2).mean()), rel=1e-7)
+        assert float(figures[f"{part}-mae"]) == pytest.approx(abs(error).mean(), rel=1e-7)
+        assert figures[f"{part}-r2"] == f"{1 - (error**2).sum() / ((y - y.mean()) ** 2).sum():.6f}"
+
+
+@pytest.mark.parametrize("options", [[], ["--norm"], ["--batch-size", "16", "-r", "0.5"], ["-m", "sha2"]])
+def test_the_figures_without_validation_are_those_of_all_rows(run, sample, tmp_path, options):
+    train = sample / "adult.train.libsvm"
+    done = run("train", *options, "-x", "auc", "-x", "logloss", "--log-json", "log", "-o", "m", train)
+    y, p = labels(train), predictions(run, "m", train)[:, 0]
+    score = predictions(run, "--raw", "m", train)[:, 0]  # in which fewer rows are ties than in probabilities
+    _, summary = events(tmp_path / "log")
+    assert list(summary["train"]) == ["auc", "logloss"]
+    assert summary["valid"] == {}
+    assert table(done.stderr)["train-auc"] == f"{auc(y, score):.6f}"
+    assert summary["train"]["logloss"] == pytest.approx(logloss(y, p), abs=1e-7)
+
+
+def test_json_lines_are_complete(run, sample, tmp_path):
+    (tmp_path / "log").write_text("older\n")
+    done = run("train", "-q", "-e", "3", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm")
+    assert (done.returncode, done.stderr) == (0, "")
+    epochs, summary = events(tmp_path / "log")
+    assert all(
+        list(epoch) == ["epoch", "objective", "loss", "penalty", "valid", "seconds"] and epoch["valid"] == {}
+        for epoch in epochs
+    )
+    assert all(epoch["objective"] == epoch["loss"] + epoch["penalty"] for epoch in epochs)
+    assert summary["loss"] == epochs[-1]["loss"]
+    assert (summary["epochs"], summary["best_epoch"], summary["model"]) == (3, 3, "m")
+    assert load_model(str(tmp_path / "m")).meta["training"]["train"] == summary["train"]
+    to_stdout = run("train", "-q", "-e", "3", "--log-json", "-", "-o", "m", sample / "adult.train.libsvm").stdout
+    assert [json.loads(line)["event"] for line in to_stdout.splitlines()] == ["epoch"] * 3 + ["summary"]
+
+
+def test_json_lines_can_be_followed(start, sample, tmp_path):
+    process = start("train", "-e", "1000000", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm")
+    while not process.stderr.readline().startswith(b"epoch       3"):
+        assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=30)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines[:2]] == [1, 2]
+
+
+def test_a_full_disk_behind_json_lines_is_an_error(run, sample, tmp_path):
+    done = run("train", "-q", "--log-json", "/dev/full", "-o", "m", sample / "adult.train.libsvm")
+    assert done.returncode == 74
+    assert done.stderr == "fmcli: error: /dev/full: cannot be written: No space left on device\n"
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_metric_that_is_undefined_is_null_and_chooses_nothing(run, sample, tmp_path):
+    (tmp_path / "ones").write_text("1 3:1\n1 4:1\n")
+    options = ["-v", "ones", "-x", "auc", "-e", "2", "--log-json", "log", "-o", "m"]
+    done = run("train", *options, sample / "adult.train.libsvm")
+    assert done.returncode == 0, done.stderr
+    epochs, summary = events(tmp_path / "log")
+    assert [epoch["valid"] for epoch in epochs] == [{"auc": None}] * 2
+    assert summary["valid"] == {"auc": None}
+    assert summary["best_epoch"] == 2
+    assert "fmcli: warning: auc is undefined on the validation data; the last epoch is kept\n" in done.stderr
+    assert table(done.stderr)["valid-auc"] == "undefined"
+
+
+def test_validation_rows_have_the_format_of_the_training_data_and_may_have_other_features(run, sample, tmp_path):
+    done = run("train", "-v", sample / "adult.test.libsvm", "-o", "m", sample / "adult.train.ffm")
+    assert done.returncode == 65
+    assert "adult.test.libsvm:1:" in done.stderr
+    (tmp_path / "wide").write_text("1 3:1 5000:1\n-1 4:1 9000:1\n")
+    done = run("train", "-e", "2", "-v", "wide", "-o", "m", sample / "adult.train.libsvm")
+    assert done.returncode == 0, done.stderr
+    p = predictions(run, "m", "wide")[:, 0]
+    assert float(table(done.stderr)["valid-logloss"]) == pytest.approx(logloss(np.array([1, -1]), p), abs=1e-6)
+    (tmp_path / "other").write_text("3 3:1\n")
+    done = run("train", "-v", "other", "-o", "n", sample / "adult.train.libsvm")
+    assert done.returncode == 65
+    assert "label 3 is unknown to the model" in done.stderr
+
+
+def test_metrics_are_checked_against_the_loss_that_the_labels_choose(run, sample, tmp_path):
+    done = run("train", "-x", "auc", sample / "diabetes.train.libsvm")
+    assert done.returncode == 2
+    assert "metric auc does not fit loss squared" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sparsity_alone_chooses_nothing_and_so_nothing_is_held_out(run, large, tmp_path):
+    done = run("train", "-e", "2", "-x", "sparsity", "--log-json", "log", "-o", "m", large)
+    assert done.returncode == 0, done.stderr
+    assert "holding out" not in done.stderr
+    assert list(events(tmp_path / "log")[1]["train"]) == ["sparsity"]
+
+
+def test_the_best_epoch_before_divergence_is_saved(run, tmp_path):
+    # Every update multiplies the error by -2: after 60 and 120 of them the prediction is 1 - 2^60 and 1 - 2^120.
+    (tmp_path / "t").write_text("1 0:1\n" * 60)
+    (tmp_path / "v").write_text("-2e36 0:1\n")
+    options = ["-m", "linear", "--no-bias", "-s", "sgd", "-r", "3", "--l2", "0", "--loss", "squared", "-e", "30"]
+    done = run("train", *options, "-v", "v", "--patience", "30", "--log-json", "log", "t")
+    assert done.returncode == 3
+    assert "\nkept epoch 2, the best by rmse on the validation data\n" in done.stderr
+    assert "fmcli: error: training diverged: the loss is no longer a finite number in epoch" in done.stderr
+    assert load_model(str(tmp_path / "t.fm")).model.parameters["w"][0, 0] == -(2.0**120)
+    assert events(tmp_path / "log")[1]["best_epoch"] == 2
+
+
+def test_a_number_is_not_taken_for_a_validation_file(run, sample, tmp_path):
+    done = run("train", "-v", "5", sample / "adult.train.libsvm")
+    assert done.returncode == 2
+    assert "-v is the validation file, and there is no file 5" in done.stderr
+    (tmp_path / "5").write_bytes((sample / "adult.test.libsvm").read_bytes())
+    assert run("train", "-v", "5", sample / "adult.train.libsvm").returncode == 0

@@ -1,0 +1,133 @@
+"""fmcli train -i: a model goes on from an earlier one, exactly where its state was kept."""
+
+import numpy as np
+import pytest
+
+from fmcli.prediction import load_model
+
+
+@pytest.fixture
+def halves(sample, tmp_path):
+    """The adult sample as files "whole", "first" and "second"."""
+    lines = (sample / "adult.train.libsvm").read_bytes().splitlines(keepends=True)
+    for name, part in (("whole", lines), ("first", lines[:1250]), ("second", lines[1250:])):
+        (tmp_path / name).write_bytes(b"".join(part))
+
+
+def arrays(run, tmp_path, model):
+    """The arrays of a model file, exported."""
+    assert run("export", "-q", model, f"{model}.npz").returncode == 0
+    return dict(np.load(tmp_path / f"{model}.npz"))
+
+
+def assert_same(run, tmp_path, *models):
+    first, *others = (arrays(run, tmp_path, model) for model in models)
+    for other in others:
+        assert first.keys() == other.keys()
+        for name in first:
+            assert first[name].tobytes() == other[name].tobytes(), name
+
+
+EXACT = [
+    ("ftrl", ["-s", "ftrl", "--l1", "1", "--l1-from-epoch", "1", "--alpha", "0.5"]),
+    ("ftrl-from-start", ["-s", "ftrl"]),
+    ("adagrad", ["-s", "adagrad", "-r", "0.5"]),
+    ("sgd-schedule", ["-s", "sgd", "-r", "0.1", "--schedule", "invscaling"]),
+    ("fobos-adaptive", ["-s", "fobos", "--adaptive", "--l1", "1e-4", "-r", "0.5", "--prox", "exact"]),
+    ("sglfm", ["-m", "sglfm", "--schedule", "inverse", "-r", "0.1", "--prox", "exact"]),
+    ("sha2", ["-m", "sha2", "--l1", "1", "--l1-from-epoch", "1"]),
+]
+
+
+@pytest.mark.parametrize("options", [row[1] for row in EXACT], ids=[row[0] for row in EXACT])
+def test_two_halves_after_each_other_are_the_whole(run, halves, tmp_path, options):
+    def train(name, data, init=None, epochs="1"):
+        go_on = ["-i", init] if init else []
+        done = run("train", "--no-shuffle", "--keep-state", *options, "-e", epochs, *go_on, "-o", name, data)
+        assert done.returncode == 0, done.stderr
+        assert ("\ngoing on with the weights and the solver's state of " in done.stderr) == bool(init)
+
+    train("start", "whole", epochs="0")
+    train("a", "first", "start")
+    train("ab", "second", "a")
+    train("both", "whole", "start")
+    assert_same(run, tmp_path, "ab", "both")
+    # The state is the same too: it goes on in the same way.
+    train("ab2", "whole", "ab")
+    train("both2", "whole", "both")
+    assert_same(run, tmp_path, "ab2", "both2")
+    with pytest.raises(AssertionError):
+        assert_same(run, tmp_path, "a", "both")
+
+
+def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
+    options = ["--no-shuffle", "-e", "1", "-r", "0.5"]
+    assert run("train", *options, "-o", "a", "first").returncode == 0
+    done = run("train", *options, "-i", "a", "-o", "b", "second")
+    assert done.returncode == 0
+    assert "\ngoing on with the weights of a; " in done.stderr
+    assert run("train", "--keep-state", *options, "-o", "a2", "first").returncode == 0
+    assert (tmp_path / "a2").stat().st_size > (tmp_path / "a").stat().st_size
+    assert run("train", *options, "-i", "a2", "-o", "b2", "second").returncode == 0
+    with pytest.raises(AssertionError):
+        assert_same(run, tmp_path, "b", "b2")
+    # Another solver has no use for the state.
+    done = run("train", "-s", "sgd", "-e", "1", "-i", "a2", "-o", "c", "second")
+    assert "\ngoing on with the weights of a2; " in done.stderr
+
+
+def test_no_epochs_leave_an_earlier_model_as_it_is(run, halves, tmp_path):
+    assert run("train", "-o", "a", "whole").returncode == 0
+    assert run("train", "-e", "0", "-i", "a", "-o", "b", "first").returncode == 0
+    assert_same(run, tmp_path, "a", "b")
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
+def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
+    assert run("train", "--keep-state", "-s", solver, "-o", "a", "whole").returncode == 0
+    (tmp_path / "more").write_text("1 3:1 300:1\n-1 4:1 200:1\n" * 20)
+    done = run("train", "--keep-state", "-s", solver, "-i", "a", "-o", "b", "more")
+    assert done.returncode == 0, done.stderr
+    assert "; 2 features are new\n" in done.stderr
+    before, after = (load_model(str(tmp_path / name)) for name in "ab")
+    assert (before.model.features, after.model.features) == (122, 301)
+    old, new = before.model.parameters, after.model.parameters
+    assert (old["w"][:, 5:] == new["w"][:, 5:122]).all() or solver == "fobos"  # whose penalty acts on every feature
+    assert (old["w"][:, 3] != new["w"][:, 3]).all()
+    assert new["w"][0, 300] > 0 > new["w"][0, 200]
+    assert new["V"][0, 300].all()
+    assert not new["V"][0, 299].any()
+    assert after.seen[[200, 300]].all()
+    assert (after.seen[:122] == before.seen).all()
+    done = run("predict", "b", input=b"300:1\n200:1\n")
+    first, second = map(float, done.stdout.split())
+    assert first > second
+    assert " 0 unseen " in done.stderr
+
+
+def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
+    assert run("train", "--loss", "squared-hinge", "-o", "a", "whole").returncode == 0
+    done = run("train", "-i", "a", "-o", "b", "second")
+    assert "\nloss squared-hinge: that of a\n" in done.stderr
+    (tmp_path / "other").write_text("0 1:1\n1 1:1\n")
+    done = run("train", "-i", "a", "-o", "c", "other")
+    assert done.returncode == 65
+    assert "label 0 is unknown to the model, which knows -1, 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-m", "shfm"], "a is a model of kind fm, not shfm; say -m fm"),
+        (["-k", "3"], "give its --rank"),
+        (["--no-bias"], "a and this run differ in having bias"),
+        (["--loss", "squared"], "a was trained with loss logistic, not squared"),
+    ],
+)
+def test_other_models_are_refused_before_data_is_read(run, halves, tmp_path, options, message):
+    assert run("train", "-q", "-e", "0", "-o", "a", "first").returncode == 0
+    (tmp_path / "bad").write_text("no data\n")
+    done = run("train", *options, "-i", "a", "-o", "b", "bad")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "b").exists()
