@@ -28,7 +28,8 @@ cdef class SecondOrder(Model):
             layout.append(BlockLayout(body=[("v0", rank)], by_feature=False))
         if beta_start:
             self.beta_block = len(layout)
-            layout.append(BlockLayout(body=[("beta", rank)], by_feature=False, penalty="l2", random=False))
+            penalty = "l2" if fit_beta else "none"
+            layout.append(BlockLayout(body=[("beta", rank)], by_feature=False, penalty=penalty, random=False))
         super().__init__(features, outputs, layout)
         self.linear, self.beta_start, self.fit_beta = linear, beta_start, fit_beta
 
