@@ -28,7 +28,7 @@ The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
 
 What the design rests on, each measured:
 
-- Parameters and state are of one type, `real` (types.h): float, or double where FMCLI_REAL=double was set for the build.
+- Parameters and state are of one type, `real` (types.h): float, or double where the build had FMCLI_REAL=double.
   Scores, losses and sums are double in either.
 - A feature's parameters and their solver state lie together in one row of few cache lines, and the rows of the sample
   two ahead are asked for in advance: without either, the time goes to waiting for memory.

@@ -281,9 +281,17 @@ def test_fobos_finds_the_zeros_of_the_lasso():
     label = X @ true + 0.1 * rng.normal(size=n)
     data = dataset([{j: x[j] for j in np.flatnonzero(x)} for x in X], d, label)
     trained = train(
-        data, "linear", "fobos", "squared", l1=l1, l2=0.0, epochs=400, learning_rate=0.5, schedule="invscaling", power=0.7
+        data,
+        "linear",
+        "fobos",
+        "squared",
+        l1=l1,
+        l2=0.0,
+        epochs=400,
+        learning_rate=0.5,
+        schedule="invscaling",
+        power=0.7,
     )
     lasso = Lasso(alpha=l1).fit(X, label)
     np.testing.assert_allclose(trained.plan.model.parameters["w"][0], lasso.coef_, atol=5e-3)
     assert (lasso.coef_ == 0).sum() >= 6
-
