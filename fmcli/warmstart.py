@@ -70,7 +70,8 @@ class Earlier:
         return self.solver == spec.solver and self.slots == solver.slots
 
     def restore_state(self, model: Model, solver: Solver) -> None:
-        """Give the solver the kept state; features that are new start as in a fresh run."""
+        """Give the solver the kept state, where there is one; features that are new start as in a fresh run."""
+        assert self.updates is not None
         solver.start()
         for name, array in state_arrays(model).items():
             self.copy_known(self.arrays[name], array, model.features)

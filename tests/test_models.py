@@ -164,12 +164,8 @@ def test_beta_starts_as_it_is_told(name, start, low, high):
     assert (found[0] == found[2]) == (start != "random")
 
 
-DECAYS = pytest.mark.xfail(reason="FOBOS makes up for l2 steps that a fixed beta never missed", strict=True)
-EACH_SOLVER = [pytest.param(name, marks=DECAYS if name == "fobos" else ()) for name in SOLVERS]
-
-
 @pytest.mark.parametrize("batch_size", [1, 3])
-@pytest.mark.parametrize("solver", EACH_SOLVER)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", WITH_BETA)
 def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
     """Not by gradients, nor by penalties that act on all features or at the ends of epochs."""

@@ -132,6 +132,19 @@ def test_divergence_after_a_good_epoch_gives_that_epoch():
     assert np.abs(plan.model.parameters["w"]).max() < 10
 
 
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+def test_a_value_that_is_wholly_held_out(loss):
+    data, _ = planted("linear", "logistic")
+    label = np.where(np.arange(40) == 7, 1.0, 0.0)
+    rare = data.take(np.arange(40)).changed(label=label)
+    plan = training.plan(rare, make_spec("linear", loss=loss), holdout=0.5)
+    while 7 in plan.rows:
+        plan = training.plan(
+            rare, make_spec("linear", loss=loss, options={"seed": plan.spec.values["seed"] + 1}), holdout=0.5
+        )
+    assert np.isfinite(training.train(plan).plan.model.parameters["bias"]).all()
+
+
 # ---- Warm starts ----
 
 

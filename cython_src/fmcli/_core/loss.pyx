@@ -6,6 +6,8 @@ from libc.math cimport exp, fabs, log, log1p
 
 # Halvings of an interval, after which nothing is left of it.
 HALVINGS = 100
+# A label value without rows counts as this much of a row, so that its log share is finite.
+RARE = 0.5
 
 
 cdef class Loss:
@@ -77,8 +79,9 @@ cdef class Logistic(Loss):
         return log1p(e) - margin
 
     def best_constant(self, label, weight):
-        """The log-odds of the two labels."""
-        share = np.average(label > 0, weights=weight)
+        """The log-odds of the two labels, one of which may be missing among the rows to train on."""
+        least = RARE / len(label)
+        share = np.clip(np.average(label > 0, weights=weight), least, 1 - least)
         return np.array([np.log(share) - np.log1p(-share)])
 
 
@@ -199,6 +202,6 @@ cdef class Softmax(Loss):
         return largest + log(sum) - score[<int>y]
 
     def best_constant(self, label, weight):
-        """The logs of the classes' shares."""
+        """The logs of the classes' shares; a class may be missing among the rows to train on."""
         shares = np.bincount(label.astype(np.intp), weights=weight, minlength=self.outputs)
-        return np.log(shares / shares.sum())
+        return np.log(np.maximum(shares / shares.sum(), RARE / len(label)))
