@@ -58,7 +58,9 @@ def test_many_rows_hold_some_out_and_say_so(run, large, tmp_path):
     assert figures["best-epoch"] == f"{summary['best_epoch']} of 2"
     assert summary["rows"] == 38_000
     assert summary["valid"].keys() == summary["train"].keys() == {"rmse", "mae"}
-    for said, epoch in zip(re.findall(r"^epoch .*valid-rmse (\S+)  valid-mae (\S+) ", done.stderr, re.M), epochs):
+    for said, epoch in zip(
+        re.findall(r"^epoch .*valid-rmse (\S+)  valid-mae (\S+) ", done.stderr, re.M), epochs, strict=True
+    ):
         assert said == tuple(f"{epoch['valid'][name]:.6f}" for name in ("rmse", "mae"))
 
 
