@@ -12,7 +12,10 @@ import pytest
 
 import fmcli
 from fmcli import errors
-from fmcli.registry import DEFAULT_SOLVER, LOSSES, MODELS, SOLVER_OF_MODEL, SOLVERS
+from fmcli.cli.train import PATIENCE
+from fmcli.metrics import METRICS, default_metrics
+from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.validation import ENOUGH_ROWS, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -68,10 +71,15 @@ def test_there_are_blocks_that_install_run_and_test():
     assert sum(bool(shown) for _, shown in BLOCKS) == 2
 
 
-def rows(heading: str) -> list[list[str]]:
-    """The cells of the first table in a section, without its head."""
-    section = README.split(f"## {heading}\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
+def section(heading: str) -> str:
+    """The text of a section."""
+    return README.split(f"## {heading}\n")[1].split("\n## ")[0]
+
+
+def rows(heading: str, number: int = 0) -> list[list[str]]:
+    """The cells of a table in a section, its head and its rows."""
+    tables = re.findall(r"(?:^\|.*\n)+", section(heading), re.M)
+    lines = tables[number].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in [lines[0], *lines[2:]]]
 
 
@@ -80,16 +88,45 @@ def test_the_table_of_models_and_solvers_is_that_of_the_registry():
     assert [cell.strip("`") for cell in head[2:]] == list(SOLVERS)
     assert [row[0].split("`")[1] for row in models] == list(MODELS)
     for row in models:
-        name = row[0].split("`")[1]
-        usual = SOLVER_OF_MODEL.get(name, DEFAULT_SOLVER)
+        usual = MODELS[row[0].split("`")[1]].solver
         assert row[2:] == ["default" if solver == usual else "yes" for solver in SOLVERS]
-    losses = README.split("\nLosses: ")[1].split("\n")[0]
-    assert set(re.findall(r"`(\w+)` for", losses)) == set(LOSSES)
+
+
+def test_the_table_of_losses_is_that_of_the_registry_and_their_metrics():
+    listed = {}
+    for losses, _, metrics in rows("Models and solvers", 1)[1:]:
+        for name in re.findall(r"`([^`]+)`", losses):
+            listed[name] = tuple(re.findall(r"`([^`]+)`", metrics))
+    assert listed == {name: default_metrics(name) for name in LOSSES}
+    assert all(f"`{name}`" in section("Models and solvers") for name in METRICS)
+
+
+def test_what_is_said_of_options_is_so():
+    text = section("Models and solvers")
+    assert all(
+        f"`{option.flag}`" in text
+        for option in OPTIONS.values()
+        if re.match("l1|l2|group", option.name) and option.group == "penalty"
+    )
+    text = section("Which epoch is kept")
+    assert f"{ENOUGH_ROWS:,} rows" in text
+    assert f"{100 * USUAL_SHARE:g} %" in text
+    assert f"`--patience` epochs ({PATIENCE})" in " ".join(text.split())
+
+
+def test_the_changelog_names_all_pieces():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    for name in (*MODELS, *SOLVERS, *LOSSES):
+        assert f"`{name}`" in changelog
 
 
 def test_the_table_of_exit_statuses_is_that_of_the_errors():
     listed = {int(status) for row in rows("Exit status")[1:] for status in row[0].split(", ")}
-    raised = {kind.exit_status for kind in vars(errors).values() if isinstance(kind, type)}
+    raised = {
+        kind.exit_status
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.FmcliError)
+    }
     assert listed == raised | {0, 130, 141, 143}
 
 
