@@ -57,7 +57,8 @@ cdef class FOBOS(Solver):
             self.inner = self.plain
         self.slots, self.averages_weights = self.inner.slots, True
         self.exact = prox == "exact"
-        self.decay, self.sum = np.ones((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
+        self.decay, self.sum = np.zeros((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
+        self.decay[0, 0] = self.decay[1, 0] = 1
         self.rates = np.zeros(LONGEST + 1)
         self.rate = learning_rate
 
