@@ -179,9 +179,9 @@ def test_json_lines_can_be_followed(start, sample, tmp_path):
     process = start("train", "-e", "1000000", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm")
     while not process.stderr.readline().startswith(b"epoch       3"):
         assert process.poll() is None
+    lines = (tmp_path / "log").read_text().splitlines()
     process.terminate()
     process.communicate(timeout=30)
-    lines = (tmp_path / "log").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines[:2]] == [1, 2]
 
 
