@@ -1,5 +1,7 @@
 """Which fmcli is tested (the checkout where it was built in place, else the installed package); common fixtures."""
 
+import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # modules and would hide the installed package, which has.
 if not any((ROOT / "fmcli" / "_core").glob("*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
+
+# The processes that tests start import the same package, whatever folder they start in.
+PACKAGE = Path(importlib.util.find_spec("fmcli").origin).resolve().parent.parent
+os.environ |= {"PYTHONPATH": str(PACKAGE), "PYTHONSAFEPATH": "1"}
 
 
 @pytest.fixture

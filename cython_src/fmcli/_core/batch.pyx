@@ -69,7 +69,8 @@ cdef class Batch:
                     at = self.place[i][row] = <int32_t>merged.n
                     (<int32_t*>merged.row)[at] = row
                     merged.n += 1
-                    memset(merged.body + at * lanes, 0, lanes * sizeof(real))
+                    if lanes:  # a call that clears nothing still costs as much as the rest of the row
+                        memset(merged.body + at * lanes, 0, lanes * sizeof(real))
                     merged.weight[at] = 0
                 for f in range(lanes):
                     merged.body[at * lanes + f] += slab.body[j * lanes + f]
