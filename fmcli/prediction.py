@@ -139,6 +139,7 @@ def load_earlier(path: str) -> Earlier:
         meta["model"],
         meta["solver"],
         scorer.labels,
+        scorer.norm,
         scorer.seen,
         file.tensors,
         meta["slots"],

@@ -121,22 +121,19 @@ def plan(
     UsageError
         Metrics that do not fit the loss, an earlier model of another kind, nothing left to train on.
     """
-    labels = fit_labels(data.label, spec.loss)
-    if earlier:
-        labels = earlier.labels_for(labels, spec)
+    labels = earlier.labels_for(spec) if earlier else fit_labels(data.label, spec.loss)
     if spec.loss is None:
         loss_options = {name: OPTIONS[name].default for name in LOSSES[labels.loss].options}
         spec = replace(spec, loss=labels.loss, values={**spec.values, **loss_options})
     features = max(data.features, earlier.model.features if earlier else 0)
     data = data.changed(label=labels.encode(data.label), features=features)
-    if spec.values["norm"]:
-        data = data.normalised()
     held, rows = split(data.rows, holdout if valid is None else 0.0, spec, generator(spec, HOLDOUT_STREAM))
+    known = data.seen(rows)
+    judged = data.take(held) if valid is None else valid.within(features).changed(label=labels.encode(valid.label))
+    if spec.values["norm"]:
+        data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
     judge = Validation(data, labels.loss, metrics, patience, threads)
-    validation = None
-    if (valid is not None or held.size) and judge.chooser:
-        judged = data.take(held) if valid is None else prepare(valid, labels, spec, data.seen(), features)
-        validation = replace(judge, data=judged, held_out=valid is None)
+    validation = replace(judge, data=judged, held_out=valid is None) if judged.rows and judge.chooser else None
     model = make_model(spec, features, labels)
     if earlier:
         earlier.check(spec, model)
@@ -144,12 +141,6 @@ def plan(
     resumes = earlier is not None and earlier.has_state(spec, solver)
     needed = model.bytes_needed(solver.slots) * (2 if validation else 1) + 2 * rows.nbytes
     return Plan(spec, data, labels, model, rows, judge, validation, earlier, resumes, needed)
-
-
-def prepare(data: Dataset, labels: Labels, spec: Spec, known: NDArray[np.bool_], features: int) -> Dataset:
-    """Rows as a model scores them: labels encoded, only columns it has, normalised where it wants that."""
-    data = data.within(features).changed(label=labels.encode(data.label))
-    return data.normalised(known) if spec.values["norm"] else data
 
 
 def make_model(spec: Spec, features: int, labels: Labels) -> Model:
@@ -161,7 +152,7 @@ def make_model(spec: Spec, features: int, labels: Labels) -> Model:
 
 def check_earlier(earlier: Earlier, spec: Spec) -> None:
     """Raises UsageError where a run of this spec cannot go on from an earlier model, whatever its data."""
-    earlier.check(spec, make_model(spec, earlier.model.features, earlier.labels_for(earlier.labels, spec)))
+    earlier.check(spec, make_model(spec, earlier.model.features, earlier.labels_for(spec)))
 
 
 def make_solver(spec: Spec) -> Solver:
@@ -218,7 +209,7 @@ def train(
 
     total_weight = float(len(rows)) if weight is None else float(weight.sum())
     trainer = Trainer(model, solver, loss, data, spec.values["batch_size"], total_weight / len(rows))
-    best = Best(plan.validation, model)
+    best = Best(plan.validation, model, solver)
     trained = Trained(plan, solver, seen)
     try:
         for number in range(1, spec.values["epochs"] + 1):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fmcli._core.data import Dataset
 from fmcli._core.loop import scores
 from fmcli._core.model import Model, Workspace
+from fmcli._core.solver import Solver
 from fmcli.errors import UsageError
 from fmcli.metrics import METRICS, Outcome, check, default_metrics, measure
 from fmcli.specs import Spec
@@ -124,14 +125,16 @@ class Validation:
 
 @dataclass
 class Best:
-    """The best epoch so far and its parameters; without validation, none."""
+    """The best epoch so far, with its parameters and solver state; without validation, none."""
 
     validation: Validation | None
     model: Model
+    solver: Solver
     number: int = 0
     enough: bool = False
     _value: float = math.nan
     _snapshot: list[Any] = field(default_factory=list)
+    _updates: int = 0
 
     def judge(self, number: int) -> dict[str, float]:
         """Measure the model after an epoch and remember it where it is the best."""
@@ -140,7 +143,8 @@ class Best:
         measured = self.validation.measure(self.model)
         value = measured[self.validation.chooser]
         if self.validation.better(value, self._value):
-            self.number, self._value, self._snapshot = number, value, self.model.snapshot()
+            self.number, self._value = number, value
+            self._snapshot, self._updates = self.model.snapshot(), self.solver.updates
         self.enough = number - self.number >= self.validation.patience
         return measured
 
@@ -148,4 +152,5 @@ class Best:
         """Go back to the best epoch, if there is one; its number, or 0."""
         if self.number:
             self.model.restore(self._snapshot)
+            self.solver.resume(self._updates)
         return self.number

@@ -40,19 +40,24 @@ class Earlier:
     kind: str
     solver: str
     labels: Labels
+    norm: bool
     seen: NDArray[np.bool_]
     arrays: Mapping[str, NDArray[Any]]
     slots: int | None
     updates: int
 
-    def labels_for(self, labels: Labels, spec: Spec) -> Labels:
+    def labels_for(self, spec: Spec) -> Labels:
         """The earlier model's labels, for the loss stays what it is. Raises UsageError where another is asked for."""
         if spec.loss is not None and spec.loss != self.labels.loss:
             raise UsageError(f"{self.path} was trained with loss {self.labels.loss}, not {spec.loss}")
         return self.labels
 
     def check(self, spec: Spec, model: Model) -> None:
-        """Raises UsageError where the model to be trained is of another kind or rank."""
+        """Raises UsageError where the model to be trained is of another kind or rank, or for rows of another scale."""
+        if spec.values["norm"] != self.norm:
+            raise UsageError(
+                f"{self.path} was trained {'with --norm' if self.norm else 'without --norm'}; so must this be"
+            )
         if spec.model != self.kind:
             raise UsageError(f"{self.path} is a model of kind {self.kind}, not {spec.model}; say -m {self.kind}")
         ours, theirs = model.shapes(), self.model.shapes()
@@ -71,11 +76,16 @@ class Earlier:
 
     def restore_state(self, model: Model, solver: Solver) -> None:
         """Give the solver the kept state, where there is one; features that are new start as in a fresh run."""
-        assert self.updates is not None
         solver.start()
         for name, array in state_arrays(model).items():
             self.copy_known(self.arrays[name], array, model.features)
         solver.resume(self.updates)
+
+    def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which features a run or the earlier model has seen."""
+        both = seen.copy()
+        both[: len(self.seen)] |= self.seen
+        return both
 
     def copy_known(self, old: NDArray[Any], new: NDArray[Any], features: int) -> None:
         """Copy what belongs to features that the earlier model has seen, or to none, into an array of a model that may
@@ -92,8 +102,6 @@ def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArra
 
     Features that are new keep their start values.
     """
-    both = seen.copy()
-    both[: len(earlier.seen)] |= earlier.seen
     for name, array in model.parameters.items():
         earlier.copy_known(earlier.model.parameters[name], array, model.features)
-    return both
+    return earlier.also_seen(seen)

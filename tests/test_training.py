@@ -213,6 +213,36 @@ def test_an_earlier_model_of_another_kind_is_refused(tmp_path):
             train(data, model, plan={"earlier": earlier}, **options)
     with pytest.raises(UsageError, match="loss squared, not huber"):
         train(data, loss="huber", plan={"earlier": earlier})
+    with pytest.raises(UsageError, match="trained without --norm"):
+        train(data, norm=True, plan={"earlier": earlier})
+
+
+def test_one_label_is_enough_to_go_on_with(tmp_path):
+    data, _ = planted("fm", "logistic")
+    earlier = prediction.load_earlier(save(tmp_path, "old", train(data, epochs=1)))
+    ones = data.take(np.flatnonzero(data.label == 1)[:50])
+    assert train(ones, plan={"earlier": earlier}, epochs=1).plan.labels.values == (0, 1)
+
+
+def test_the_state_that_is_kept_is_the_best_epochs(tmp_path):
+    data, test = planted("fm", "logistic")
+    options = {"learning_rate": 0.05, "init_std": 0.1, "schedule": "invscaling", "power": 0.1}
+    trained = train(data, "fm", "sgd", plan={"valid": test}, epochs=60, **options)
+    assert 0 < trained.best < len(trained.epochs)
+    assert trained.solver.updates == trained.best * data.rows
+
+
+def test_held_out_rows_are_as_long_as_what_training_knows_of_them():
+    data, _ = planted("fm", "squared")
+    few = data.take(np.arange(12))
+    plan = training.plan(few, make_spec("fm", options={"norm": True}), holdout=0.5)
+    known = few.seen(plan.rows)
+    assert not known[few.index].all()
+    held = plan.validation.data
+    for i in range(held.rows):
+        entries = slice(held.indptr[i], held.indptr[i + 1])
+        squares = (held.value[entries] ** 2)[known[held.index[entries]]].sum()
+        assert squares == pytest.approx(1, rel=1e-5) or squares == 0
 
 
 # ---- Normalised rows ----
@@ -240,8 +270,7 @@ def test_a_model_of_normalised_rows_normalises_what_it_scores(tmp_path):
 
 def test_columns_that_the_model_lacks_are_left_out_of_validation_data():
     data, _ = planted("fm", "squared")
-    wide = shifted(data)
-    both = training.prepare(wide, fit_labels(data.label, "squared"), make_spec("fm"), data.seen(), FEATURES)
+    both = training.plan(data, make_spec("fm"), valid=shifted(data)).validation.data
     assert both.features == FEATURES
     assert both.nnz == 0
     some = dataset([{1: 2.0, 7: 3.0}, {7: 1.0}, {0: 1.0}], 8, [1, 2, 3]).within(5)

@@ -26,7 +26,8 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 def prepare() -> None:
     """What a shell's foreground process has, whatever started the tests."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
 
 
