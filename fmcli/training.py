@@ -209,6 +209,8 @@ def train(
 
     total_weight = float(len(rows)) if weight is None else float(weight.sum())
     trainer = Trainer(model, solver, loss, data, spec.values["batch_size"], total_weight / len(rows))
+    if spec.values["shuffle"] and spec.values["epochs"] > 1:
+        data.visited_at_random()
     best = Best(plan.validation, model, solver)
     trained = Trained(plan, solver, seen)
     try:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli._core.types cimport Sample
+from fmcli._core.types cimport Sample, into_huge_pages
 from libc.math cimport sqrt
 from libc.stdint cimport int32_t
 
@@ -72,6 +72,14 @@ cdef class Dataset:
         """The same rows with some of value, label, features, field and weight replaced; everything else is shared."""
         kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}
         return Dataset(self.indptr, self.index, **{**kept, **arrays})
+
+    def visited_at_random(self):
+        """Prepare for several passes in random order: in small pages, looking up addresses would cost them a tenth."""
+        cdef const unsigned char[::1] flat
+        for array in (self.indptr, self.index, self.value, self.label):
+            if array is not None and array.nbytes:
+                flat = array.view(np.uint8)
+                into_huge_pages(&flat[0], flat.shape[0])
 
     def take(self, rows):
         """A copy of some rows, in the order of their numbers in `rows`."""

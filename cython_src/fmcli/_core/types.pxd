@@ -38,4 +38,5 @@ cdef extern from "types.h" nogil:
         real* work
         real* gradient
 
+    void into_huge_pages(const void* begin, size_t bytes)
     void prefetch_line(const void* p)
