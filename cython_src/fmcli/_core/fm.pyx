@@ -5,7 +5,7 @@ from fmcli._core.linear import bias_block
 
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, real
+from fmcli._core.types cimport LANES, Column, Factors, Sample, Scratch, Slab, real
 
 
 cdef class SecondOrder(Model):
@@ -97,6 +97,31 @@ cdef class SecondOrder(Model):
                         slab[self.constant_block].body[f] *= beta[f]
                 if self.beta_block:
                     slab[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
+
+    cdef Py_ssize_t cache_size(self):
+        return self.sums_size() // 2
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef Py_ssize_t f
+        for f in range(self.sums_size() // 2):
+            cache[f] = s.work[output * self.sums_size() + f]
+
+    cdef void partials(self, const Column* column, int b, Py_ssize_t row, int output, real* q) noexcept nogil:
+        cdef Py_ssize_t i, f
+        cdef Factors v
+        if b == self.pairs:
+            v = self.factors(b, 0, output)
+            kernels.pairs_partials(
+                column, v.at + row * v.stride, v.lanes, self.single(self.beta_block, output), self.linear, q)
+        elif self.has_bias and b == 0:
+            for i in range(column.n):
+                q[i * LANES] = 1
+                for f in range(1, LANES):
+                    q[i * LANES + f] = 0
+
+    cdef void moved(self, const Column* column, int b, Py_ssize_t row, int output, const real* delta) noexcept nogil:
+        if b == self.pairs:
+            kernels.pairs_moved(column, delta, self.block[b].lanes)
 
 
 cdef class FM(SecondOrder):

@@ -55,6 +55,15 @@ typedef struct Kernels {
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);
 
+    // Columns: what one row's parameters do to the scores of the samples that it enters.
+    void (*prefetch_records)(const Column* column);
+    // r (width) += sum_i g_i q_i, G (width x width, the blocks on and above the diagonal) += sum_i s_i q_i q_i^T
+    void (*gram)(const real* q, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r, double* G);
+    // q (n x (lanes + LANES where there is a weight)) <- derivatives by a row of factors v and its weight
+    void (*pairs_partials)(const Column* column, const real* v, ptrdiff_t lanes, const real* beta, int weight, real* q);
+    // Take a change of v over into the caches.
+    void (*pairs_moved)(const Column* column, const real* delta, ptrdiff_t lanes);
+
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);
 

@@ -1,4 +1,4 @@
-from fmcli._core.types cimport Block, Factors, Sample, Scratch, real
+from fmcli._core.types cimport Block, Column, Factors, Sample, Scratch, real
 from libc.stdint cimport int32_t
 
 cdef enum:
@@ -51,6 +51,10 @@ cdef class Model:
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void settle(self, Scratch* s) noexcept nogil
+    cdef Py_ssize_t cache_size(self)
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil
+    cdef void partials(self, const Column* column, int b, Py_ssize_t row, int output, real* q) noexcept nogil
+    cdef void moved(self, const Column* column, int b, Py_ssize_t row, int output, const real* delta) noexcept nogil
 
 
 cdef inline Factors look(const Part* part, int output, Py_ssize_t row) noexcept nogil:

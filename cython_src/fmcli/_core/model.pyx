@@ -5,7 +5,7 @@ import numpy as np
 from fmcli._core.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
 
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport Block, Sample, Scratch, Slab, real
+from fmcli._core.types cimport Block, Column, Sample, Scratch, Slab, real
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
@@ -285,6 +285,23 @@ cdef class Model:
 
     # What remains to be done after a solver's step, such as a projection.
     cdef void settle(self, Scratch* s) noexcept nogil:
+        pass
+
+    # Columns: for solvers that visit a row of parameters and all samples that it enters. Reals of a sample's cache; 0
+    # where the model has no fast view.
+    cdef Py_ssize_t cache_size(self):
+        return 0
+
+    # cache <- what the partials of x need, after `score` of x.
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        pass
+
+    # q (n x width) <- the derivatives of the scores by the row's parameters.
+    cdef void partials(self, const Column* column, int b, Py_ssize_t row, int output, real* q) noexcept nogil:
+        pass
+
+    # Take a change of the row over into the caches, before the row itself changes.
+    cdef void moved(self, const Column* column, int b, Py_ssize_t row, int output, const real* delta) noexcept nogil:
         pass
 
 

@@ -58,6 +58,17 @@ typedef struct Slab {
     real* weight;     // n; NULL where rows have no weight
 } Slab;
 
+// Some samples that a row of parameters enters, for solvers that visit a row at a time: the entry's value in each, and a
+// record a sample, in which the model keeps what makes derivatives cheap.
+typedef struct Column {
+    const int32_t* sample;
+    const float* value;
+    ptrdiff_t n;
+    char* records;
+    ptrdiff_t apart;  // bytes from one sample's record to the next
+    ptrdiff_t cache;  // bytes from a record's begin to the model's part of it
+} Column;
+
 // Room for one sample's work, one a thread: models and solvers own none.
 typedef struct Scratch {
     Slab* slab;

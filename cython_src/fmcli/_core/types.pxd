@@ -35,6 +35,14 @@ cdef extern from "types.h" nogil:
         real* body
         real* weight
 
+    struct Column:
+        const int32_t* sample
+        const float* value
+        Py_ssize_t n
+        char* records
+        Py_ssize_t apart
+        Py_ssize_t cache
+
     struct Scratch:
         Slab* slab
         int n_slabs
