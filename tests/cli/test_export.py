@@ -37,7 +37,7 @@ def test_the_file_depends_on_the_model_only(run, adult_model, tmp_path):
 def test_other_endings_are_refused_before_the_model_is_looked_at(run, tmp_path):
     done = run("export", "missing.fm", "out.csv")
     assert done.returncode == 2
-    assert "export writes .npz files" in done.stderr
+    assert "export writes .npz and .txt files" in done.stderr
     assert os.listdir(tmp_path) == []
 
 
