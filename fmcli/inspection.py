@@ -238,7 +238,7 @@ def largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
     """Places of the largest absolute values except 0, in decreasing order, of equal ones the lower place first."""
     size = np.abs(values)
     places = np.flatnonzero(size)
-    if len(places) > count:
+    if 0 < count < len(places):
         least = np.partition(size[places], len(places) - count)[len(places) - count]
         places = places[size[places] >= least]
     order: NDArray[np.intp] = places[np.argsort(-size[places], kind="stable")][:count]
