@@ -33,6 +33,8 @@ LOSS = "loss"
 OF_MODELS = (LOSS, SPARSITY)
 # The losses whose predictions are probabilities.
 PROBABLE = METRICS["brier"].losses
+# The way out where a model cannot judge a row.
+LEAVE_OUT = "leave such rows out, or train a model with them"
 # Bytes of predictions that are read at a time.
 BLOCK_BYTES = 1 << 20
 
@@ -96,8 +98,8 @@ def judge_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: i
 def unknown(labels: Labels, row: int) -> RowError:
     """The error for the label of a row that a model cannot judge."""
     if labels.values is None:
-        return RowError(row, "a count", f"the model was trained with loss {labels.loss}")
-    return RowError(row, f"one of the labels that the model knows, {listed(np.array(labels.values))}", "check labels")
+        return RowError(row, f"a count, which is what loss {labels.loss} takes", LEAVE_OUT)
+    return RowError(row, f"one of the labels that the model knows, {listed(np.array(labels.values))}", LEAVE_OUT)
 
 
 def labels_of(data: Dataset) -> Floats:

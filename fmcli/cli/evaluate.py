@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fmcli.evaluation import Limit
     from fmcli.labels import Labels
     from fmcli.metrics import Outcome
+    from fmcli.prediction import Counts, Scorer
 
 # Classes up to which the table of labels and predictions is shown; JSON has it always.
 MOST_CLASSES_SHOWN = 12
@@ -157,7 +158,7 @@ def run(log: Log, request: Request) -> None:
         raise NotMetError(f"worse than --fail-below: {'; '.join(missed)}")
 
 
-def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Any, Any]:
+def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, Counts]:
     """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as can be."""
     from fmcli.evaluation import check_metrics, judge_model, judge_predictions
     from fmcli.machine import cpu_count
@@ -191,7 +192,7 @@ def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Any, Any]:
     return labels, outcome, None, counts
 
 
-def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Any) -> str:
+def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Counts) -> str:
     """The figures as text or JSON; tables of classes unless metrics were chosen."""
     from fmcli.evaluation import class_table, confusion
 
