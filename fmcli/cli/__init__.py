@@ -21,7 +21,7 @@ from fmcli.cli.options import HELP_NAMES
 from fmcli.cli.output import say
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 
-COMMANDS = ("train", "predict", "export")
+COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models")
 # Ended by these as by Ctrl-C: temporary files are removed first.
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 

@@ -116,8 +116,8 @@ class Request:
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="What to measure; may be repeated, and the first one chooses the epoch: logloss, auc, accuracy, rmse, mae, "
-    "r2, micro-f1, macro-f1, macro-f1-pr, sparsity. [default: two that fit the loss]",
+    help="What to measure; may be repeated, and the first one chooses the epoch: logloss, auc, pr-auc, brier, "
+    "accuracy, rmse, mae, r2, micro-f1, macro-f1, macro-f1-pr, sparsity. [default: two that fit the loss]",
 )
 @option(
     "validation",

@@ -155,6 +155,10 @@ cdef class Model:
                 shapes[layout.weight] = leading
         return shapes
 
+    def exported(self):
+        """Name -> array under the names that users meet: the parameters and constants, unless a model says else."""
+        return {**self.parameters, **self.constants}
+
     def snapshot(self):
         """A copy of all parameters and state, for `restore`."""
         return [array.copy() for array in self.memory]
