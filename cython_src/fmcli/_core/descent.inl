@@ -17,22 +17,34 @@ void prefetch_records(const Column* column) {
     }
 }
 
-// r += sum_i g_i q_i and G += sum_i s_i q_i q_i^T (rows of G `width` apart, the upper triangle by blocks of 4), with
-// q of `width` reals, a multiple of LANES: summed in reals over few samples, in double beyond.
-void gram(const real* q, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r, double* G) {
-    for (ptrdiff_t row = 0; row < width; row += LANES)
-        for (ptrdiff_t col = row; col < width; col += LANES) {
-            Vec4 sums[LANES] = {}, slopes = {};
+// r (width) += sum_i g_i q_i and G (width x width, upper triangle) += sum_i s_i q_i q_i^T, the q_i `apart`: summed in reals
+// over few samples, in double beyond.
+template <class V>
+void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
+             double* G) {
+    constexpr int W = ::width<V>;
+    for (ptrdiff_t row = 0; row < width; row += W)
+        for (ptrdiff_t col = row; col < width; col += W) {
+            V sums[W] = {}, slopes = {};
             for (ptrdiff_t i = 0; i < n; ++i) {
-                const Vec4 right = load<Vec4>(q + i * width + col), left = load<Vec4>(q + i * width + row) * s[i];
-                for (int f = 0; f < LANES; ++f) sums[f] += left[f] * right;
-                if (row == col) slopes += g[i] * right;
+                const V right = load<V>(q + i * apart + col), left = load<V>(q + i * apart + row) * s[i];
+#pragma GCC unroll 8
+                for (int f = 0; f < W; ++f) sums[f] += left[f] * right;
+                slopes += g[i] * right;
             }
-            for (int f = 0; f < LANES; ++f)
-                for (int h = 0; h < LANES; ++h) G[(row + f) * width + col + h] += sums[f][h];
+            for (int f = 0; f < W; ++f)
+                for (int h = 0; h < W; ++h) G[(row + f) * width + col + h] += sums[f][h];
             if (row == col)
-                for (int h = 0; h < LANES; ++h) r[col + h] += slopes[h];
+                for (int h = 0; h < W; ++h) r[col + h] += slopes[h];
         }
+}
+
+void gram(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
+          double* G) {
+    if (width % 8 == 0) return gram_of<Vec8>(q, apart, n, width, g, s, r, G);
+    if (width % 4 == 0) return gram_of<Vec4>(q, apart, n, width, g, s, r, G);
+    for (ptrdiff_t i = 0; i < n; ++i)  // one parameter
+        *r += (double)g[i] * q[i * apart], *G += (double)s[i] * q[i * apart] * q[i * apart];
 }
 
 // q_i = x_i (s_i - v x_i) beta, and x_i behind it where there is a weight; s_i is the sample's cache.

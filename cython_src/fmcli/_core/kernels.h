@@ -58,7 +58,8 @@ typedef struct Kernels {
     // Columns: what one row's parameters do to the scores of the samples that it enters.
     void (*prefetch_records)(const Column* column);
     // r (width) += sum_i g_i q_i, G (width x width, the blocks on and above the diagonal) += sum_i s_i q_i q_i^T
-    void (*gram)(const real* q, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r, double* G);
+    void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
+                 double* G);
     // q (n x (lanes + LANES where there is a weight)) <- derivatives by a row of factors v and its weight
     void (*pairs_partials)(const Column* column, const real* v, ptrdiff_t lanes, const real* beta, int weight, real* q);
     // Take a change of v over into the caches.

@@ -35,7 +35,8 @@ cdef extern from "kernels.h" nogil:
             const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
         void (*prefetch_records)(const Column*) noexcept nogil
         void (*gram)(
-            const real*, Py_ssize_t, Py_ssize_t, const real*, const real*, double*, double*) noexcept nogil
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*,
+            double*) noexcept nogil
         void (*pairs_partials)(const Column*, const real*, Py_ssize_t, const real*, int, real*) noexcept nogil
         void (*pairs_moved)(const Column*, const real*, Py_ssize_t) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil

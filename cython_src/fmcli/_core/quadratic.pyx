@@ -1,0 +1,97 @@
+"""The small problem that coordinate descent solves for one row: a bound on the mean loss, quadratic in the row."""
+
+import numpy as np
+
+from libc.math cimport fabs, sqrt
+from libc.string cimport memset
+
+
+cdef class Quadratic:
+    """min over s of <r, s> + s'Gs/2 + sum l1 |phi + s| + l2/2 (phi + s)^2, and l_g ||phi + s||, by coordinates.
+
+    Rows have up to `most` parameters.
+    """
+
+    def __init__(self, Py_ssize_t most):
+        cdef double[::1] flat
+        self.most = most
+        self.memory = [np.zeros(most) for _ in range(5)] + [np.zeros(most * most)]
+        flat = self.memory[0]
+        self.r = &flat[0]
+        flat = self.memory[1]
+        self.phi = &flat[0]
+        flat = self.memory[2]
+        self.l1 = &flat[0]
+        flat = self.memory[3]
+        self.l2 = &flat[0]
+        flat = self.memory[4]
+        self.step = &flat[0]
+        flat = self.memory[5]
+        self.G = &flat[0]
+
+    # A new row, standing where it stood.
+    cdef void begin(self, Py_ssize_t width) noexcept nogil:
+        self.width = width
+        memset(self.r, 0, width * sizeof(double))
+        memset(self.step, 0, width * sizeof(double))
+        memset(self.G, 0, width * width * sizeof(double))
+
+    # Below the diagonal as above.
+    cdef void complete(self) noexcept nogil:
+        cdef Py_ssize_t f, h
+        for f in range(self.width):
+            for h in range(f):
+                self.G[f * self.width + h] = self.G[h * self.width + f]
+
+    # Each coordinate to its minimum, once.
+    cdef void sweep(self) noexcept nogil:
+        cdef Py_ssize_t f
+        for f in range(self.width):
+            self.move_one(f)
+
+    # One coordinate to its minimum; where scores do not depend on it, it stays.
+    cdef void move_one(self, Py_ssize_t f) noexcept nogil:
+        cdef const double* row = self.G + f * self.width
+        cdef double curvature, value, before = self.phi[f] + self.step[f]
+        cdef double slope = self.r[f] + self.l2[f] * before
+        cdef Py_ssize_t h
+        if row[f] <= 0:
+            return
+        for h in range(self.width):
+            slope += row[h] * self.step[h]
+        curvature = row[f] + self.l2[f]
+        value = before - slope / curvature
+        value = max(value - self.l1[f] / curvature, 0.0) + min(value + self.l1[f] / curvature, 0.0)
+        self.step[f] += value - before
+
+    cdef double trace(self) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef double sum = 0
+        for f in range(self.width):
+            sum += self.G[f * self.width + f]
+        return sum
+
+    # The whole row by prox(phi - r/h, h); h is no less than G's largest eigenvalue. The row has one l2.
+    cdef void move_as_group(self, double h, double group) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef double u, squares = 0, scale = 1
+        if h <= 0:
+            return
+        for f in range(self.width):
+            u = h * self.phi[f] - self.r[f]
+            self.step[f] = max(u - self.l1[f], 0.0) + min(u + self.l1[f], 0.0)
+            squares += self.step[f] * self.step[f]
+        if group > 0:
+            scale = max(1 - group / sqrt(squares), 0.0) if squares > 0 else 0
+        for f in range(self.width):
+            self.step[f] = scale * self.step[f] / (h + self.l2[f]) - self.phi[f]
+
+    # The row's penalty after so much of the step.
+    cdef double penalty(self, double share, double group) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef double v, squares = 0, sum = 0
+        for f in range(self.width):
+            v = self.phi[f] + share * self.step[f]
+            sum += self.l1[f] * fabs(v) + 0.5 * self.l2[f] * v * v
+            squares += v * v
+        return sum + group * sqrt(squares)
