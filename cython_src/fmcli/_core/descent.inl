@@ -63,13 +63,33 @@ void pairs_partials(const Column* column, const real* v, ptrdiff_t lanes, const 
     }
 }
 
-void pairs_moved(const Column* column, const real* delta, ptrdiff_t lanes) {
+// Before v moves: each factor's A^2, which lies behind the sums, moves by its derivative times delta.
+void pairs_moved(const Column* column, const real* v, const real* delta, ptrdiff_t lanes, int values) {
     const Column c = *column;
     for (ptrdiff_t i = 0; i < c.n; ++i) {
+        const real x = c.value[i];
         real* sums = cache_of(&c, i);
-        for (ptrdiff_t at = 0; at < lanes; at += LANES)
-            store(sums + at, load<Vec4>(sums + at) + load<Vec4>(delta + at) * c.value[i]);
+        for (ptrdiff_t at = 0; at < lanes; at += LANES) {
+            const Vec4 s = load<Vec4>(sums + at), a = load<Vec4>(delta + at) * x;
+            if (values) {
+                real* value = sums + lanes + at;
+                store(value, load<Vec4>(value) + (s - load<Vec4>(v + at) * x) * a);
+            }
+            store(sums + at, s + a);
+        }
     }
+}
+
+// q_i = each factor's A^2.
+void values_partials(const Column* column, ptrdiff_t lanes, real* q) {
+    const Column c = *column;
+    for (ptrdiff_t i = 0; i < c.n; ++i)
+        for (ptrdiff_t at = 0; at < lanes; at += LANES) store(q + i * lanes + at, load<Vec4>(cache_of(&c, i) + lanes + at));
+}
+
+// q_i = 1: a bias alone in its row.
+void ones_partials(const Column* column, real* q) {
+    for (ptrdiff_t i = 0; i < column->n; ++i) store(q + i * LANES, Vec4{1});
 }
 
 }  // namespace

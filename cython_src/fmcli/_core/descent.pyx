@@ -40,12 +40,14 @@ cdef class Descent:
     loss : Loss.
     penalty : Penalty.
     data : Dataset with labels and weights > 0.
+    by_gradient : take derivatives from the model's `gradient` even where it has a faster way: the oracle of the latter.
     """
 
-    def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data):
+    def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False):
         cdef Py_ssize_t i, b, width
         cdef real[::1] flat
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
+        penalty.mark_groups(model)
         self.workspace = Workspace(model, data.longest)
         self.bounded, self.group = isfinite(loss.smoothness), penalty.group_l1
         self.everyone = of_all(data.rows)
@@ -59,7 +61,7 @@ cdef class Descent:
             self.simplex[b] = layout.penalty == "none" and layout.body
             self.body[b], self.weight[b] = penalty.strength(layout, True), penalty.strength(layout, False)
         self.header = (SCORES + model.outputs) * sizeof(double)
-        self.cache = model.cache_size()
+        self.cache = 0 if by_gradient else model.cache_size()
         size = self.header + model.outputs * self.cache * sizeof(real)
         self.apart = (size + LINE - 1) // LINE * LINE
         sizes = [data.rows * self.apart // sizeof(real), CHUNK * width, CHUNK, CHUNK, width]

@@ -6,6 +6,7 @@ from fmcli._core.linear import bias_block
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
 from fmcli._core.types cimport LANES, Column, Factors, Sample, Scratch, Slab, real
+from libc.string cimport memcpy
 
 
 cdef class SecondOrder(Model):
@@ -98,30 +99,31 @@ cdef class SecondOrder(Model):
                 if self.beta_block:
                     slab[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
 
-    cdef Py_ssize_t cache_size(self):
-        return self.sums_size() // 2
+    # Columns: a sample's cache is its sums and, where they are weighted, the values of its kernels.
+    cdef Py_ssize_t cache_size(self) noexcept nogil:
+        return self.sums_size() // (1 if self.beta_block else 2)
 
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
-        cdef Py_ssize_t f
-        for f in range(self.sums_size() // 2):
-            cache[f] = s.work[output * self.sums_size() + f]
+        memcpy(cache, s.work + output * self.sums_size(), self.cache_size() * sizeof(real))
 
     cdef void partials(self, const Column* column, int b, Py_ssize_t row, int output, real* q) noexcept nogil:
-        cdef Py_ssize_t i, f
         cdef Factors v
-        if b == self.pairs:
-            v = self.factors(b, 0, output)
+        if b == 0 and self.has_bias:
+            kernels.ones_partials(column, q)
+            return
+        v = self.factors(b, 0, output)
+        if b == self.beta_block:
+            kernels.values_partials(column, v.lanes, q)
+        else:
             kernels.pairs_partials(
-                column, v.at + row * v.stride, v.lanes, self.single(self.beta_block, output), self.linear, q)
-        elif self.has_bias and b == 0:
-            for i in range(column.n):
-                q[i * LANES] = 1
-                for f in range(1, LANES):
-                    q[i * LANES + f] = 0
+                column, v.at + row * v.stride, v.lanes, self.single(self.beta_block, output),
+                b == self.pairs and self.linear, q)
 
     cdef void moved(self, const Column* column, int b, Py_ssize_t row, int output, const real* delta) noexcept nogil:
-        if b == self.pairs:
-            kernels.pairs_moved(column, delta, self.block[b].lanes)
+        cdef Factors v
+        if b == self.pairs or b and b == self.constant_block:
+            v = self.factors(b, 0, output)
+            kernels.pairs_moved(column, v.at + row * v.stride, delta, v.lanes, self.beta_block)
 
 
 cdef class FM(SecondOrder):

@@ -62,8 +62,12 @@ typedef struct Kernels {
                  double* G);
     // q (n x (lanes + LANES where there is a weight)) <- derivatives by a row of factors v and its weight
     void (*pairs_partials)(const Column* column, const real* v, ptrdiff_t lanes, const real* beta, int weight, real* q);
-    // Take a change of v over into the caches.
-    void (*pairs_moved)(const Column* column, const real* delta, ptrdiff_t lanes);
+    // Take a change of v over into the caches, which hold each factor's A^2, too, where `values` is set.
+    void (*pairs_moved)(const Column* column, const real* v, const real* delta, ptrdiff_t lanes, int values);
+    // q (n x lanes) <- derivatives by the factors' weights beta
+    void (*values_partials)(const Column* column, ptrdiff_t lanes, real* q);
+    // q (n x LANES) <- derivatives by a bias
+    void (*ones_partials)(const Column* column, real* q);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

@@ -38,6 +38,8 @@ const Kernels TABLE = {
     gram,
     pairs_partials,
     pairs_moved,
+    values_partials,
+    ones_partials,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

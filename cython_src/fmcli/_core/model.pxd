@@ -51,7 +51,7 @@ cdef class Model:
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void settle(self, Scratch* s) noexcept nogil
-    cdef Py_ssize_t cache_size(self)
+    cdef Py_ssize_t cache_size(self) noexcept nogil
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil
     cdef void partials(self, const Column* column, int b, Py_ssize_t row, int output, real* q) noexcept nogil
     cdef void moved(self, const Column* column, int b, Py_ssize_t row, int output, const real* delta) noexcept nogil

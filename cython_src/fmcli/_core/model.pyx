@@ -293,7 +293,7 @@ cdef class Model:
 
     # Columns: for solvers that visit a row of parameters and all samples that it enters. Reals of a sample's cache; 0
     # where the model has no fast view.
-    cdef Py_ssize_t cache_size(self):
+    cdef Py_ssize_t cache_size(self) noexcept nogil:
         return 0
 
     # cache <- what the partials of x need, after `score` of x.

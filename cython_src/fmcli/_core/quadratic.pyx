@@ -49,17 +49,19 @@ cdef class Quadratic:
         for f in range(self.width):
             self.move_one(f)
 
-    # One coordinate to its minimum; where scores do not depend on it, it stays.
+    # One coordinate to its minimum; where nothing depends on it, it stays.
     cdef void move_one(self, Py_ssize_t f) noexcept nogil:
         cdef const double* row = self.G + f * self.width
         cdef double curvature, value, before = self.phi[f] + self.step[f]
         cdef double slope = self.r[f] + self.l2[f] * before
         cdef Py_ssize_t h
-        if row[f] <= 0:
+        curvature = row[f] + self.l2[f]
+        if curvature <= 0:
+            if self.l1[f] > 0:
+                self.step[f] = -self.phi[f]
             return
         for h in range(self.width):
             slope += row[h] * self.step[h]
-        curvature = row[f] + self.l2[f]
         value = before - slope / curvature
         value = max(value - self.l1[f] / curvature, 0.0) + min(value + self.l1[f] / curvature, 0.0)
         self.step[f] += value - before
@@ -75,8 +77,6 @@ cdef class Quadratic:
     cdef void move_as_group(self, double h, double group) noexcept nogil:
         cdef Py_ssize_t f
         cdef double u, squares = 0, scale = 1
-        if h <= 0:
-            return
         for f in range(self.width):
             u = h * self.phi[f] - self.r[f]
             self.step[f] = max(u - self.l1[f], 0.0) + min(u + self.l1[f], 0.0)
@@ -84,7 +84,10 @@ cdef class Quadratic:
         if group > 0:
             scale = max(1 - group / sqrt(squares), 0.0) if squares > 0 else 0
         for f in range(self.width):
-            self.step[f] = scale * self.step[f] / (h + self.l2[f]) - self.phi[f]
+            if h + self.l2[f] > 0:
+                self.step[f] = scale * self.step[f] / (h + self.l2[f]) - self.phi[f]
+            else:  # nothing but l1 and the group penalty acts here
+                self.step[f] = -self.phi[f] if self.l1[f] + group > 0 else 0
 
     # The row's penalty after so much of the step.
     cdef double penalty(self, double share, double group) noexcept nogil:

@@ -38,7 +38,9 @@ cdef extern from "kernels.h" nogil:
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*,
             double*) noexcept nogil
         void (*pairs_partials)(const Column*, const real*, Py_ssize_t, const real*, int, real*) noexcept nogil
-        void (*pairs_moved)(const Column*, const real*, Py_ssize_t) noexcept nogil
+        void (*pairs_moved)(const Column*, const real*, const real*, Py_ssize_t, int) noexcept nogil
+        void (*values_partials)(const Column*, Py_ssize_t, real*) noexcept nogil
+        void (*ones_partials)(const Column*, real*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
