@@ -18,8 +18,11 @@ import click
 
 import fmcli
 from fmcli.cli.options import HELP_NAMES
+from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
 from fmcli.cli.output import say
+from fmcli.cli.spellings import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
+from fmcli.names import no_such
 
 COMMANDS = ("train", "predict", "export")
 # Ended by these as by Ctrl-C: temporary files are removed first.
@@ -45,6 +48,29 @@ class Commands(click.Group):
         command = importlib.import_module(f"fmcli.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing:
+            raise click.UsageError(no_such_command(name), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"\n{ctx.command_path} COMMAND --help tells all about a command.\n")
+
+
+def no_such_command(name: str) -> str:
+    """What to say to a command that does not exist."""
+    if os.path.isfile(name):
+        return f"there is no command {name!r}, but a file; did you mean fmcli train {name}?"
+    if name in OTHER_COMMANDS:
+        return f"there is no command {name!r}; did you mean {OTHER_COMMANDS[name]}?"
+    return no_such("command", name, COMMANDS)
 
 
 def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from fmcli.cli.spellings import in_our_words
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option
 from fmcli.specs import REFINES, takers_of
@@ -58,6 +59,9 @@ class SectionCommand(click.Command):
         kwargs.setdefault("context_settings", {"help_option_names": HELP_NAMES})
         super().__init__(*args, **kwargs)
         self.examples, self.lists = examples, lists or {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, title in SECTIONS.items():

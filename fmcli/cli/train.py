@@ -59,6 +59,7 @@ class Request:
     dry_run: bool
     output: str
     log_json: str | None
+    log_every: int | None
 
     @property
     def share_held_out(self) -> float | None:
@@ -136,6 +137,13 @@ class Request:
 )
 @option("output", "--keep-state", is_flag=True, help="Keep the solver's state in the model, for -i to go on exactly.")
 @option("output", "--log-json", metavar="FILE", help="Figures of every epoch and of the model, a line of JSON each.")
+@option(
+    "output",
+    "--log-every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Say the mean loss of an epoch's rows so far every N rows (whole batches). [default: never; >= 1]",
+)
 @logging_options
 def command(
     inputs: tuple[str, ...],
@@ -153,13 +161,13 @@ def command(
     output: str | None,
     keep_state: bool,
     log_json: str | None,
+    log_every: int | None,
     quiet: bool,
     verbose: bool,
     **options: Any,
 ) -> None:
     """Learn a model from examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
     are read as one."""
-    teach(model, solver, valid)
     spec = make_spec(model, solver, loss, {name: value for name, value in options.items() if value is not None})
     check_judging(spec, valid, holdout, metrics)
     output = output_path(inputs, output)
@@ -169,20 +177,22 @@ def command(
         for path in outputs:
             probe_output(path)
     request = Request(
-        inputs, format, valid, holdout, metrics, patience, init_model, keep_state, threads, dry_run, output, log_json
+        inputs=inputs,
+        format=format,
+        valid=valid,
+        holdout=holdout,
+        metrics=metrics,
+        patience=patience,
+        init_model=init_model,
+        keep_state=keep_state,
+        threads=threads,
+        dry_run=dry_run,
+        output=output,
+        log_json=log_json,
+        log_every=log_every,
     )
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, spec, request)
-
-
-def teach(model: str, solver: str | None, valid: str | None) -> None:
-    """Say what letters mean here to who knows them from another tool. Raises UsageError."""
-    if model not in MODELS and (os.sep in model or "." in model or os.path.isfile(model)):
-        raise UsageError(f"-m is the model kind; the model file is -o: -o {model}")
-    if solver is not None and solver.isdecimal():
-        raise UsageError(f"-s is the solver; threads are -j: -j {solver}")
-    if valid is not None and valid.isdecimal() and not os.path.exists(valid):
-        raise UsageError(f"-v is the validation file, and there is no file {valid}; --verbose says more")
 
 
 def check_judging(spec: Spec, valid: str | None, holdout: float | None, metrics: tuple[str, ...]) -> None:
@@ -225,6 +235,7 @@ def run(log: Log, spec: Spec, request: Request) -> None:
         table.dataset,
         spec,
         valid=valid,
+        valid_name=request.valid or "validation data",
         holdout=request.share_held_out,
         metrics=request.metrics,
         patience=request.patience,
@@ -238,16 +249,23 @@ def run(log: Log, spec: Spec, request: Request) -> None:
     with open_lines(request.log_json) as lines:
         progress = Progress(log, lines, plan)
 
-        def finish(trained: Trained) -> None:
-            save(log, progress, trained, table, request, begin)
+        def finish(trained: Trained, *, diverged: bool) -> None:
+            save(log, progress, trained, table, request, begin, diverged=diverged)
 
         try:
-            finish(training.train(plan, on_epoch=progress.epoch, on_rows=progress.rows))
+            trained = training.train(
+                plan,
+                on_epoch=progress.epoch,
+                on_rows=progress.rows,
+                on_loss=progress.loss,
+                every=request.log_every,
+            )
         except DivergedError as error:
             if error.trained is not None:
                 log.line(f"training diverged after epoch {len(error.trained.epochs)}")
-                finish(error.trained)
+                finish(error.trained, diverged=True)
             raise
+        finish(trained, diverged=False)
 
 
 def open_earlier(path: str | None, spec: Spec) -> Earlier | None:
@@ -274,7 +292,9 @@ def read_rows(log: Log, inputs: tuple[str, ...], format: str, threads: int) -> T
     return table
 
 
-def save(log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float) -> None:
+def save(
+    log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, *, diverged: bool
+) -> None:
     """Write the model and its figures."""
     from fmcli.cli.training_log import figures, say_best, sizes
     from fmcli.prediction import save_model
@@ -284,6 +304,6 @@ def save(log: Log, progress: Progress, trained: Trained, table: Table, request: 
     training = summary(trained)
     save_model(request.output, trained, training, table.format, keep_state=request.keep_state)
     took = time.perf_counter() - begin
-    progress.summary({**training, "seconds": took, "model": request.output})
+    progress.summary({**training, "diverged": diverged, "seconds": took, "model": request.output})
     say_best(log, trained)
     log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)
