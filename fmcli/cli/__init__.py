@@ -24,7 +24,7 @@ from fmcli.cli.spellings import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.names import no_such
 
-COMMANDS = ("train", "predict", "export")
+COMMANDS = ("train", "predict", "export", "completion")
 # Ended by these as by Ctrl-C: temporary files are removed first.
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -88,13 +88,22 @@ def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> N
     context_settings={"help_option_names": HELP_NAMES},
     subcommand_metavar="COMMAND ...",
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Show version and type of numbers, and exit.",
+)
 def group() -> None:
     """Train factorization machines and predict with them.
 
     \b
     Examples:
+      # Writes the model train.libsvm.fm.
       fmcli train train.libsvm
+      # Writes a number for each row.
       fmcli predict train.libsvm.fm test.libsvm > predictions.txt
     """
 
@@ -122,6 +131,10 @@ def run(arguments: Sequence[str]) -> int:
     Raises KeyboardInterrupt, Stopped and BrokenPipeError, which end a process by a signal.
     """
     try:
+        if question := os.environ.get("_FMCLI_COMPLETE"):
+            from fmcli.cli.completion import answer
+
+            return answer(group, question)
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:

@@ -16,7 +16,7 @@ ENDING = ".npz"
     cls=SectionCommand,
     name="export",
     short_help="Write a model's parameters for other programs.",
-    examples=["fmcli export train.libsvm.fm parameters.npz"],
+    examples=["# For numpy.load.", "fmcli export train.libsvm.fm parameters.npz"],
 )
 @click.argument("model", metavar="MODEL")
 @click.argument("output", metavar="OUT.npz")

@@ -23,10 +23,13 @@ SUSPECT_SHARE = 0.5
 @click.command(
     cls=SectionCommand,
     name="predict",
-    short_help="Predict with a model.",
+    short_help="Predict a number or label for each row.",
     examples=[
+        "# A number for each row.",
         "fmcli predict train.libsvm.fm test.libsvm > predictions.txt",
+        "# Labels, of several files, to a file that appears when it is complete.",
         "fmcli predict --output-type label -o labels.txt best.fm part1.ffm.gz part2.ffm.gz",
+        "# In a pipe.",
         "zcat day*.gz | fmcli predict day.fm | head",
     ],
 )
@@ -38,8 +41,8 @@ SUSPECT_SHARE = 0.5
     "output",
     "--output-type",
     type=click.Choice(["raw", "prob", "label"]),
-    help="Raw score, probability of the larger label (of each class for softmax), or label. [default: prob for "
-    "logistic and softmax loss, else raw]",
+    help="Raw score, probability of the larger label (of each class for softmax), or label, which may be a number. "
+    "[default: prob for logistic and softmax loss, else raw]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")

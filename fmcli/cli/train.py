@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fmcli.cli.options import (
+    METRIC_NAMES,
     SectionCommand,
     check_files,
     format_option,
@@ -19,9 +21,10 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_lines
+from fmcli.cli.spellings import SPELLINGS
 from fmcli.errors import DivergedError, UsageError
 from fmcli.files import probe_output
-from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS
+from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS, Piece
 from fmcli.specs import Spec, make_spec
 
 if TYPE_CHECKING:
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
 
 ENDING = ".fm"
 PATIENCE = 3
+
+
+def helps(table: Mapping[str, Piece]) -> dict[str, str]:
+    """What each piece is, by name."""
+    return {piece.name: piece.help for piece in table.values()}
 
 
 def usual_solvers() -> str:
@@ -78,23 +86,50 @@ class Request:
     name="train",
     short_help="Learn a model from examples.",
     examples=[
-        "fmcli train train.libsvm                          writes train.libsvm.fm",
-        "fmcli train -v valid.libsvm -x auc train.libsvm   keeps the epoch with the best AUC",
+        "# All by default: writes train.libsvm.fm.",
+        "fmcli train train.libsvm",
+        "# Keeps the epoch with the best AUC on other rows.",
+        "fmcli train -v valid.libsvm -x auc train.libsvm",
+        "# Sparse: many weights are exactly 0.",
         "fmcli train -m shfm -s ftrl --l1 1 train.libsvm",
+        "# Several compressed files, a larger rank, more and larger steps.",
         "fmcli train -k 16 -e 20 -r 0.1 -o best.fm part1.ffm.gz part2.ffm.gz",
-        "zcat day*.gz | fmcli train -o day.fm -",
+        "# From a pipe, saying the loss every 100,000 rows.",
+        "zcat day*.gz | fmcli train -e 1 --log-every 100000 -o day.fm -",
     ],
     lists={
-        title: [(piece.name, piece.help) for piece in table.values()]
+        title: list(helps(table).items())
         for title, table in (("Models", MODELS), ("Solvers", SOLVERS), ("Losses", LOSSES))
     },
+    epilog=f"Of other tools' options {', '.join(SPELLINGS)} are understood; others are answered with their name here.",
 )
 @click.argument("inputs", metavar="TRAIN...", nargs=-1, required=True)
-@option("model", "-m", "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"Model kind. [default: {DEFAULT_MODEL}]")
+@option(
+    "model",
+    "-m",
+    "--model",
+    default=DEFAULT_MODEL,
+    metavar="NAME",
+    names=helps(MODELS),
+    help=f"Model kind; see Models. [default: {DEFAULT_MODEL}]",
+)
 @registered("model")
-@option("penalty", "--loss", metavar="NAME", help="Loss. [default: logistic for two label values, else squared]")
+@option(
+    "penalty",
+    "--loss",
+    metavar="NAME",
+    names=helps(LOSSES),
+    help="Loss; see Losses. [default: logistic for two label values, else squared]",
+)
 @registered("penalty")
-@option("solver", "-s", "--solver", metavar="NAME", help=f"Solver. [default: {usual_solvers()}]")
+@option(
+    "solver",
+    "-s",
+    "--solver",
+    metavar="NAME",
+    names=helps(SOLVERS),
+    help=f"Solver; see Solvers. [default: {usual_solvers()}]",
+)
 @registered("solver")
 @registered("run")
 @option("run", "-i", "--init-model", metavar="FILE", help="Go on from this model, which may have fewer features.")
@@ -117,8 +152,9 @@ class Request:
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="What to measure; may be repeated, and the first one chooses the epoch: logloss, auc, accuracy, rmse, mae, "
-    "r2, micro-f1, macro-f1, macro-f1-pr, sparsity. [default: two that fit the loss]",
+    names=METRIC_NAMES,
+    help="What to measure; may be repeated, and the first one chooses the epoch: "
+    f"{', '.join(METRIC_NAMES)}. [default: two that fit the loss]",
 )
 @option(
     "validation",
