@@ -7,7 +7,7 @@ from fmcli.errors import UsageError
 # Names closer than this count as meant (difflib's ratio; of two letters one may be wrong), and so many are said.
 CLOSE, CLOSE_IF_SHORT, SHORT, MOST = 0.6, 0.5, 3, 3
 # Up to so many names are all said, beside those that are close and where none is.
-SHORT_LIST, LIST = 10, 30
+SHORT_LIST, LIST = 12, 30
 
 
 def no_such(what: str, name: str, names: Collection[str]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,18 @@ import fmcli
 from fmcli._core.data import Dataset
 from fmcli._core.model import REAL_TYPE, Model
 from fmcli._core.writer import format_table, format_values
-from fmcli.data import Piece, score_pieces
+from fmcli.data import score_pieces
 from fmcli.errors import BadInputError
 from fmcli.labels import Labels
 from fmcli.memory import require
-from fmcli.metrics import PROBABLE, predicted_numbers
+from fmcli.metrics import PROBABLE, class_probabilities, predicted_numbers, probability
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import LOSSES, MODELS
 from fmcli.training import Trained
 from fmcli.validation import score_rows
 from fmcli.warmstart import Earlier, state_arrays
 
+T = TypeVar("T")
 OutputType = Literal["raw", "prob", "label"]
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
 SEEN = "seen"
@@ -83,19 +84,6 @@ class Counts:
     nonzeros: int = 0
     unseen: int = 0  # non-zeros of features that training never saw
     comments: int = 0
-
-
-def probability(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 / (1 + exp(-score)) without overflow."""
-    small = np.exp(-np.abs(score))
-    return np.where(score >= 0, 1.0, small) / (1.0 + small)
-
-
-def class_probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """softmax of each row."""
-    powers: NDArray[np.float64] = np.exp(score - score.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
@@ -182,26 +170,49 @@ def predict(
 
     Raises BadInputError and MissingInputError, after the lines of the rows before the error.
     """
+    return each_piece(
+        scorer, paths, lambda data: scorer.lines(data, output), format=format, threads=threads, counts=counts
+    )
+
+
+def each_piece(
+    scorer: Scorer,
+    paths: Sequence[str],
+    work: Callable[[Dataset], T],
+    *,
+    format: str,
+    threads: int,
+    labelled: bool = False,
+    counts: Counts,
+) -> Iterator[T]:
+    """Yield the results of `work` on pieces of the inputs' rows, in order; `counts` and errors as in `predict`.
+
+    With `labelled` every row needs a label, see fmcli.data.score_pieces.
+    """
     every_feature = bool(scorer.seen.all())
 
-    def work(data: Dataset) -> tuple[bytes, int]:
+    def counted(data: Dataset) -> tuple[T, int]:
         cold = 0 if every_feature else data.nnz - int(np.count_nonzero(scorer.seen[data.index]))
-        return scorer.lines(data, output), cold
+        return work(data), cold
 
-    pieces: Iterator[Piece[tuple[bytes, int]]] = score_pieces(
-        paths, work, format=format, limit=scorer.model.features, threads=threads
-    )
-    for piece in pieces:
-        lines, cold = piece.result
+    for piece in score_pieces(
+        paths, counted, format=format, limit=scorer.model.features, threads=threads, labelled=labelled
+    ):
+        result, cold = piece.result
         counts.rows += piece.rows
         counts.nonzeros += piece.nnz + piece.unseen
         counts.unseen += piece.unseen + cold
         counts.comments += piece.comments
-        yield lines
+        yield result
+
+
+def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
+    """The arrays of a model under the names of models.md section 6, in the types they are kept in."""
+    return scorer.model.parameters
 
 
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
-    """The arrays of a model as float64, under the names of models.md section 6."""
-    model = load_model(path).model
-    require(np.dtype(np.float64).itemsize * model.parameter_count, f"exporting {path}")
-    return {name: array.astype(np.float64) for name, array in model.parameters.items()}
+    """The arrays of a model as float64."""
+    scorer = load_model(path)
+    require(np.dtype(np.float64).itemsize * scorer.model.parameter_count, f"exporting {path}")
+    return {name: array.astype(np.float64) for name, array in exported(scorer).items()}

@@ -312,11 +312,13 @@ def summary(trained: Trained) -> dict[str, Any]:
 
 
 def finite(figures: dict[str, Any]) -> dict[str, Any]:
-    """The figures with None for nan and infinity, which JSON does not have; figures within figures too."""
+    """The figures with None for nan and infinity, which JSON does not have; figures within figures and lists too."""
 
     def one(value: Any) -> Any:
         if isinstance(value, dict):
             return finite(value)
+        if isinstance(value, list):
+            return [one(item) for item in value]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return {name: one(value) for name, value in figures.items()}

@@ -24,7 +24,7 @@ from fmcli.cli.spellings import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.names import no_such
 
-COMMANDS = ("train", "predict", "export", "completion")
+COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
 # Ended by these as by Ctrl-C: temporary files are removed first.
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 

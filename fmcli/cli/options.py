@@ -31,7 +31,7 @@ METAVARS = {int: "N", float: "X", str: "NAME"}
 FILES = ("FILE", "MODEL")
 # fmcli.metrics has them, and takes NumPy's time to import.
 METRIC_NAMES = (
-    *("logloss", "auc", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
+    *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
     "sparsity",
 )
 

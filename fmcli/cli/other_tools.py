@@ -126,7 +126,11 @@ COMMANDS = {
     "learn": "train",
     "apply": "predict",
     "score": "predict",
-    "test": "predict",
+    "test": "evaluate",
+    "eval": "evaluate",
+    "info": "inspect",
+    "show": "inspect",
+    "list": "models",
     "dump": "export",
 }
 

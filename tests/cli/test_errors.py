@@ -158,7 +158,7 @@ MISUSE = [
     (["predict", "-o", "t", "m", "t"], 2, "the output t would overwrite the input t"),
     (["predict", "t", "t"], 65, "t: is a text file, not an fmcli model: are model and data swapped?"),
     (["export", "missing", "m.npz"], 66, "cannot read missing: No such file or directory"),
-    (["nosuch"], 2, "there is no command 'nosuch'; there are: train, predict, export"),
+    (["nosuch"], 2, "there is no command 'nosuch'; there are: train, predict, "),
     (["--nosuch"], 2, "there is no option '--nosuch'; there are: --version, --help\nsee fmcli --help"),
 ]
 

@@ -6,11 +6,12 @@ import click
 import pytest
 
 from fmcli.cli import group
-from fmcli.cli.other_tools import FREE_LETTERS, VALUES, WORDS
+from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
+from fmcli.cli.other_tools import FREE_LETTERS, LOSS_NAMES, MODEL_NAMES, VALUES, WORDS
 from fmcli.cli.spellings import SPELLINGS, options_of
 from fmcli.errors import UsageError
 from fmcli.names import close
-from fmcli.registry import MODELS
+from fmcli.registry import LOSSES, MODELS
 
 TOP = click.Context(group, info_name="fmcli")
 COMMANDS = {name: group.get_command(TOP, name) for name in group.list_commands(TOP)}
@@ -168,3 +169,14 @@ def test_closeness():
     assert close("LOGISTIC", names) == ["logistic"]
     assert close("learn", names) == ["learning-rate"]
     assert close("zzzzzz", names) == []
+
+
+def test_other_names_of_commands_losses_and_models_lead_to_ours():
+    assert set(OTHER_COMMANDS.values()) <= COMMANDS.keys()
+    assert set(LOSS_NAMES.values()) <= LOSSES.keys()
+    assert set(MODEL_NAMES.values()) <= MODELS.keys()
+    assert not (OTHER_COMMANDS.keys() & COMMANDS.keys() or LOSS_NAMES.keys() & LOSSES.keys())
+    for name, meant in LOSS_NAMES.items():
+        assert refused("train", "--loss", name, "x") == f"there is no loss {name!r}; did you mean {meant}?"
+    for name, meant in MODEL_NAMES.items():
+        assert refused("train", "-m", name, "x") == f"there is no model {name!r}; did you mean {meant}?"

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import resource
+import signal
 import subprocess
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 import fmcli
 from fmcli._core.simd import REAL
 from fmcli.cli import COMMANDS
+
+# Commands that report on standard output; "m" is a model and "t" are its rows.
+REPORTS = [["evaluate", "m", "t"], ["inspect", "m"], ["models"], ["export", "m", "-"]]
 
 
 def test_version_names_the_real_type(run):
@@ -218,3 +222,34 @@ def test_what_is_meant_for_a_closed_stream_lands_in_no_file(run, sample, adult_m
     test = sample / "adult.test.libsvm"
     assert run("predict", "-o", "out", adult_model, test, before=noisy, **closed(2)).returncode == 0
     assert (tmp_path / "out").read_bytes() == run("predict", adult_model, test).stdout
+
+
+@pytest.fixture
+def files(sample, adult_model, tmp_path):
+    """A model and its rows in the folder of the test."""
+    (tmp_path / "m").symlink_to(adult_model)
+    (tmp_path / "t").symlink_to(sample / "adult.test.libsvm")
+
+
+@pytest.mark.parametrize("arguments", REPORTS, ids=" ".join)
+def test_reports_in_any_surroundings(run, files, arguments):
+    done = run(*arguments)
+    assert done.returncode == 0
+    assert run(*arguments, environ={}, **closed(0)).stdout == done.stdout
+    assert run(*arguments, environ={"LANG": "C"}, **closed(2)).stdout == done.stdout
+    assert run(*arguments, **closed(1)).returncode == 74
+    with open("/dev/full", "wb") as full:
+        done = run(*arguments, stdout=full)
+    assert done.returncode == 74
+    assert done.stderr.endswith("standard output: cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", REPORTS, ids=" ".join)
+def test_a_reader_that_goes_away_ends_reports_quietly(start, files, arguments):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = start(*arguments, stdout=theirs, stdin=subprocess.DEVNULL)
+    os.close(theirs)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGPIPE
+    assert b"error" not in log
