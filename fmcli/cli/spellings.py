@@ -22,15 +22,19 @@ class Spelling:
     """An option that other tools have, in our words.
 
     means : our options; where a command lacks one of them it lacks the spelling, too.
+    tools : where it comes from.
+    metavar : the form of its value; "" where it takes none.
     translate : from its value to our arguments; None: to the one option of `means`, with the value as it is.
     fixed : the value of `means`, where the spelling takes none.
-    tools : where it comes from.
+    beside : options that contradict it, too.
     """
 
     means: tuple[str, ...]
     tools: str
+    metavar: str
     translate: Callable[[str], list[str]] | None = None
     fixed: str | None = None
+    beside: tuple[str, ...] = ()
 
     def arguments(self, value: str) -> list[str]:
         """What the spelling with a value says in our words. Raises UsageError."""
@@ -71,13 +75,13 @@ def strengths(value: str) -> list[str]:
 
 
 SPELLINGS = {
-    "--dim": Spelling(("--rank", "--no-bias", "--no-linear"), "libFM, alphaFM", dimensions),
-    "--regular": Spelling(("--l2-w", "--l2-v", "--l2"), "libFM", strengths),
-    "--iter": Spelling(("--epochs",), "libFM"),
-    "--passes": Spelling(("--epochs",), "VW"),
-    "--lr": Spelling(("--learning-rate",), "many"),
-    "--nthread": Spelling(("--threads",), "xLearn"),
-    "--auto-stop": Spelling(("--patience",), "libffm", fixed="1"),
+    "--dim": Spelling(("--no-bias", "--no-linear", "--rank"), "libFM, alphaFM", "K0,K1,K2", dimensions),
+    "--regular": Spelling(("--l2-w", "--l2-v"), "libFM", "0,R1,R2", strengths, beside=("--l2",)),
+    "--iter": Spelling(("--epochs",), "libFM", "N"),
+    "--passes": Spelling(("--epochs",), "VW", "N"),
+    "--lr": Spelling(("--learning-rate",), "several", "X"),
+    "--nthread": Spelling(("--threads",), "xLearn", "N"),
+    "--auto-stop": Spelling(("--patience",), "libffm", "", fixed="1"),
 }
 
 
@@ -160,8 +164,8 @@ class _Reading:
     def familiar(self, flag: str, value: str | None) -> None:
         """A spelling of another tool."""
         spelling = self.spellings[flag]
-        for mean in spelling.means:
-            self.once(self.options[mean].name or "", flag, familiar=True)
+        for said in (*spelling.means, *spelling.beside):
+            self.once(self.options[said].name or "", flag, familiar=True)
         if spelling.fixed is not None:
             if value is not None:
                 raise UsageError(f"{flag} takes no value")
