@@ -21,7 +21,7 @@ import test_penalties
 import test_solvers
 import toys
 
-from fmcli.registry import LOSSES, MODELS, SOLVERS
+from fmcli.registry import LOSSES, MODELS, SOLVERS, Piece
 from reference import slow_losses, slow_models, slow_solvers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,6 +86,14 @@ def test_a_model_among_all_pieces(toy_model, tmp_path):
         test_every_pair.test_planted_data(toy_model, solver, "squared")
         test_every_pair.test_save_load_predict(toy_model, solver, "softmax", tmp_path)
         test_every_pair.test_cold_features_are_zero_and_no_epochs_give_start_values(toy_model, solver)
+
+
+def test_a_compiled_model(monkeypatch, tmp_path):
+    """The example that the recipe names."""
+    monkeypatch.setitem(MODELS, "stub", Piece("stub", "An example.", "fmcli._core.stub:Stub", ("rank",)))
+    for solver in SOLVERS:
+        test_solvers.test_steps("stub", solver, "squared", "by-part")
+        test_every_pair.test_save_load_predict("stub", solver, "squared", tmp_path)
 
 
 def test_a_wrong_definition_of_a_model_is_found(toy_model, monkeypatch):

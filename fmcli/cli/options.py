@@ -217,6 +217,19 @@ def logging_options(function: F) -> F:
     return option("output", "-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
 
 
+def check_last(inputs: Sequence[str], product: str) -> None:
+    """Refuse a last one of several inputs that is missing: other tools name their output there.
+
+    Raises MissingInputError.
+    """
+    import os
+
+    if len(inputs) > 1 and inputs[-1] != "-" and not os.path.lexists(inputs[-1]):
+        raise MissingInputError(
+            f"cannot read {inputs[-1]}: No such file or directory; to write {product} to it say -o {inputs[-1]}"
+        )
+
+
 def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
     """Refuse an output that would overwrite an input or another output, standard input read twice, and inputs that are
     missing.

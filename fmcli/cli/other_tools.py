@@ -132,6 +132,7 @@ COMMANDS = {
     "show": "inspect",
     "list": "models",
     "dump": "export",
+    "help": "--help",
 }
 
 # What some call losses and models.

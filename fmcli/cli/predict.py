@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli.options import SectionCommand, check_files, format_option, logging_options, option, threads_option
+from fmcli.cli.options import (
+    SectionCommand,
+    check_files,
+    check_last,
+    format_option,
+    logging_options,
+    option,
+    threads_option,
+)
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.errors import UsageError
 from fmcli.files import probe_output
@@ -69,6 +77,7 @@ def command(
     inputs = inputs or ("-",)
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
+    check_last(inputs, "predictions")
     check_files((model, *inputs), [output] if output is not None else [])
     if output is not None:
         probe_output(output)

@@ -14,6 +14,7 @@ from fmcli.cli.options import (
     METRIC_NAMES,
     SectionCommand,
     check_files,
+    check_last,
     format_option,
     logging_options,
     option,
@@ -207,6 +208,7 @@ def command(
     spec = make_spec(model, solver, loss, {name: value for name, value in options.items() if value is not None})
     check_judging(spec, valid, holdout, metrics)
     output = output_path(inputs, output)
+    check_last(inputs, "the model")
     outputs = [path for path in (output, log_json) if path not in (None, "-")]
     check_files([*inputs, *(path for path in (valid, init_model) if path is not None)], outputs)
     if not dry_run:

@@ -148,6 +148,12 @@ MISUSE = [
     (["train", "-o", "m", "-", "-"], 2, "standard input (-) can be read only once"),
     (["train", "missing"], 66, "cannot read missing: No such file or directory"),
     (["train", "t", "missing"], 66, "cannot read missing: No such file or directory"),
+    (
+        ["train", "t", "model.fm"],
+        66,
+        "cannot read model.fm: No such file or directory; to write the model to it say -o mo",
+    ),
+    (["predict", "t", "t", "out"], 66, "to write predictions to it say -o out"),
     (["train", "."], 66, "cannot read .: Is a directory"),
     (["train", "-o", "t/m", "t"], 74, "t/m: cannot be written: Not a directory"),
     (["train", "-o", "no/m", "t"], 74, "no/m: cannot be written: its folder does not exist"),

@@ -172,7 +172,7 @@ def test_closeness():
 
 
 def test_other_names_of_commands_losses_and_models_lead_to_ours():
-    assert set(OTHER_COMMANDS.values()) <= COMMANDS.keys()
+    assert set(OTHER_COMMANDS.values()) <= {*COMMANDS, "--help"}
     assert set(LOSS_NAMES.values()) <= LOSSES.keys()
     assert set(MODEL_NAMES.values()) <= MODELS.keys()
     assert not OTHER_COMMANDS.keys() & COMMANDS.keys()
