@@ -60,11 +60,11 @@ class Piece(Generic[T]):
 def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, threads: int = 1) -> Table:
     """Read examples to train on; several inputs, in order, are one; "-" is standard input.
 
-    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries of ffm text keep their field;
-    otherwise those of a row are merged by index. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
-    MemoryError where memory runs out after all.
+    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries keep their field, which libsvm
+    text does not have; otherwise those of a row are merged by index. Raises BadInputError, MissingInputError and
+    NotEnoughMemoryError, and MemoryError where memory runs out after all.
     """
-    text = _Text(paths, format)
+    text = _Text(paths, format, keep_fields)
 
     def new_rows() -> Rows:
         return Rows(ffm=text.ffm, keep_fields=keep_fields, training=True, limit=LARGEST_INDEX + 1)
@@ -109,7 +109,7 @@ def score_pieces(
     out and counted. With `labelled` each row needs a label and blank lines are no rows, as in training, and `work` may
     raise RowError. Otherwise as `read`; an error comes after the pieces before it.
     """
-    text = _Text(paths, format)
+    text = _Text(paths, format, keep_fields)
     highest = LARGEST_INDEX + 1 if labelled else limit
 
     def parse(block: Block) -> _Parsed[Piece[T] | None]:
@@ -156,7 +156,7 @@ class _Parsed(NamedTuple, Generic[T]):
 class _Text:
     """The text of inputs, and its format."""
 
-    def __init__(self, paths: Sequence[str], format: str):
+    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
         self._first = next(self._blocks)
@@ -168,6 +168,11 @@ class _Text:
             format = "ffm" if token and token[1].count(b":") == 2 else "libsvm"
         self.format = format
         self.ffm = format == "ffm"
+        if needs_fields and self._sure and not self.ffm:
+            raise BadInputError(
+                f"{self._first.name}: found {format} text, whose features have no fields; this model needs them, as in "
+                "ffm text: label field:index:value ..."
+            )
 
     def parsed(
         self, parse: Callable[[Block], _Parsed[T]], threads: int, blank_is_row: bool

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli._core.model import REAL_TYPE
+from fmcli._core.layout import REAL_TYPE
 from fmcli.metrics import Floats
 from fmcli.modelfile import load
 from fmcli.prediction import Scorer, exported, scorer_of

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import fmcli
 from fmcli._core.data import Dataset
-from fmcli._core.model import REAL_TYPE, Model
+from fmcli._core.layout import REAL_TYPE
+from fmcli._core.model import Model
 from fmcli._core.writer import format_table, format_values
 from fmcli.data import score_pieces
 from fmcli.errors import BadInputError
@@ -20,6 +21,8 @@ from fmcli.memory import require
 from fmcli.metrics import PROBABLE, class_probabilities, predicted_numbers, probability
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import LOSSES, MODELS
+from fmcli.registry import Piece as Kind
+from fmcli.specs import build_model
 from fmcli.training import Trained
 from fmcli.validation import score_rows
 from fmcli.warmstart import Earlier, state_arrays
@@ -45,6 +48,12 @@ class Scorer:
     norm: bool
     seen: NDArray[np.bool_]
     meta: dict[str, Any]
+
+    @property
+    def needs_fields(self) -> bool:
+        """Whether the rows to score must have fields."""
+        kind: Kind = MODELS[self.meta["model"]]
+        return kind.needs_fields(self.meta["options"])
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows whose columns the model has."""
@@ -100,13 +109,14 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "options": dict(plan.spec.values),
         "features": plan.model.features,
         "outputs": plan.model.outputs,
+        "fields": plan.fields,
         "labels": plan.labels.values and list(plan.labels.values),
         "slots": trained.solver.slots if keep_state else None,
         "updates": trained.solver.updates,
         "format": format,
         "training": training,
     }
-    arrays = {**plan.model.parameters, **(state_arrays(plan.model) if keep_state else {})}
+    arrays = {**plan.model.parameters, **plan.model.constants, **(state_arrays(plan.model) if keep_state else {})}
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
@@ -135,6 +145,7 @@ def load_earlier(path: str) -> Earlier:
         file.tensors,
         meta["slots"],
         int(meta["updates"]),
+        int(meta["fields"]),
     )
 
 
@@ -151,7 +162,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
     try:
         features = int(meta["features"])
         options = {name: meta["options"][name] for name in kind.options}
-        model = kind.load()(features, int(meta["outputs"]), **options)
+        model = build_model(kind, features, int(meta["outputs"]), options, int(meta["fields"]))
         arrays = file.tensors
         for name in model.shapes():  # a model of the other real type is converted
             arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)
@@ -196,7 +207,13 @@ def each_piece(
         return work(data), cold
 
     for piece in score_pieces(
-        paths, counted, format=format, limit=scorer.model.features, threads=threads, labelled=labelled
+        paths,
+        counted,
+        format=format,
+        keep_fields=scorer.needs_fields,
+        limit=scorer.model.features,
+        threads=threads,
+        labelled=labelled,
     ):
         result, cold = piece.result
         counts.rows += piece.rows
@@ -208,7 +225,7 @@ def each_piece(
 
 def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
     """The arrays of a model under the names of models.md section 6, in the types they are kept in."""
-    return scorer.model.parameters
+    return scorer.model.exported()
 
 
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:

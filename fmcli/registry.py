@@ -75,7 +75,12 @@ class Piece:
     solver: str = DEFAULT_SOLVER  # of a model: what it is trained with unless another is named
     refuses: Mapping[str, str] = field(default_factory=dict)  # of a model: option -> why it cannot be had
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
+    context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
     task: str = ""  # of a loss: binary (two values), real, counts or classes
+
+    def needs_fields(self, values: Mapping[str, Any]) -> bool:
+        """Of a model with these options: whether its rows must have fields."""
+        return "fields" in self.context and values.get("split_index") is None
 
     def load(self) -> Any:
         """The class."""

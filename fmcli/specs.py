@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import UsageError
 from fmcli.names import find_name
@@ -17,6 +17,9 @@ from fmcli.registry import (
     SOLVERS,
     Piece,
 )
+
+if TYPE_CHECKING:
+    from fmcli._core.model import Model
 
 # Options that refine another for one part of a model: without a value of their own they take the other's.
 REFINES = {"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"}
@@ -34,6 +37,22 @@ class Spec:
     def keywords(self, piece: Piece) -> dict[str, Any]:
         """The options of one piece."""
         return {name: self.values[name] for name in piece.options}
+
+
+def build_model(
+    kind: Piece, features: int, outputs: int, options: Mapping[str, Any], fields: int = 0, by_row: bool = False
+) -> Model:
+    """A model of a kind, without memory yet.
+
+    Parameters
+    ----------
+    options : the kind's own, by keyword.
+    fields : of the data.
+    by_row : whether all that a feature owns will be one group of a penalty.
+    """
+    context = {"fields": fields, "by_row": by_row}
+    model: Model = kind.load()(features, outputs, **options, **{name: context[name] for name in kind.context})
+    return model
 
 
 def make_spec(

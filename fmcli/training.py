@@ -21,14 +21,14 @@ from fmcli.errors import DivergedError
 from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
-from fmcli.specs import Spec
+from fmcli.specs import Spec, build_model
 from fmcli.validation import Best, Validation, model_sparsity, split
 from fmcli.warmstart import Earlier, take_over
 
 # Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
 CHUNK_NONZEROS = 1 << 21
 # Streams of random numbers drawn from one seed.
-START_STREAM, SHUFFLE_STREAM, HOLDOUT_STREAM = 0, 1, 2
+START_STREAM, SHUFFLE_STREAM, HOLDOUT_STREAM, PREPARE_STREAM = 0, 1, 2, 3
 # How much smaller a step to try after divergence.
 STEP_BACK = 10
 
@@ -58,6 +58,7 @@ class Plan:
     """A run before it begins: what it will train on what, and what that takes.
 
     spec : the spec, its loss chosen and that loss's options filled in.
+    fields : of the data, where the model needs them, and of the earlier model; else 0.
     rows : int32, numbers of the rows to train on, in file order.
     judge : what measures the trained model on the data.
     validation : what epochs are judged by; None: the last epoch is kept.
@@ -69,6 +70,7 @@ class Plan:
     data: Dataset
     labels: Labels
     model: Model
+    fields: int
     rows: NDArray[np.int32]
     judge: Validation
     validation: Validation | None
@@ -139,25 +141,26 @@ def plan(
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
     judge = Validation(data, labels.loss, metrics, patience, threads)
     validation = replace(judge, data=judged, held_out=valid is None) if judged.rows and judge.chooser else None
-    model = make_model(spec, features, labels)
+    fields = max(data.fields, earlier.fields if earlier else 0)
+    model = make_model(spec, features, labels, fields)
     if earlier:
         earlier.check(spec, model)
+    model.prepare(data, rows, generator(spec, PREPARE_STREAM))
     solver = make_solver(spec)
     resumes = earlier is not None and earlier.has_state(spec, solver)
     needed = model.bytes_needed(solver.slots) * (2 if validation else 1) + 2 * rows.nbytes
-    return Plan(spec, data, labels, model, rows, judge, validation, earlier, resumes, needed)
+    return Plan(spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, needed)
 
 
-def make_model(spec: Spec, features: int, labels: Labels) -> Model:
+def make_model(spec: Spec, features: int, labels: Labels, fields: int) -> Model:
     """The model of a spec, without memory yet."""
     kind = MODELS[spec.model]
-    model: Model = kind.load()(features, labels.outputs, **spec.keywords(kind))
-    return model
+    return build_model(kind, features, labels.outputs, spec.keywords(kind), fields, spec.values["group_l1"] > 0)
 
 
 def check_earlier(earlier: Earlier, spec: Spec) -> None:
     """Raises UsageError where a run of this spec cannot go on from an earlier model, whatever its data."""
-    earlier.check(spec, make_model(spec, earlier.model.features, earlier.labels_for(spec)))
+    earlier.check(spec, make_model(spec, earlier.model.features, earlier.labels_for(spec), earlier.fields))
 
 
 def make_solver(spec: Spec) -> Solver:

@@ -33,6 +33,7 @@ class Earlier:
     arrays : all arrays of its file, state included.
     slots : arrays of solver state that were kept for each of parameters, maybe 0; None: no state was kept.
     updates : those that its solver has made.
+    fields : of its data; 0 where it knows none.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Earlier:
     arrays: Mapping[str, NDArray[Any]]
     slots: int | None
     updates: int
+    fields: int
 
     def labels_for(self, spec: Spec) -> Labels:
         """The earlier model's labels, for the loss stays what it is. Raises UsageError where another is asked for."""

@@ -10,6 +10,8 @@ from fmcli._core.loop import Trainer, scores
 from fmcli._core.loss import Loss
 from fmcli._core.model import Model, Workspace
 from fmcli._core.simd import REAL
+from fmcli.registry import MODELS
+from fmcli.specs import build_model
 from reference.slow_models import Params, Sample
 
 DOUBLE = REAL == "double"
@@ -38,6 +40,12 @@ def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | Non
         features,
         weight=None if weights is None else np.array(weights, dtype=np.float64),
     )
+
+
+def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:
+    """A registered model without memory yet; options that it does not take are left out, such as a rank."""
+    kind = MODELS[name]
+    return build_model(kind, features, outputs, {key: options[key] for key in options if key in kind.options})
 
 
 def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import dataset, score_all
+from problems import build, dataset, score_all
 
 from fmcli import prediction, training
 from fmcli._core.data import Dataset
@@ -13,13 +13,16 @@ from fmcli.validation import model_sparsity
 
 FEATURES, ENTRIES, ROWS, RANK, CLASSES = 60, 6, 4000, 4, 3
 PAIRS = [(model, solver) for model in MODELS for solver in SOLVERS]
+# Every pair, with two losses; and every loss with every solver.
+TRIPLES = [(model, solver, loss) for model, solver in PAIRS for loss in ("squared", "softmax")]
+TRIPLES += [("fm", solver, loss) for solver in SOLVERS for loss in LOSSES if loss not in ("squared", "softmax")]
+TRIPLES += [(model, MODELS[model].solver, "logistic") for model in MODELS if model != "fm"]
 
 
 def planted(model, loss, seed=0):
     """Rows and labels drawn from a model of the kind itself, with factors that matter; train and test."""
     rng = np.random.default_rng(seed)
-    options = {"rank": RANK} if "rank" in MODELS[model].options else {}
-    truth = MODELS[model].load()(FEATURES, CLASSES if LOSSES[loss].task == "classes" else 1, **options)
+    truth = build(model, FEATURES, CLASSES if LOSSES[loss].task == "classes" else 1, rank=RANK)
     truth.allocate(0)
     for name, array in truth.parameters.items():
         array[...] = rng.normal(size=array.shape) * (0.7 if name in ("V", "v0") else 0.5)
@@ -66,8 +69,7 @@ def held_out(trained, test):
     return mean_loss(loss, label, score_all(trained.plan.model, test))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("model", "solver"), PAIRS)
+@pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
 def test_planted_data(model, solver, loss):
     """The objective falls, and a model that has more than linear weights predicts better than linear weights do."""
     train, test = planted(model, loss)
@@ -80,8 +82,7 @@ def test_planted_data(model, solver, loss):
         assert held_out(trained, test) < 0.8 * held_out(linear, test)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("model", "solver"), PAIRS)
+@pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
 def test_save_load_predict(model, solver, loss, tmp_path):
     """The same seed gives the same bytes, another seed others, and a loaded model scores what training saw."""
     train, test = planted(model, loss)

@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import CLOSE, assert_close, dataset, fill, gradient, random_rows, score_all
+from problems import CLOSE, assert_close, build, dataset, fill, gradient, random_rows, score_all
 
+from fmcli._core.layout import REAL_TYPE, row_stride
 from fmcli._core.loop import Trainer
 from fmcli._core.loss import Squared
-from fmcli._core.model import REAL_TYPE
 from fmcli._core.penalty import Penalty
 from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub, SumOfSquares
@@ -39,8 +39,12 @@ VARIANTS = list(every_variant())
 WITH_BETA = [name for name, piece in MODELS.items() if "fit_beta" in piece.options]
 
 
+def unallocated(name, options, outputs=1):
+    return Stub(FEATURES, outputs, **options) if name == "stub" else build(name, FEATURES, outputs, **options)
+
+
 def make(name, options, outputs=1, slots=0):
-    model = (Stub if name == "stub" else MODELS[name].load())(FEATURES, outputs, **options)
+    model = unallocated(name, options, outputs)
     model.allocate(slots)
     return model
 
@@ -109,14 +113,13 @@ def test_mapped_parameters_score_the_same_bits(name, options):
     model = make(name, options, outputs=2, slots=1)
     fill(model, rng)
     data = dataset(random_rows(rng, 12, FEATURES), FEATURES)
-    mapped = (Stub if name == "stub" else MODELS[name].load())(FEATURES, 2, **options)
+    mapped = unallocated(name, options, outputs=2)
     mapped.attach({key: np.ascontiguousarray(array) for key, array in model.parameters.items()})
-    if name != "stub":  # whose loops are over padded lanes
-        assert score_all(mapped, data).tobytes() == score_all(model, data).tobytes()
+    assert score_all(mapped, data).tobytes() == score_all(model, data).tobytes()
 
 
 def test_attach_refuses_what_does_not_fit():
-    mapped = MODELS["fm"].load()(FEATURES, 1, rank=4)
+    mapped = build("fm", FEATURES, rank=4)
     arrays = {name: np.zeros(shape, REAL_TYPE) for name, shape in mapped.shapes().items()}
     mapped.attach(arrays)
     with pytest.raises(ValueError, match=r"V is .*\[1, 9, 3\], not .*\[1, 9, 4\]"):
@@ -130,8 +133,7 @@ def test_attach_refuses_what_does_not_fit():
 @pytest.mark.parametrize("name", MODELS)
 def test_start_values(name):
     features = 70_000  # more than are drawn at a time
-    options = {"rank": 5} if "rank" in MODELS[name].options else {}
-    model = MODELS[name].load()(features, 2, **options)
+    model = build(name, features, 2, rank=5)
     model.allocate(2)
     seen = np.random.default_rng(0).random(features) < 0.5
     model.start(seen, 0.1, np.random.default_rng(1))
@@ -200,8 +202,6 @@ def make_solver(name):
 
 
 def test_rows_keep_to_cache_lines():
-    from fmcli._core.model import row_stride
-
     size = REAL_TYPE.itemsize
     for reals in range(1, 200):
         stride = row_stride(reals)
@@ -210,8 +210,8 @@ def test_rows_keep_to_cache_lines():
 
 
 def test_shapes_and_counts_are_those_of_the_arrays():
-    for name, piece in MODELS.items():
-        model = piece.load()(FEATURES, 3, **({"rank": 5} if "rank" in piece.options else {}))
+    for name in MODELS:
+        model = build(name, FEATURES, 3, rank=5)
         shapes = model.shapes()
         model.allocate(1)
         assert {key: array.shape for key, array in model.parameters.items()} == shapes, name
@@ -222,7 +222,7 @@ def test_shfm_is_fm_without_linear_weights_on_a_constant_column():
     rng = np.random.default_rng(0)
     shfm = make("shfm", {"rank": 6})
     fill(shfm, rng)
-    fm = MODELS["fm"].load()(FEATURES + 1, 1, rank=6, linear=False)
+    fm = build("fm", FEATURES + 1, rank=6, linear=False)
     fm.allocate(0)
     fm.parameters["bias"][...] = shfm.parameters["bias"]
     fm.parameters["V"][:, :FEATURES] = shfm.parameters["V"]

@@ -99,6 +99,7 @@ def bits(values):
 def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, **how):
     """Parser and slow parser: the same rows to the bit, or an error at the same place."""
     form = "ffm" if ffm else "libsvm"
+    keep_fields = keep_fields and ffm
     try:
         want = slow_parser.parse(text, ffm=ffm, keep_fields=keep_fields, training=training, limit=limit)
     except slow_parser.WrongError as wrong:
@@ -299,6 +300,13 @@ def test_a_line_longer_than_a_block(path, threads):
     text = b"1 " + b" ".join(b"%d:1" % i for i in range(20000)) + b"\n0 3:1\n"
     rows = read_all(path, text, training=True, threads=threads, block=100)
     assert [len(entries) for entries in rows.entries] == [20000, 1]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("format", ["auto", "libsvm"])
+def test_rows_that_must_have_fields(path, format, training):
+    with pytest.raises(BadInputError, match="found libsvm text, whose features have no fields"):
+        read_all(path, b"1 3:0.5\n", training=training, format=format, keep_fields=True)
 
 
 def test_values_that_are_all_one_are_not_stored(path):

@@ -41,7 +41,7 @@ def test_scores_by_hand():
 def test_third_order_by_hand():
     p = {"V": np.array([[[1.0], [2.0], [3.0], [5.0]]])}
     x = {0: 1.0, 1: 1.0, 2: 1.0, 3: 2.0}
-    assert score("anova", p, x, order=3) == [1 * 2 * 3 + 1 * 2 * 10 + 1 * 3 * 10 + 2 * 3 * 10]
+    assert score("anova", p, x, {"order": 3}) == [1 * 2 * 3 + 1 * 2 * 10 + 1 * 3 * 10 + 2 * 3 * 10]
 
 
 def test_fm_is_anova_of_order_2_with_beta_1(rng):
@@ -111,7 +111,7 @@ def test_gradient_of_third_order(rng):
     x = {0: 0.5, 1: -2.0, 3: 1.5, 6: 0.25}
     a = p["V"][0, :, 0]
     without_0 = a[1] * -2.0 * a[3] * 1.5 + a[1] * -2.0 * a[6] * 0.25 + a[3] * 1.5 * a[6] * 0.25
-    found = gradient("anova", p, x, 0, order=3)["V"][0, 0, 0]
+    found = gradient("anova", p, x, 0, {"order": 3})["V"][0, 0, 0]
     assert found == pytest.approx(p["beta"][0, 0] * 0.5 * without_0, rel=1e-14)
 
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from problems import FOLLOWED, assert_close, dataset, fill, parameters, random_rows
+from problems import FOLLOWED, assert_close, build, dataset, fill, parameters, random_rows
 
 from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
@@ -87,16 +87,15 @@ def make_loss(loss):
     return LOSSES[loss].load()(**({"outputs": 3} if outputs_of(loss) == 3 else {}))
 
 
-def options_of(name):
-    return {"rank": RANK} if "rank" in MODELS[name].options else {}
+# Losses and penalties never meet but through a gradient: each is followed with one of the other.
+LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) for name in PENALTIES if name != "both"]
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "penalty"), LOSSES_AND_PENALTIES)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_steps(name, solver, loss, penalty):
-    model = MODELS[name].load()(FEATURES, outputs_of(loss), **options_of(name))
+    model = build(name, FEATURES, outputs_of(loss), rank=RANK)
     labels = labels_of(loss, np.random.default_rng(5))
     follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty)
 
@@ -105,7 +104,7 @@ def test_steps(name, solver, loss, penalty):
 @pytest.mark.parametrize("schedule", ["invscaling", "inverse"])
 @pytest.mark.parametrize("solver", ["sgd", "fobos"])
 def test_schedules(solver, schedule, penalty):
-    model = MODELS["fm"].load()(FEATURES, 1, **options_of("fm"))
+    model = build("fm", FEATURES, rank=RANK)
     labels = labels_of("squared", np.random.default_rng(5))
     follow(
         "fm", model, solver, make_loss("squared"), slow_losses.squared, labels, penalty=penalty,
@@ -117,7 +116,7 @@ def test_schedules(solver, schedule, penalty):
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("name", ["fm", "shfm", "linear"])
 def test_adaptive_fobos(name, penalty, batch_size):
-    model = MODELS[name].load()(FEATURES, 1, **options_of(name))
+    model = build(name, FEATURES, rank=RANK)
     labels = labels_of("logistic", np.random.default_rng(5))
     follow(
         name, model, "fobos", make_loss("logistic"), slow_losses.logistic, labels, penalty=penalty,
@@ -130,7 +129,7 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
     """With l1 and a group penalty together the closed form is right to first order of the steps missed."""
     ends = {}
     for prox in ("lazy", "exact"):
-        model = MODELS["fm"].load()(FEATURES, 1, **options_of("fm"))
+        model = build("fm", FEATURES, rank=RANK)
         solver = SOLVERS["fobos"].load()(learning_rate=1e-3, prox=prox, adaptive=adaptive)
         model.allocate(solver.slots)
         start = fill(model, np.random.default_rng(4))
@@ -162,14 +161,14 @@ def test_the_hard_cases(solver, batch_size):
 
 
 def test_ftrl_with_another_exponent():
-    model = MODELS["fm"].load()(FEATURES, 1, rank=RANK)
+    model = build("fm", FEATURES, rank=RANK)
     labels = labels_of("squared", np.random.default_rng(5))
     loss = make_loss("squared")
     follow("fm", model, "ftrl", loss, slow_losses.squared, labels, penalty="both", ftrl_power=0.8)
 
 
 def test_a_solver_refuses_rows_made_for_another():
-    model = MODELS["fm"].load()(FEATURES, 1, rank=RANK)
+    model = build("fm", FEATURES, rank=RANK)
     model.allocate(1)
     with pytest.raises(ValueError, match="1 state slots, the solver needs 0"):
         SOLVERS["sgd"].load()(learning_rate=0.1).bind(model, Penalty())
@@ -184,7 +183,7 @@ def test_a_step_without_gradient_is_the_prox(strengths, rate):
 
     penalty = Penalty(**PENALTIES[strengths])
     l1 = penalty.l1_w + penalty.group_l1  # a row of one number is a group of its own
-    model = MODELS["linear"].load()(FEATURES, 1)
+    model = build("linear", FEATURES)
     solver = SOLVERS["sgd"].load()(learning_rate=rate)
     model.allocate(solver.slots)
     before = fill(model, np.random.default_rng(0), scale=0.05)

@@ -24,6 +24,9 @@ class Dataset:
     @property
     def features(self) -> int: ...
     @property
+    def fields(self) -> int:
+        """Largest field + 1; 0 where entries have none."""
+    @property
     def indptr(self) -> NDArray[np.int64]: ...
     @property
     def index(self) -> NDArray[np.int32]: ...

@@ -1,4 +1,5 @@
-from fmcli._core.model import BlockLayout, Model
+from fmcli._core.layout import BlockLayout
+from fmcli._core.model import Model
 
 def bias_block(bias: bool) -> list[BlockLayout]: ...
 

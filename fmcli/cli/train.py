@@ -267,8 +267,9 @@ def run(log: Log, spec: Spec, request: Request) -> None:
     threads = request.threads or cpu_count()
     log.detail(f"{threads} threads")
     earlier = open_earlier(request.init_model, spec)
-    table = read_rows(log, request.inputs, request.format, threads)
-    valid = read_rows(log, (request.valid,), table.format, threads).dataset if request.valid else None
+    fields = MODELS[spec.model].needs_fields(spec.values)
+    table = read_rows(log, request.inputs, request.format, fields, threads)
+    valid = read_rows(log, (request.valid,), table.format, fields, threads).dataset if request.valid else None
     plan = training.plan(
         table.dataset,
         spec,
@@ -318,14 +319,14 @@ def open_earlier(path: str | None, spec: Spec) -> Earlier | None:
     return earlier
 
 
-def read_rows(log: Log, inputs: tuple[str, ...], format: str, threads: int) -> Table:
+def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, threads: int) -> Table:
     """Read examples and say so."""
     from fmcli.cli.training_log import say_read
     from fmcli.data import read
 
     begin = time.perf_counter()
     log.progress(f"reading {inputs[0]}")
-    table = read(inputs, format=format, threads=threads)
+    table = read(inputs, format=format, keep_fields=fields, threads=threads)
     say_read(log, inputs, table, time.perf_counter() - begin)
     return table
 

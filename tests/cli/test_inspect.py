@@ -79,7 +79,7 @@ def test_main_effects(run, trained, tmp_path, kind):
 
 @pytest.mark.parametrize(
     ("kind", "penalties"),
-    [("sglfm", ["--l1", "1e-3", "--group-l1", "1e-3"]), ("glfm", ["--group-l1", "3e-3"]), ("l1fm", ["--l1", "2e-3"])],
+    [("sglfm", ["--l1", "1e-3", "--group-l1", "1e-3"]), ("glfm", ["--group-l1", "3e-3"]), ("l1fm", ["--l1", "5e-4"])],
 )
 def test_what_a_sparse_group_lasso_left(run, trained, tmp_path, kind, penalties):
     got = figures(run("inspect", "--json", trained("-m", kind, *penalties)))

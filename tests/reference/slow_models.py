@@ -4,10 +4,10 @@
 there: bias (C), w (C, d), V (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k). An array that is missing
 contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
 
-A model is one function of one class's arrays and a sample, named in ``KINDS``.
+A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -18,8 +18,10 @@ import numpy as np
 Params = dict[str, np.ndarray]
 Sample = dict[int, float]
 Mask = dict[str, np.ndarray]
+Choices = Mapping[str, Any]  # the kind's options by keyword, such as order; and what it has from its data
 Number = Any  # float, or complex while a derivative is taken
 
+NONE: Choices = {}
 COMPLEX_STEP = 1e-100  # no difference is taken, so the step may be so small that its square is 0
 
 
@@ -39,27 +41,27 @@ def elementary(order: int, terms: list[Number]) -> Number:
     return sum(prod(chosen) for chosen in combinations(terms, order))
 
 
-def linear(p: Params, x: Sample, order: int) -> Number:
+def linear(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x>."""
     return affine(p, x)
 
 
-def fm(p: Params, x: Sample, order: int) -> Number:
+def fm(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum over pairs i < j of <v_i, v_j> x_i x_j."""
     return affine(p, x) + sum(np.sum(p["V"][i] * p["V"][j]) * x[i] * x[j] for i, j in combinations(x, 2))
 
 
-def anova(p: Params, x: Sample, order: int) -> Number:
+def anova(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_f beta_f A^m([gamma_f, V_f], [1, x])."""
     score = affine(p, x)
     for f in range(p["V"].shape[1]):
         constants = [gamma[f] for gamma in p.get("gamma", ())]
-        kernel = elementary(order, constants + [p["V"][j, f] * x[j] for j in x])
+        kernel = elementary(o.get("order", 2), constants + [p["V"][j, f] * x[j] for j in x])
         score = score + (p["beta"][f] * kernel if "beta" in p else kernel)
     return score
 
 
-def shfm(p: Params, x: Sample, order: int) -> Number:
+def shfm(p: Params, x: Sample, o: Choices) -> Number:
     """b + sum_f beta_f A^2([v0_f, V_f], [1, x]); no w. With beta this is sha2."""
     score = affine(p, x)
     for f in range(p["V"].shape[1]):
@@ -68,12 +70,12 @@ def shfm(p: Params, x: Sample, order: int) -> Number:
     return score
 
 
-def stub(p: Params, x: Sample, order: int) -> Number:
+def stub(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
     return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
 
 
-KINDS: dict[str, Callable[[Params, Sample, int], Number]] = {
+KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "linear": linear,
     "fm": fm,
     "anova": anova,
@@ -87,7 +89,8 @@ KINDS: dict[str, Callable[[Params, Sample, int], Number]] = {
 
 # ---- Scores, derivatives and what a sample touches. ----
 
-BY_FEATURE = ("w", "V", "P")  # arrays whose second axis is the feature; all others are global
+# Arrays whose second axis is the feature; all others are global.
+BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4")
 
 STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
 
@@ -109,13 +112,13 @@ def classes(params: Params) -> int:
     return len(next(iter(params.values())))
 
 
-def score(kind: str, params: Params, x: Sample, order: int = 2) -> np.ndarray:
+def score(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> np.ndarray:
     """The C scores of a sample."""
     x = support(params, x)
-    return np.array([KINDS[kind](one_class(params, c), x, order) for c in range(classes(params))])
+    return np.array([KINDS[kind](one_class(params, c), x, choices) for c in range(classes(params))])
 
 
-def touched(kind: str, params: Params, x: Sample) -> Mask:
+def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Mask:
     """Which parameters enter the sample's score: in all kinds so far its features' rows, and every global parameter."""
     masks = {name: np.full(array.shape, name not in BY_FEATURE) for name, array in params.items()}
     for name in BY_FEATURE:
@@ -124,16 +127,16 @@ def touched(kind: str, params: Params, x: Sample) -> Mask:
     return masks
 
 
-def gradient(kind: str, params: Params, x: Sample, c: int, order: int = 2) -> Params:
+def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NONE) -> Params:
     """d score_c / d parameter, for every parameter, by complex step: Im f(p + ih) / h, exact to rounding."""
     x = support(params, x)
     stepped = {name: array.astype(complex) for name, array in params.items()}
     derivative = {name: np.zeros(array.shape) for name, array in params.items()}
-    for name, mask in touched(kind, params, x).items():
+    for name, mask in touched(kind, params, x, choices).items():
         for at in map(tuple, np.argwhere(mask)):
             if at[0] == c:
                 stepped[name][at] += COMPLEX_STEP * 1j
-                derivative[name][at] = KINDS[kind](one_class(stepped, c), x, order).imag / COMPLEX_STEP
+                derivative[name][at] = KINDS[kind](one_class(stepped, c), x, choices).imag / COMPLEX_STEP
                 stepped[name][at] = params[name][at]
     return derivative
 

@@ -5,13 +5,14 @@ when FTRL's λ1 sets in) stands once in ``run``. fobos takes every step on every
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from reference.slow_losses import LOSSES, Loss, slopes
 from reference.slow_models import (
     STRUCTURAL,
+    Choices,
     Params,
     Penalty,
     Row,
@@ -42,7 +43,7 @@ class Options(Penalty):
     ftrl_power: float = 0.5
     l1_from_epoch: int = 2
     batch_size: int = 1
-    order: int = 2
+    model: Choices = field(default_factory=dict)
 
 
 def prox(
@@ -220,13 +221,13 @@ def run(
             g = {name: np.zeros_like(array) for name, array in params.items()}
             mask = {name: np.zeros(array.shape, dtype=bool) for name, array in params.items()}
             for i in batch:
-                scores = score(kind, params, samples[i], o.order)
+                scores = score(kind, params, samples[i], o.model)
                 total += s[i] * np.real(value(labels[i], scores))
                 slope = slopes(value, labels[i], scores)
                 for c in range(classes(params)):
-                    for name, derivative in gradient(kind, params, samples[i], c, o.order).items():
+                    for name, derivative in gradient(kind, params, samples[i], c, o.model).items():
                         g[name] += scale[i] * slope[c] * derivative / len(batch)
-                for name, part in touched(kind, params, samples[i]).items():
+                for name, part in touched(kind, params, samples[i], o.model).items():
                     mask[name] |= part
             for r in states:
                 if solver == "fobos" or gather(mask, r.where).any():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli._core.model import allocate
+from fmcli._core.layout import allocate
 
 from fmcli._core.model cimport Model
 from fmcli._core.types cimport Block, Scratch, Slab, real
@@ -39,7 +39,7 @@ cdef class Batch:
         for i in range(slabs):
             block = &model.block[i % model.n_blocks]
             slab = &self.merged.slab[i]
-            most = max(1, min(block.rows, size * longest))
+            most = max(1, min(block.rows, size * model.most_rows(i % model.n_blocks, longest)))
             place = np.full(max(block.rows, 1), ABSENT, dtype=np.int32)
             row = np.empty(most, dtype=np.int32)
             body, weight = allocate(most * block.lanes), allocate(most)

@@ -68,6 +68,11 @@ cdef class Dataset:
         else:
             self.value_ = &value_[0] if self.nnz else NULL
 
+    @property
+    def fields(self):
+        """Largest field + 1; 0 where entries have none."""
+        return 0 if self.field is None or not self.nnz else int(self.field.max()) + 1
+
     def changed(self, **arrays):
         """The same rows with some of value, label, features, field and weight replaced; everything else is shared."""
         kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}

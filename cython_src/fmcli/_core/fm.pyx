@@ -1,11 +1,11 @@
 """Models of second order whose pairs interact through the inner product of two factor rows."""
 
+from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
-from fmcli._core.model import BlockLayout
 
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Block, Sample, Scratch, Slab, real
+from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, real
 
 
 cdef class SecondOrder(Model):
@@ -25,11 +25,11 @@ cdef class SecondOrder(Model):
         self.constant_block = self.beta_block = 0
         if constant:
             self.constant_block = len(layout)
-            layout.append(BlockLayout(body=[("v0", rank)], by_feature=False))
+            layout.append(BlockLayout(axes=(), body=[("v0", rank)]))
         if beta_start:
             self.beta_block = len(layout)
             penalty = "l2" if fit_beta else "none"
-            layout.append(BlockLayout(body=[("beta", rank)], by_feature=False, penalty=penalty, random=False))
+            layout.append(BlockLayout(axes=(), body=[("beta", rank)], penalty=penalty, start=1))
         super().__init__(features, outputs, layout)
         self.linear, self.beta_start, self.fit_beta = linear, beta_start, fit_beta
 
@@ -37,20 +37,21 @@ cdef class SecondOrder(Model):
         super().start(seen, init_std, generator)
         if self.beta_block:
             beta = self.parameters["beta"]
-            beta[...] = 1 if self.beta_start != "random" else generator.standard_normal(beta.shape)
-            if self.beta_start == "alternate":
+            if self.beta_start == "random":
+                beta[...] = generator.standard_normal(beta.shape)
+            elif self.beta_start == "alternate":
                 beta[:, 1::2] = -1
 
-    cdef Py_ssize_t work_size(self):
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()
 
     # Sums, and values of the kernels where they are weighted; both padded, whether or not the rows are.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
-        return 2 * ((self.block[self.pairs].lanes + LANES - 1) // LANES * LANES)
+        return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
 
     # The only row of one output in block b; NULL for b = 0.
     cdef inline const real* single(self, int b, int output) noexcept nogil:
-        return self.block[b].body + output * self.block[b].body_stride if b else NULL
+        return self.factors(b, 0, output).at if b else NULL
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -61,15 +62,15 @@ cdef class SecondOrder(Model):
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Py_ssize_t first
-        cdef const Block* block = &self.block[self.pairs]
+        cdef Factors v, w
         for c in range(self.outputs):
-            first = c * block.rows
+            v = self.factors(self.pairs, 0, c)
             s.score[c] = self.bias(c) + kernels.second_order(
-                block, x, first, self.single(self.constant_block, c), self.single(self.beta_block, c),
+                &v, x, self.single(self.constant_block, c), self.single(self.beta_block, c),
                 s.work + c * self.sums_size())
             if self.linear:
-                s.score[c] += kernels.linear(block, x, first)
+                w = self.weights(self.pairs, c)
+                s.score[c] += kernels.linear(&w, x)
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -77,18 +78,19 @@ cdef class SecondOrder(Model):
         cdef const real* sums
         cdef const real* constant
         cdef const real* beta
-        cdef const Block* block = &self.block[self.pairs]
+        cdef Factors v
         cdef Slab* slab = s.slab
         for c in range(self.outputs):
+            v = self.factors(self.pairs, 0, c)
             slab = s.slab + c * self.n_blocks
             sums = s.work + c * self.sums_size()
             constant, beta = self.single(self.constant_block, c), self.single(self.beta_block, c)
             if self.has_bias:
                 slab.weight[0] = s.slope[c]
-            kernels.second_order_gradient(block, x, c * block.rows, sums, beta, s.slope[c], slab[self.pairs].body)
+            kernels.second_order_gradient(&v, x, sums, beta, s.slope[c], slab[self.pairs].body, v.lanes)
             if self.linear:
                 kernels.linear_gradient(x, s.slope[c], slab[self.pairs].weight)
-            for f in range(block.lanes):
+            for f in range(v.lanes):
                 if self.constant_block:
                     slab[self.constant_block].body[f] = s.slope[c] * (sums[f] - constant[f])
                     if self.beta_block:

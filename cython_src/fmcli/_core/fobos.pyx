@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli._core.adagrad import AdaGrad
-from fmcli._core.model import allocate
+from fmcli._core.layout import allocate
 from fmcli._core.sgd import SGD as Plain
 
 from fmcli._core.model cimport MAX_BLOCKS, Model

@@ -43,18 +43,17 @@ typedef struct Kernels {
     void (*prefetch)(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first);
 
     // <w, x>
-    double (*linear)(const Block* block, const Sample* x, ptrdiff_t first);
+    double (*linear)(const Factors* w, const Sample* x);
     // out[i] = slope * x_i
     void (*linear_gradient)(const Sample* x, double slope, real* out);
 
     // sum over factors f of beta_f A^2; `constant` is the factor row of a feature that is 1 in every sample, or NULL; `beta`
     // may be NULL for ones. Leaves in `sums` (lanes, padded) what the gradient needs: sum_j v_j x_j, and with beta, behind
     // them, each factor's A^2.
-    double (*second_order)(const Block* block, const Sample* x, ptrdiff_t first, const real* constant, const real* beta,
-                           real* sums);
-    // out (n x lanes)
-    void (*second_order_gradient)(const Block* block, const Sample* x, ptrdiff_t first, const real* sums,
-                                  const real* beta, double slope, real* out);
+    double (*second_order)(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums);
+    // out[i * apart .. + lanes] for entry i
+    void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
+                                  real* out, ptrdiff_t apart);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

@@ -1,15 +1,15 @@
 """The linear model: b + <w, x>."""
 
-from fmcli._core.model import BlockLayout
+from fmcli._core.layout import BlockLayout
 
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport Sample, Scratch, Slab
+from fmcli._core.types cimport Factors, Sample, Scratch, Slab
 
 
 def bias_block(bias):
     """The layout of a bias, for the front of a model's list of blocks; empty where there is none."""
-    return [BlockLayout(weight="bias", by_feature=False, penalty="none")] if bias else []
+    return [BlockLayout(axes=(), weight="bias", penalty="none")] if bias else []
 
 
 cdef class Linear(Model):
@@ -20,9 +20,10 @@ cdef class Linear(Model):
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef int last = self.n_blocks - 1
+        cdef Factors w
         for c in range(self.outputs):
-            s.score[c] = self.bias(c) + kernels.linear(&self.block[last], x, c * self.block[last].rows)
+            w = self.weights(self.n_blocks - 1, c)
+            s.score[c] = self.bias(c) + kernels.linear(&w, x)
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c

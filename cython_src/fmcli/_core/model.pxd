@@ -1,7 +1,16 @@
-from fmcli._core.types cimport Block, Sample, Scratch
+from fmcli._core.types cimport Block, Factors, Sample, Scratch, real
+from libc.stdint cimport int32_t
 
 cdef enum:
     MAX_BLOCKS = 8
+
+
+# Where one array of a block, or one part of it, lies, with or without solver state beside it.
+cdef struct Part:
+    real* base
+    Py_ssize_t output_stride, feature_stride, row_stride  # reals between classes, features, and rows besides features
+    Py_ssize_t lanes
+    Py_ssize_t offset  # of its gradient in a slab's row
 
 
 cdef class Model:
@@ -9,21 +18,44 @@ cdef class Model:
     cdef readonly int n_blocks, outputs, slots
     cdef readonly Py_ssize_t features
     cdef readonly tuple layout
-    cdef readonly dict parameters, states
+    cdef readonly dict parameters, states, constants
+    cdef Part* parts[MAX_BLOCKS]
+    cdef Part weight_part[MAX_BLOCKS]
+    cdef int n_parts[MAX_BLOCKS]
     cdef bint by_feature[MAX_BLOCKS]
-    cdef Py_ssize_t width[MAX_BLOCKS]  # columns of a body, without padding
-    cdef bint has_bias
+    cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
+    cdef bint has_bias, attached
     cdef object memory
 
-    cdef inline double bias(self, int output) noexcept nogil:
-        return self.block[0].weight[output * self.block[0].weight_stride] if self.has_bias else 0.0
+    # The p-th part of the bodies in block b, of one output; `row` counts along the axis besides features.
+    cdef inline Factors factors(self, int b, int p, int output, Py_ssize_t row=0) noexcept nogil:
+        return look(&self.parts[b][p], output, row)
 
-    cdef Py_ssize_t work_size(self)
+    # The same of the weights in block b.
+    cdef inline Factors weights(self, int b, int output, Py_ssize_t row=0) noexcept nogil:
+        return look(&self.weight_part[b], output, row)
+
+    cdef inline double bias(self, int output) noexcept nogil:
+        return self.weight_part[0].base[output * self.weight_part[0].output_stride] if self.has_bias else 0.0
+
+    cdef count_rows(self)
+    cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes)
+    cdef place_mapped(self, Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes)
+    cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil
+
+    cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest)
+    cdef Py_ssize_t ids_size(self, Py_ssize_t longest)
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest)
     cdef void prefetch(self, const Sample* x) noexcept nogil
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void settle(self, Scratch* s) noexcept nogil
+
+
+cdef inline Factors look(const Part* part, int output, Py_ssize_t row) noexcept nogil:
+    return Factors(
+        part.base + output * part.output_stride + row * part.row_stride, part.feature_stride, part.lanes)
 
 
 cdef class Workspace:

@@ -1,77 +1,16 @@
 """What every model is made of: blocks of parameter rows, and one sample's score and gradient."""
 
-import mmap
-
 import numpy as np
 
-from fmcli._core.simd import REAL
+from fmcli._core.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
 
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Slab, real
+from fmcli._core.types cimport Block, Sample, Scratch, Slab, real
 from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
 
-REAL_TYPE = np.dtype(np.float32 if REAL == "float" else np.float64)
-CACHE_LINE = 64
 # Rows of normal numbers drawn at a time, so that starting a large model needs no second copy of it.
 START_ROWS = 1 << 16
-
-cdef int32_t FIRST_ROW = 0
-
-
-class BlockLayout:
-    """One parameter array of a model, as the model declares it.
-
-    Parameters
-    ----------
-    body : ((name, columns), ...), the factors that lie side by side in a row; may be empty.
-    weight : name of the one weight behind them, or None.
-    by_feature : one row a feature; otherwise one row in all, touched by every sample.
-    part : "w" where the weight is penalised as a linear weight, "v" as a factor; bodies are always "v".
-    penalty : "full"; "l2" for fitted kernel weights, which feel only the factors' l2; "none" for structural parameters.
-    random : bodies start from N(0, init_std^2) instead of 0.
-    """
-
-    def __init__(self, *, body=(), weight=None, by_feature=True, part="w", penalty="full", random=True):
-        self.body, self.weight, self.by_feature = tuple(body), weight, by_feature
-        self.part, self.penalty, self.random = part, penalty, random
-
-    @property
-    def names(self):
-        """Names of its arrays."""
-        return [name for name, _ in self.body] + ([self.weight] if self.weight else [])
-
-
-def allocate(Py_ssize_t size):
-    """Zeros of the build's real type: page-aligned, in huge pages where there are any, and only as they are touched."""
-    memory = mmap.mmap(-1, max(size, 1) * REAL_TYPE.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:
-            pass  # a kernel built without huge pages
-    return np.frombuffer(memory, dtype=REAL_TYPE)
-
-
-def padded(Py_ssize_t columns):
-    return (columns + LANES - 1) // LANES * LANES
-
-
-def row_stride(Py_ssize_t reals):
-    """Reals from one row to the next: a small row never straddles two cache lines, a large one begins with one."""
-    cdef Py_ssize_t size = reals * REAL_TYPE.itemsize, stride = REAL_TYPE.itemsize
-    while stride < size and stride < CACHE_LINE:
-        stride *= 2
-    return (size + stride - 1) // stride * stride // REAL_TYPE.itemsize
-
-
-def row_strides(layout, int slots):
-    """Strides of bodies and of weights: one, weights standing behind bodies, unless that costs a cache line."""
-    cdef Py_ssize_t body = (1 + slots) * sum(padded(columns) for _, columns in layout.body)
-    cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
-    cdef Py_ssize_t joined = row_stride(body + weight)
-    if body and weight and joined > row_stride(body) and joined * REAL_TYPE.itemsize > CACHE_LINE:
-        return row_stride(body), row_stride(weight)
-    return joined, joined
 
 
 cdef class Model:
@@ -88,47 +27,80 @@ cdef class Model:
     parameters : name -> array view of the build's real type, with the names and shapes under which models are
         exported, leading axis C. Writing to a view changes the model. Empty before `allocate` or `attach`.
     states : name -> views of the solver's state, slot by slot, of the shapes of the parameters.
+    constants : name -> array that the model has from its data and that nothing trains; saved and exported with it.
     slots : solver state beside each parameter, in reals.
     """
 
+    def __cinit__(self, *args, **keywords):
+        for b in range(MAX_BLOCKS):
+            self.parts[b] = NULL
+        self.every_row = NULL
+
     def __init__(self, Py_ssize_t features, int outputs, layout):
+        cdef int b
         if len(layout) > MAX_BLOCKS:
             raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
         self.features, self.outputs, self.layout = features, outputs, tuple(layout)
         self.n_blocks = len(self.layout)
         self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias"
-        self.parameters, self.states, self.memory = {}, {}, []
-        for i, block in enumerate(self.layout):
-            self.by_feature[i] = block.by_feature
-            self.width[i] = sum(columns for _, columns in block.body)
-            self.block[i].columns = self.width[i] + (block.weight is not None)
-            self.block[i].rows = features if block.by_feature else 1
+        self.parameters, self.states, self.constants, self.memory = {}, {}, {}, []
+        for b, block in enumerate(self.layout):
+            self.by_feature[b] = block.touched == "features"
+            self.n_parts[b] = len(block.parts)
+            self.parts[b] = <Part*>calloc(self.n_parts[b] + 1, sizeof(Part))
+            if self.parts[b] == NULL:
+                raise MemoryError
+            self.block[b].columns, self.block[b].lanes = block.columns, block.lanes
+            self.block[b].rows = block.rows(features)
+        self.count_rows()
+
+    cdef count_rows(self):
+        cdef Py_ssize_t i, most = max([1] + [
+            self.block[b].rows for b, block in enumerate(self.layout) if block.touched == "all"])
+        self.every_row = <int32_t*>calloc(most, sizeof(int32_t))
+        if self.every_row == NULL:
+            raise MemoryError
+        for i in range(most):
+            self.every_row[i] = <int32_t>i
+
+    def __dealloc__(self):
+        cdef int b
+        for b in range(MAX_BLOCKS):
+            free(self.parts[b])
+        free(self.every_row)
 
     def bytes_needed(self, int slots):
         """Bytes that `allocate(slots)` takes."""
         return REAL_TYPE.itemsize * sum(
-            self.outputs * self.block[i].rows * sum(set(row_strides(layout, slots)))
-            for i, layout in enumerate(self.layout)
+            self.outputs * layout.rows(self.features) * sum(set(row_strides(layout, slots))) for layout in self.layout
         )
 
     @property
     def parameter_count(self):
         """Number of parameters, without state and padding."""
-        cdef int i
-        return sum([self.outputs * self.block[i].rows * self.block[i].columns for i in range(self.n_blocks)])
+        return sum(self.outputs * layout.rows(self.features) * layout.columns for layout in self.layout)
+
+    def prepare(self, data, rows, generator):
+        """Take what the model needs to know of its training data; comes before `allocate`.
+
+        Parameters
+        ----------
+        data : Dataset.
+        rows : int32, numbers of the rows to train on.
+        generator : numpy.random.Generator.
+        """
 
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
-        cdef Py_ssize_t at, body_stride, weight_stride, rows
+        cdef Py_ssize_t at, p, body_stride, weight_stride, rows
         cdef real[::1] bodies, weights
         cdef Block* block
-        self.slots = slots
+        self.slots, self.attached = slots, False
         self.memory, self.parameters, self.states = [], {}, {}
-        for i, layout in enumerate(self.layout):
-            block = &self.block[i]
+        for b, layout in enumerate(self.layout):
+            block = &self.block[b]
             rows = self.outputs * block.rows
             body_stride, weight_stride = row_strides(layout, slots)
-            block.lanes = sum(padded(columns) for _, columns in layout.body)
             base = allocate(rows * body_stride)
             at = (1 + slots) * block.lanes
             weight_base = base
@@ -140,37 +112,52 @@ cdef class Model:
             block.body = &bodies[0] if block.lanes else NULL
             block.weight = &weights[at] if layout.weight else NULL
             if layout.weight:
+                self.place(&self.weight_part[b], layout, block.weight, weight_stride, 1)
                 self.parameters[layout.weight], *self.states[layout.weight] = [
-                    self.view(weight_base, i, at + slot, weight_stride, None) for slot in range(1 + slots)
+                    self.view(weight_base, layout, at + slot, weight_stride, ()) for slot in range(1 + slots)
                 ]
-            at = 0
-            for name, columns in layout.body:
-                self.parameters[name], *self.states[name] = [
-                    self.view(base, i, at + slot * block.lanes, body_stride, columns) for slot in range(1 + slots)
+            at = p = 0
+            for array in layout.body:
+                self.parameters[array.name], *self.states[array.name] = [
+                    self.view(base, layout, at + slot * block.lanes, body_stride, array.shape)
+                    for slot in range(1 + slots)
                 ]
-                at += padded(columns)
+                for _ in range(array.parts):
+                    self.place(&self.parts[b][p], layout, block.body + at, body_stride, padded(array.columns))
+                    self.parts[b][p].offset = at
+                    at += padded(array.columns)
+                    p += 1
 
-    def view(self, base, Py_ssize_t block, Py_ssize_t at, Py_ssize_t stride, columns):
-        shape, steps = [self.outputs], [self.block[block].rows * stride]
-        if self.by_feature[block]:
-            shape.append(self.features)
-            steps.append(stride)
-        if columns is not None:
-            shape.append(columns)
-            steps.append(1)
+    # A part among rows for training, in which a feature's rows lie together.
+    cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes):
+        part.base, part.lanes = base, lanes
+        part.output_stride = layout.rows(self.features) * stride
+        part.feature_stride = layout.others * stride if layout.by_feature else 0
+        part.row_stride = stride
+
+    def view(self, base, layout, Py_ssize_t at, Py_ssize_t stride, in_row):
+        """An array as it is exported, which begins at `at` of rows `stride` apart, with its shape `in_row` in a row."""
+        steps = [layout.rows(self.features) * stride]
+        steps += [(layout.others if axis == FEATURES else 1) * stride for axis in layout.axes]
+        steps += [padded(columns) for columns in in_row[1:]] + [1] * bool(in_row)
+        shape = (self.outputs, *layout.leading(self.features), *in_row)
         size = REAL_TYPE.itemsize
-        return np.ndarray(tuple(shape), REAL_TYPE, base, at * size, tuple(step * size for step in steps))
+        return np.ndarray(shape, REAL_TYPE, base, at * size, tuple([step * size for step in steps]))
 
     def shapes(self):
         """Name -> shape of every array in `parameters`, known before there are any."""
         shapes = {}
         for layout in self.layout:
-            leading = [self.outputs, self.features] if layout.by_feature else [self.outputs]
-            for name, columns in layout.body:
-                shapes[name] = (*leading, columns)
+            leading = (self.outputs, *layout.leading(self.features))
+            for array in layout.body:
+                shapes[array.name] = (*leading, *array.shape)
             if layout.weight:
-                shapes[layout.weight] = tuple(leading)
+                shapes[layout.weight] = leading
         return shapes
+
+    def exported(self):
+        """Name -> array under the names that users meet: the parameters and constants, unless a model says else."""
+        return {**self.parameters, **self.constants}
 
     def snapshot(self):
         """A copy of all parameters and state, for `restore`."""
@@ -186,25 +173,37 @@ cdef class Model:
 
         Raises ValueError where a name, shape or type is not the model's, KeyError where an array is missing.
         """
-        cdef const real[::1] flat
+        cdef Py_ssize_t p
+        self.attached = True
         self.parameters = {}
         for name, shape in self.shapes().items():
             array = arrays[name]
             if array.shape != shape or array.dtype != REAL_TYPE or not array.flags.c_contiguous:
                 raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, not {REAL_TYPE}{list(shape)}")
             self.parameters[name] = array
-        for i, layout in enumerate(self.layout):
-            if len(layout.body) > 1:
-                raise ValueError("a body of several arrays cannot be scored from separate arrays")
-            self.block[i].body = self.block[i].weight = NULL
-            for name, columns in layout.body:
-                flat = self.parameters[name].reshape(-1)
-                self.block[i].lanes = self.block[i].body_stride = columns
-                self.block[i].body = <real*>&flat[0] if flat.shape[0] else NULL
+        for b, layout in enumerate(self.layout):
             if layout.weight:
-                flat = self.parameters[layout.weight].reshape(-1)
-                self.block[i].weight_stride = 1
-                self.block[i].weight = <real*>&flat[0] if flat.shape[0] else NULL
+                self.place_mapped(&self.weight_part[b], layout, self.parameters[layout.weight], 0, 1)
+            p = 0
+            for array in layout.body:
+                for part in range(array.parts):
+                    self.place_mapped(
+                        &self.parts[b][p], layout, self.parameters[array.name], part * array.columns, array.columns)
+                    p += 1
+
+    # A part in an array of its own.
+    cdef place_mapped(self, Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes):
+        cdef const real[::1] flat = array.reshape(-1)
+        steps = [step // REAL_TYPE.itemsize for step in array.strides]
+        part.base = <real*>&flat[at] if flat.shape[0] else NULL
+        part.lanes = lanes
+        part.output_stride = steps[0]
+        part.feature_stride = part.row_stride = 0
+        for axis, step in zip(layout.axes, steps[1:], strict=False):
+            if axis == FEATURES:
+                part.feature_stride = step
+            else:
+                part.row_stride = step
 
     def start(self, seen, double init_std, generator):
         """Draw start values: random bodies from N(0, init_std^2), and 0 for features that never occur.
@@ -215,47 +214,68 @@ cdef class Model:
         generator : numpy.random.Generator, whose numbers are used up in the order of blocks, classes, rows and columns.
         """
         for layout in self.layout:
-            if not layout.random:
-                continue
-            for name, _ in layout.body:
-                for rows in self.parameters[name]:
-                    if layout.by_feature:
+            for array in layout.body:
+                for values in self.parameters[array.name]:
+                    if layout.start != "random":
+                        values[...] = layout.start
+                    elif layout.axes[:1] == (FEATURES,):
                         for at in range(0, self.features, START_ROWS):
-                            part = rows[at:at + START_ROWS]
-                            values = generator.standard_normal(part.shape, dtype=REAL_TYPE)
-                            values *= (init_std * seen[at:at + START_ROWS, None]).astype(REAL_TYPE)
-                            part[...] = values
+                            part = values[at:at + START_ROWS]
+                            part[...] = normal(part.shape, init_std, generator)
+                            part[~seen[at:at + START_ROWS]] = 0
                     else:
-                        rows[...] = init_std * generator.standard_normal(rows.shape, dtype=REAL_TYPE)
+                        values[...] = normal(values.shape, init_std, generator)
+                        if layout.by_feature:
+                            values[:, ~seen] = 0
 
-    # Reals of Scratch.work that `score` uses.
-    cdef Py_ssize_t work_size(self):
+    # Rows of block b that a sample of `longest` entries touches at most.
+    cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
+        return longest if self.by_feature[b] else self.block[b].rows
+
+    # Entries of Scratch.ids that `rows` uses.
+    cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
+        return 0
+
+    # Reals of Scratch.work that `score` uses for a sample of `longest` entries.
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return 0
 
     # Ask the caches for the rows of a sample that comes soon.
     cdef void prefetch(self, const Sample* x) noexcept nogil:
-        cdef int b, c
+        cdef int b, c, p
         for b in range(self.n_blocks):
-            if self.by_feature[b]:
-                for c in range(self.outputs):
+            if not self.by_feature[b]:
+                continue
+            for c in range(self.outputs):
+                if not self.attached:
                     kernels.prefetch(&self.block[b], x.index, x.nnz, c * self.block[b].rows)
+                    continue
+                for p in range(self.n_parts[b]):
+                    self.prefetch_mapped(&self.parts[b][p], x, c)
+                if self.weight_part[b].base != NULL:
+                    self.prefetch_mapped(&self.weight_part[b], x, c)
 
-    # Which rows does the sample touch? Here: its features' in blocks by feature, the one row of the others. Slab
+    cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil:
+        cdef Block alone = Block(
+            part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False)
+        kernels.prefetch(&alone, x.index, x.nnz, 0)
+
+    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others. Slab
     # c * n_blocks + b is block b of class c, and the gradient buffer is cut in that order.
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int b, c
-        cdef real* free = s.gradient
+        cdef real* room = s.gradient
         cdef Slab* slab = s.slab
         for c in range(self.outputs):
             for b in range(self.n_blocks):
                 slab.block = b
-                slab.row = x.index if self.by_feature[b] else &FIRST_ROW
-                slab.n = x.nnz if self.by_feature[b] else 1
+                slab.row = x.index if self.by_feature[b] else self.every_row
+                slab.n = x.nnz if self.by_feature[b] else self.block[b].rows
                 slab.first = c * self.block[b].rows
-                slab.body = free
-                free += slab.n * self.block[b].lanes
-                slab.weight = free
-                free += slab.n
+                slab.body = room
+                room += slab.n * self.block[b].lanes
+                slab.weight = room
+                room += slab.n
                 slab += 1
         s.n_slabs = self.outputs * self.n_blocks
 
@@ -272,25 +292,35 @@ cdef class Model:
         pass
 
 
+def normal(shape, init_std, generator):
+    """N(0, init_std^2) numbers of the real type."""
+    values = generator.standard_normal(shape, dtype=REAL_TYPE)
+    values *= REAL_TYPE.type(init_std)
+    return values
+
+
 cdef class Workspace:
     """Room for one thread to score samples of up to `longest` entries and to take their gradients."""
 
     def __init__(self, Model model, Py_ssize_t longest):
         cdef real[::1] work, gradient
         cdef double[::1] outputs
+        cdef int32_t[::1] ids
         cdef char[::1] slabs
         cdef Py_ssize_t b, size = 0
         for b in range(model.n_blocks):
-            size += (longest if model.by_feature[b] else 1) * (model.block[b].lanes + 1)
+            size += model.most_rows(b, longest) * (model.block[b].lanes + 1)
         self.memory = [
-            allocate(model.work_size()),
+            allocate(model.work_size(longest)),
             allocate(model.outputs * size),
             np.zeros(2 * model.outputs),
+            np.zeros(model.ids_size(longest) + 1, dtype=np.int32),
             np.zeros(model.outputs * model.n_blocks * sizeof(Slab) + 1, dtype=np.int8),
         ]
-        work, gradient, outputs, slabs = self.memory
+        work, gradient, outputs, ids, slabs = self.memory
         self.scratch.work = &work[0]
         self.scratch.gradient = &gradient[0]
         self.scratch.score = &outputs[0]
         self.scratch.slope = &outputs[model.outputs]
+        self.scratch.ids = &ids[0]
         self.scratch.slab = <Slab*>&slabs[0]

@@ -1,4 +1,4 @@
-from fmcli._core.types cimport Block, Sample, Slab, real
+from fmcli._core.types cimport Block, Factors, Sample, Slab, real
 from libc.stdint cimport int32_t
 
 
@@ -28,12 +28,11 @@ cdef extern from "kernels.h" nogil:
     struct Kernels:
         const char* name
         void (*prefetch)(const Block*, const int32_t*, Py_ssize_t, Py_ssize_t) noexcept nogil
-        double (*linear)(const Block*, const Sample*, Py_ssize_t) noexcept nogil
+        double (*linear)(const Factors*, const Sample*) noexcept nogil
         void (*linear_gradient)(const Sample*, double, real*) noexcept nogil
-        double (*second_order)(
-            const Block*, const Sample*, Py_ssize_t, const real*, const real*, real*) noexcept nogil
+        double (*second_order)(const Factors*, const Sample*, const real*, const real*, real*) noexcept nogil
         void (*second_order_gradient)(
-            const Block*, const Sample*, Py_ssize_t, const real*, const real*, double, real*) noexcept nogil
+            const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil

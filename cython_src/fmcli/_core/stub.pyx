@@ -4,14 +4,14 @@ Several outputs, several blocks by feature, and a structural row that is project
 them update by update, in batches too, with strengths and steps by part.
 """
 
+from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
-from fmcli._core.model import BlockLayout
 
 from fmcli._core.loss cimport Loss
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
 from fmcli._core.simplex cimport project_to_simplex
-from fmcli._core.types cimport Block, Sample, Scratch, Slab, real
+from fmcli._core.types cimport Factors, Sample, Scratch, Slab, real
 
 cdef enum:
     W = 1, P, THETA
@@ -28,53 +28,52 @@ cdef class Stub(Model):
                 *bias_block(True),
                 BlockLayout(weight="w"),
                 BlockLayout(body=[("P", rank)]),
-                BlockLayout(body=[("theta", rank)], by_feature=False, penalty="none", random=False),
+                BlockLayout(axes=(), body=[("theta", rank)], penalty="none", start=1 / rank),
             ],
         )
 
-    cdef Py_ssize_t work_size(self):
-        return self.outputs * self.block[P].lanes
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        return self.outputs * self.block[THETA].columns
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
         cdef Py_ssize_t i, t
+        cdef Py_ssize_t rank = self.block[THETA].columns
         cdef double total
         cdef real* sums
-        cdef const real* row
-        cdef const real* theta
-        cdef const Block* block = &self.block[P]
+        cdef Factors w, p, theta
         for c in range(self.outputs):
-            sums = s.work + c * block.lanes
-            theta = self.block[THETA].body + c * self.block[THETA].body_stride
-            total = self.bias(c) + kernels.linear(&self.block[W], x, c * self.features)
-            for t in range(block.lanes):
+            sums = s.work + c * rank
+            w, p, theta = self.weights(W, c), self.factors(P, 0, c), self.factors(THETA, 0, c)
+            total = self.bias(c) + kernels.linear(&w, x)
+            for t in range(rank):
                 sums[t] = 0
                 for i in range(x.nnz):
-                    row = block.body + (c * self.features + x.index[i]) * block.body_stride
-                    sums[t] += row[t] * x.value[i]
-                total += theta[t] * sums[t]
+                    sums[t] += p.at[x.index[i] * p.stride + t] * x.value[i]
+                total += theta.at[t] * sums[t]
             s.score[c] = total
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
         cdef Py_ssize_t i, t
-        cdef Py_ssize_t lanes = self.block[P].lanes
-        cdef const real* theta
+        cdef Py_ssize_t rank = self.block[THETA].columns, lanes = self.block[P].lanes
+        cdef Factors theta
         cdef Slab* slab
         for c in range(self.outputs):
             slab = s.slab + c * self.n_blocks
-            theta = self.block[THETA].body + c * self.block[THETA].body_stride
+            theta = self.factors(THETA, 0, c)
             slab[0].weight[0] = s.slope[c]
             kernels.linear_gradient(x, s.slope[c], slab[W].weight)
             for t in range(lanes):
-                slab[THETA].body[t] = s.slope[c] * s.work[c * lanes + t]
+                slab[THETA].body[t] = s.slope[c] * s.work[c * rank + t] if t < rank else 0
                 for i in range(x.nnz):
-                    slab[P].body[i * lanes + t] = s.slope[c] * theta[t] * x.value[i]
+                    slab[P].body[i * lanes + t] = s.slope[c] * theta.at[t] * x.value[i] if t < rank else 0
 
     cdef void settle(self, Scratch* s) noexcept nogil:
         cdef int c
         for c in range(self.outputs):
-            project_to_simplex(self.block[THETA].body + c * self.block[THETA].body_stride, self.width[THETA])
+            project_to_simplex(
+                self.block[THETA].body + c * self.block[THETA].body_stride, self.block[THETA].columns)
 
 
 cdef class SumOfSquares(Loss):

@@ -40,6 +40,14 @@ typedef struct Block {
 
 enum { LANES = 4 };
 
+// What scoring reads of one output's rows: feature j's numbers are at[j * stride .. j * stride + lanes - 1]. While
+// training they lie in a Block among other arrays and state; mapped from a file they are an array of their own.
+typedef struct Factors {
+    const real* at;
+    ptrdiff_t stride;
+    ptrdiff_t lanes;
+} Factors;
+
 // The rows of one block that one update touches, and the gradient of each.
 typedef struct Slab {
     int block;
@@ -57,6 +65,7 @@ typedef struct Scratch {
     double* score;   // C
     double* slope;   // C
     real* work;      // the model's own: what `score` leaves for `gradient`
+    int32_t* ids;    // the model's own: row ids that are not the sample's
     real* gradient;  // what the slabs' buffers point into
 } Scratch;
 

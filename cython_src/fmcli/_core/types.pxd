@@ -22,6 +22,11 @@ cdef extern from "types.h" nogil:
         Py_ssize_t columns
         bint by_row
 
+    struct Factors:
+        const real* at
+        Py_ssize_t stride
+        Py_ssize_t lanes
+
     struct Slab:
         int block
         const int32_t* row
@@ -36,6 +41,7 @@ cdef extern from "types.h" nogil:
         double* score
         double* slope
         real* work
+        int32_t* ids
         real* gradient
 
     void into_huge_pages(const void* begin, size_t bytes)

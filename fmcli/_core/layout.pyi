@@ -1,0 +1,57 @@
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+REAL_TYPE: np.dtype[Any]
+"""float32 or float64, as this was built."""
+CACHE_LINE: int
+FEATURES: Literal["features"]
+
+class Array(NamedTuple):
+    name: str
+    parts: int
+    columns: int
+    shape: tuple[int, ...]
+
+def array_of(name: str, size: int | tuple[int, int]) -> Array: ...
+
+class BlockLayout:
+    axes: tuple[int | Literal["features"], ...]
+    body: tuple[Array, ...]
+    weight: str | None
+    touched: Literal["features", "all", "own"]
+    part: Literal["w", "v"]
+    penalty: Literal["full", "l2", "none"]
+    start: float | Literal["random"]
+    def __init__(
+        self,
+        *,
+        axes: Sequence[int | Literal["features"]] = ("features",),
+        body: Sequence[tuple[str, int | tuple[int, int]]] = (),
+        weight: str | None = None,
+        touched: Literal["features", "all", "own"] | None = None,
+        part: Literal["w", "v"] = "w",
+        penalty: Literal["full", "l2", "none"] = "full",
+        start: float | Literal["random"] = "random",
+    ) -> None: ...
+    @property
+    def by_feature(self) -> bool: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def parts(self) -> list[int]: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def others(self) -> int: ...
+    def rows(self, features: int) -> int: ...
+    def leading(self, features: int) -> tuple[int, ...]: ...
+
+def allocate(size: int) -> NDArray[Any]: ...
+def padded(columns: int) -> int: ...
+def row_stride(reals: int) -> int: ...
+def row_strides(layout: BlockLayout, slots: int) -> tuple[int, int]: ...
