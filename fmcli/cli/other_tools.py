@@ -176,13 +176,18 @@ def other_name(what: str, value: str, names: Mapping[str, str], ours: Collection
 
 def solver(value: str) -> str | None:
     """-s is the number of threads in libffm, of a task in xLearn, of a solver and loss in liblinear."""
-    return f"-s is the solver; threads are -j: -j {value}" if value.isdecimal() else None
+    if value.isdecimal():
+        return f"-s is the solver; threads are -j: -j {value}; tasks that have numbers elsewhere are --loss and -m"
+    return None
 
 
 def valid(value: str) -> str | None:
     """-v is the number of folds in liblinear."""
     if value.isdecimal() and not os.path.exists(value):
-        return f"-v is the validation file, and there is no file {value}; --verbose says more"
+        return (
+            f"-v is the validation file, and there is no file {value}; --verbose says more; --holdout 0.2 judges on a fifth "
+            "of the rows"
+        )
     return None
 
 

@@ -14,7 +14,7 @@ import click
 
 from fmcli.cli.other_tools import VALUES, words_of
 from fmcli.errors import UsageError
-from fmcli.names import no_such
+from fmcli.names import close, no_such
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class _Reading:
     ctx: click.Context
     rest: deque[str]
     said: list[str] = field(default_factory=list)
+    wrong: list[UsageError | click.UsageError] = field(default_factory=list)
     given: dict[str, str] = field(default_factory=dict)  # name of an option -> the word that it was given by
 
     def __post_init__(self) -> None:
@@ -112,15 +113,26 @@ class _Reading:
     def read(self) -> list[str]:
         while self.rest:
             word = self.rest.popleft()
-            if word.startswith("--") and len(word) > 2:
-                self.long(word)
-            elif word.startswith("-") and word not in ("-", "--"):
-                self.short(word)
-            else:
-                self.said.append(word)
-                if word == "--" or not self.ctx.allow_interspersed_args:
-                    break
+            try:
+                if word.startswith("--") and len(word) > 2:
+                    self.long(word)
+                elif word.startswith("-") and word not in ("-", "--") and not self.may_be_a_value(word):
+                    self.short(word)
+                else:
+                    self.said.append(word)
+                    if word == "--" or not self.ctx.allow_interspersed_args:
+                        break
+            except (UsageError, click.UsageError) as error:
+                self.wrong.append(error)
+        if len(self.wrong) > 1:  # all at once, for whoever pastes another tool's line
+            raise click.UsageError("\n".join(map(str, self.wrong)), self.ctx)
+        if self.wrong:
+            raise self.wrong[0]
         return [*self.said, *self.rest]
+
+    def may_be_a_value(self, word: str) -> bool:
+        """Whether a word may be a negative number behind an option that was not understood."""
+        return bool(self.wrong) and word[1] in "0123456789."
 
     def long(self, word: str) -> None:
         flag, equals, value = word.partition("=")
@@ -136,7 +148,7 @@ class _Reading:
         """-k8, -qk8: letters up to one that takes a value, unless it is a word that other tools write with one dash."""
         flag = word.partition("=")[0]
         name = plain(flag)
-        if len(name) > 1 and (self.has(f"--{name}") or name in words_of(self.command.name)):
+        if len(name) > 1 and (self.has(f"--{name}") or name in words_of(self.command.name) or self.ctx.parent is None):
             raise self.unknown(flag)
         self.said.append(word)
         for place, letter in enumerate(word[1:], start=2):
@@ -192,12 +204,11 @@ class _Reading:
         lesson = words_of(self.command.name).get(name)
         if self.has(f"--{name}") and not flag.startswith("--"):
             lesson = f"options of one word have two dashes here: --{name}"
-        elif lesson is None:
+        elif lesson is None and self.ctx.parent:
             owners = [path for path, options in options_beside(self.ctx).items() if flag in options]
-            if owners and self.ctx.parent:
-                lesson = f"it belongs to {', '.join(owners)}"
-            elif owners:
-                lesson = f"options follow the command: {owners[0]} {flag}"
+            lesson = f"it belongs to {', '.join(owners)}" if owners else None
+        elif lesson is None and not close(flag, self.long_flags):
+            lesson = f"options follow the command: {self.ctx.command_path} COMMAND {flag}"
         if lesson:
             return UsageError(f"there is no option {flag!r}: {lesson}")
         return click.UsageError(no_such("option", flag, self.long_flags), self.ctx)
@@ -219,15 +230,15 @@ def options_of(command: click.Command, ctx: click.Context) -> dict[str, click.Op
 
 
 def options_beside(ctx: click.Context) -> dict[str, dict[str, click.Option]]:
-    """The options of the other commands of a command's group, or of all of a group's, by "fmcli train" and the like."""
-    top = ctx.parent or ctx
-    group = top.command
+    """The options of the other commands of a command's group, by the path of each: "fmcli train"."""
+    assert ctx.parent
+    group = ctx.parent.command
     assert isinstance(group, click.Group)
     found = {}
-    for name in group.list_commands(top):
-        command = group.get_command(top, name)
+    for name in group.list_commands(ctx.parent):
+        command = group.get_command(ctx.parent, name)
         if command and command is not ctx.command:
-            context = click.Context(command, top, info_name=name)
+            context = click.Context(command, ctx.parent, info_name=name)
             found[context.command_path] = options_of(command, context)
     return found
 

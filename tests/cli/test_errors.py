@@ -100,7 +100,7 @@ MISUSE = [
     (["trian", "t"], 2, "there is no command 'trian'; did you mean train? there are: train, "),
     (["fit", "t"], 2, "there is no command 'fit'; did you mean train?"),
     (["t"], 2, "there is no command 't', but a file; did you mean fmcli train t?"),
-    (["-m", "fm", "train", "t"], 2, "there is no option '-m': options follow the command: fmcli train -m"),
+    (["-m", "fm", "train", "t"], 2, "there is no option '-m': options follow the command: fmcli COMMAND -m"),
     (["train", "-f", "model.bin", "t"], 2, "-f is the format; the model file is -o: -o model.bin"),
     (["train", "-f", "5", "t"], 2, "-f is the format; --holdout 0.2 judges"),
     (["train", "-e", "0.01", "t"], 2, "-e is the number of epochs; --patience ends training before, with -v FILE"),
@@ -165,7 +165,9 @@ MISUSE = [
     (["predict", "t", "t"], 65, "t: is a text file, not an fmcli model: are model and data swapped?"),
     (["export", "missing", "m.npz"], 66, "cannot read missing: No such file or directory"),
     (["nosuch"], 2, "there is no command 'nosuch'; there are: train, predict, "),
-    (["--nosuch"], 2, "there is no option '--nosuch'; there are: --version, --help\nsee fmcli --help"),
+    (["-task", "c", "t"], 2, "there is no option '-task': options follow the command: fmcli COMMAND -task"),
+    (["--verion"], 2, "there is no option '--verion'; did you mean --version?"),
+    (["--nosuch"], 2, "there is no option '--nosuch': options follow the command: fmcli COMMAND --nosuch"),
 ]
 
 

@@ -93,6 +93,16 @@ def test_what_contradicts_itself_is_refused(run, tmp_path, arguments, message):
     assert message in done.stderr
 
 
+def test_a_line_of_another_tool_is_answered_as_a_whole():
+    said = refused("train", "-l", "0.00002", "-k", "4", "-t", "-15", "-r", "0.2", "-s", "4", "--nosuch", "t", "out")
+    assert [line[:28] for line in said.splitlines()] == [
+        "there is no option '-l': the",
+        "there is no option '-t': pas",
+        "-s is the solver; threads ar",
+        "there is no option '--nosuch",
+    ]
+
+
 def test_a_spelling_at_the_end_lacks_its_value():
     assert "requires an argument" in refused("train", "x", "--iter")
 
