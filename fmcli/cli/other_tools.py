@@ -185,8 +185,8 @@ def valid(value: str) -> str | None:
     """-v is the number of folds in liblinear."""
     if value.isdecimal() and not os.path.exists(value):
         return (
-            f"-v is the validation file, and there is no file {value}; --verbose says more; --holdout 0.2 judges on a fifth "
-            "of the rows"
+            f"-v is the validation file, and there is no file {value}; --verbose says more; --holdout 0.2 judges on a "
+            "fifth of the rows"
         )
     return None
 
