@@ -25,6 +25,8 @@ from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError
 from fmcli.names import no_such
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
+# By this variable a shell's script says that it asks what may follow.
+COMPLETION = "_FMCLI_COMPLETE"
 # Ended by these as by Ctrl-C: temporary files are removed first.
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -131,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises KeyboardInterrupt, Stopped and BrokenPipeError, which end a process by a signal.
     """
     try:
-        if question := os.environ.get("_FMCLI_COMPLETE"):
+        if question := os.environ.get(COMPLETION):
             from fmcli.cli.completion import answer
 
             return answer(group, question)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class, shell_complete
 
+from fmcli.cli import COMPLETION
 from fmcli.cli.options import SectionCommand
 
-# By this variable a script says that it asks, and what.
-VARIABLE = "_FMCLI_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -35,9 +34,9 @@ def command(ctx: click.Context, shell: str) -> None:
     metrics and formats, and files."""
     kind = get_completion_class(shell)
     assert kind
-    click.echo(kind(ctx.find_root().command, {}, "fmcli", VARIABLE).source())
+    click.echo(kind(ctx.find_root().command, {}, "fmcli", COMPLETION).source())
 
 
 def answer(group: click.Command, question: str) -> int:
     """Print what may follow the words in the environment; the exit status."""
-    return shell_complete(group, {}, "fmcli", VARIABLE, question)
+    return shell_complete(group, {}, "fmcli", COMPLETION, question)

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from fmcli.cli import COMMANDS
-from fmcli.cli.completion import SHELLS, VARIABLE
+from fmcli.cli import COMMANDS, COMPLETION
+from fmcli.cli.completion import SHELLS
 from fmcli.cli.options import METRIC_NAMES
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 
@@ -48,7 +48,7 @@ def complete(run):
 
     def completed(words, incomplete=""):
         environ = os.environ | {
-            VARIABLE: "bash_complete",
+            COMPLETION: "bash_complete",
             "COMP_WORDS": shlex.join([*words, incomplete]),
             "COMP_CWORD": str(len(words)),
         }
@@ -83,7 +83,7 @@ def test_scripts(run, shell):
     done = run("completion", shell)
     assert (done.returncode, done.stderr) == (0, "")
     script = done.stdout.decode()
-    assert f"{VARIABLE}={shell}_complete" in script
+    assert f"{COMPLETION}={shell}_complete" in script
     if program := shutil.which(shell):
         subprocess.run([program, "-n", "-c", script], check=True, timeout=60)
 
@@ -131,5 +131,5 @@ def test_bash_itself(tmp_path):
 
 def test_numpy_is_not_loaded(run):
     tell = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules, file=sys.stderr))"
-    environ = os.environ | {VARIABLE: "bash_complete", "COMP_WORDS": "fmcli train -x ", "COMP_CWORD": "3"}
+    environ = os.environ | {COMPLETION: "bash_complete", "COMP_WORDS": "fmcli train -x ", "COMP_CWORD": "3"}
     assert run(environ=environ, before=tell).stderr == "False\n"
