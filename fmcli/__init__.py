@@ -41,10 +41,15 @@ What the design rests on, each measured:
 
 Above the core, dependencies run one way:
 
-    cli -> training, prediction -> validation, warmstart, labels, metrics, modelfile, data -> registry, specs -> _core
+    cli -> training, prediction, evaluation, inspection, catalogue
+        -> validation, warmstart, labels, metrics, modelfile, data -> registry, specs, names -> _core
 
-registry.py is the one table of pieces and options; the command line, the model file's header and the tests derive from
-it. The library raises children of FmcliError, each with its exit status, never prints and never imports click.
+registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
+file's header and the tests derive from it. CONTRIBUTING.md has the steps that a new piece takes.
+
+cli/ has a module for each command, imported when it is used. Arguments are put into our own words before click parses
+them (spellings.py; other_tools.py has the words of libFM, libffm, xLearn, alphaFM, liblinear and VW). The library
+raises children of FmcliError, each with its exit status, never prints and never imports click.
 """
 
 __version__ = "0.1.0"

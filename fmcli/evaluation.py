@@ -19,7 +19,7 @@ from fmcli.data import LARGEST_INDEX, RowError, score_pieces
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels, few_distinct, fit_labels, listed
 from fmcli.memory import require
-from fmcli.metrics import METRICS, Floats, Outcome, allowed, check, measure
+from fmcli.metrics import METRICS, PROBABLE, Floats, Outcome, allowed, check, measure
 from fmcli.prediction import Counts, Scorer, each_piece
 from fmcli.registry import LOSSES
 from fmcli.sources import blocks, name_of
@@ -31,8 +31,6 @@ from fmcli.validation import SPARSITY, model_sparsity
 LOSS = "loss"
 # What only a model has, in the order in which it is listed: the loss comes first, the sparsity last.
 OF_MODELS = (LOSS, SPARSITY)
-# The losses whose predictions are probabilities.
-PROBABLE = METRICS["brier"].losses
 # The way out where a model cannot judge a row.
 LEAVE_OUT = "leave such rows out, or train a model with them"
 # Bytes of predictions that are read at a time.

@@ -17,27 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
+from fmcli.names import find_name
+from fmcli.registry import LOSSES
 
 Floats = NDArray[np.float64]
 
 # A probability below this counts as this much: one confident error must not make the logloss infinite.
 SMALLEST_PROBABILITY = 1e-15
 
-# The losses by the labels they take: real numbers, two values, classes.
-REAL = ("squared", "huber", "poisson")
-BINARY = ("logistic", "squared-hinge", "hinge")
-CLASSES = ("softmax",)
+# The tasks of losses (registry.py) that metrics understand: numbers and counts, two values, classes.
+NUMBERS, BINARY, CLASSES = ("real", "counts"), ("binary",), ("classes",)
+# The losses whose scores give probabilities.
+PROBABLE = ("logistic", "softmax")
 
-# What is measured unless asked otherwise; early stopping watches the first. Hinge losses give no probabilities.
-DEFAULTS = {
-    "squared": ("rmse", "mae"),
-    "huber": ("mae", "rmse"),
-    "poisson": ("rmse", "mae"),
-    "logistic": ("logloss", "auc"),
-    "squared-hinge": ("accuracy", "auc"),
-    "hinge": ("accuracy", "auc"),
-    "softmax": ("logloss", "accuracy"),
+# What is measured unless asked otherwise, by task, and by loss where that knows better; early stopping watches the
+# first. Hinge losses give no probabilities.
+USUAL = {
+    "real": ("rmse", "mae"),
+    "counts": ("rmse", "mae"),
+    "binary": ("accuracy", "auc"),
+    "classes": ("accuracy", "macro-f1"),
 }
+OWN = {"huber": ("mae", "rmse"), "logistic": ("logloss", "auc"), "softmax": ("logloss", "accuracy")}
 
 
 class ClassWeights(NamedTuple):
@@ -74,7 +75,7 @@ class Outcome:
         elif not weight.all():
             kept = weight != 0
             label, score, weight = label[kept], score[kept], weight[kept]
-        self.loss = loss
+        self.loss, self.task = loss, LOSSES[loss].task
         self.label = label
         self.score = score
         self.weight = weight
@@ -91,19 +92,18 @@ class Outcome:
 
     @cached_property
     def error(self) -> Floats:
-        """(rows) prediction - label, for real labels; a Poisson model's prediction is exp(score)."""
-        score = self.score[:, 0]
-        return (np.exp(score) if self.loss == "poisson" else score) - self.label
+        """(rows) prediction - label, for labels that are numbers."""
+        return predicted_numbers(self.loss, self.score[:, 0]) - self.label
 
     @cached_property
     def class_label(self) -> NDArray[np.intp]:
         """(rows) class of each row; of two label values -1 is class 0 and +1 is class 1."""
-        return (self.label > 0 if self.loss in BINARY else self.label).astype(np.intp)
+        return (self.label > 0 if self.task in BINARY else self.label).astype(np.intp)
 
     @cached_property
     def class_predicted(self) -> NDArray[np.intp]:
         """(rows) class of the highest score, the lowest one on ties; of two label values +1 where the score is > 0."""
-        if self.loss in BINARY:
+        if self.task in BINARY:
             return (self.score[:, 0] > (0.5 if self.probable else 0.0)).astype(np.intp)
         highest: NDArray[np.intp] = self.score.argmax(axis=1)
         return highest
@@ -113,7 +113,7 @@ class Outcome:
         """(rows, outputs) of +1, or of each class."""
         if self.probable:
             return self.score
-        return probability(self.score) if self.loss in BINARY else class_probabilities(self.score)
+        return probability(self.score) if self.task in BINARY else class_probabilities(self.score)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -146,6 +146,14 @@ class Outcome:
         correct = total(self.class_label, self.weight * self.correct)
         present = (labelled > 0) | (predicted > 0)
         return ClassWeights(correct[present], labelled[present], predicted[present])
+
+
+def predicted_numbers(loss: str, score: Floats) -> Floats:
+    """What scores predict where labels are numbers: themselves, or for counts their exponentials."""
+    if LOSSES[loss].task != "counts":
+        return score
+    with np.errstate(over="ignore"):  # inf is what is reported
+        return np.asarray(np.exp(score))
 
 
 def logloss(outcome: Outcome) -> float:
@@ -186,14 +194,14 @@ def pr_auc(outcome: Outcome) -> float:
 def own_probability(outcome: Outcome) -> Floats:
     """(rows) probability of each row's label."""
     probability = outcome.probability
-    if outcome.loss in BINARY:
+    if outcome.task in BINARY:
         return np.where(outcome.label > 0, probability[:, 0], 1.0 - probability[:, 0])
     return np.take_along_axis(probability, outcome.class_label[:, None], axis=1)[:, 0]
 
 
 def brier(outcome: Outcome) -> float:
     """Mean squared error of the probability of +1; of classes, summed over all of them."""
-    if outcome.loss in BINARY:
+    if outcome.task in BINARY:
         return outcome.mean((outcome.probability[:, 0] - (outcome.label > 0)) ** 2)
     own = own_probability(outcome)
     squares = (outcome.probability**2).sum(axis=1)
@@ -255,26 +263,31 @@ def class_probabilities(score: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that says how good predictions are, and the losses whose scores and labels it understands."""
+    """A number that says how good predictions are, and the tasks whose scores and labels it understands."""
 
     name: str
     help: str
     larger_is_better: bool
-    losses: tuple[str, ...]
+    tasks: tuple[str, ...]
     compute: Callable[[Outcome], float]
+    of_probabilities: bool = False
+
+    def fits(self, loss: str) -> bool:
+        """Whether it can be computed for models of a loss."""
+        return LOSSES[loss].task in self.tasks and (loss in PROBABLE or not self.of_probabilities)
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("logloss", "Mean negative log of the label's probability.", False, ("logistic", "softmax"), logloss),
+        Metric("logloss", "Mean negative log of the label's probability.", False, BINARY + CLASSES, logloss, True),
         Metric("auc", "Area under the ROC curve.", True, BINARY, auc),
         Metric("pr-auc", "Average precision: area under the precision-recall curve.", True, BINARY, pr_auc),
-        Metric("brier", "Mean squared error of the probabilities.", False, ("logistic", "softmax"), brier),
+        Metric("brier", "Mean squared error of the probabilities.", False, BINARY + CLASSES, brier, True),
         Metric("accuracy", "Share of rows predicted right.", True, BINARY + CLASSES, accuracy),
-        Metric("rmse", "Root of the mean squared error.", False, REAL, rmse),
-        Metric("mae", "Mean absolute error.", False, REAL, mae),
-        Metric("r2", "Share of the labels' variance that is explained.", True, REAL, r2),
+        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, rmse),
+        Metric("mae", "Mean absolute error.", False, NUMBERS, mae),
+        Metric("r2", "Share of the labels' variance that is explained.", True, NUMBERS, r2),
         # A row has one label and one prediction, so that F1 over all decisions at once is the accuracy.
         Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, accuracy),
         Metric("macro-f1", "Mean of the classes' F1.", True, BINARY + CLASSES, macro_f1),
@@ -285,12 +298,12 @@ METRICS = {
 
 def default_metrics(loss: str) -> tuple[str, ...]:
     """What is measured for a loss unless asked otherwise; early stopping watches the first."""
-    return DEFAULTS[loss]
+    return OWN.get(loss) or USUAL[LOSSES[loss].task]
 
 
 def allowed(loss: str) -> tuple[str, ...]:
     """Names of the metrics that fit a loss."""
-    return tuple(metric.name for metric in METRICS.values() if loss in metric.losses)
+    return tuple(metric.name for metric in METRICS.values() if metric.fits(loss))
 
 
 def check(names: Iterable[str], loss: str | None) -> None:
@@ -299,9 +312,8 @@ def check(names: Iterable[str], loss: str | None) -> None:
     While the loss is yet to be chosen by the labels (None) only the names are checked.
     """
     for name in names:
-        if name not in METRICS:
-            raise UsageError(f"there is no metric {name!r}; the metrics are: {', '.join(METRICS)}")
-        if loss is not None and loss not in METRICS[name].losses:
+        find_name("metric", name, METRICS)
+        if loss is not None and not METRICS[name].fits(loss):
             raise UsageError(f"metric {name} does not fit loss {loss}; those that fit are: {', '.join(allowed(loss))}")
 
 

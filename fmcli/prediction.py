@@ -18,7 +18,7 @@ from fmcli.data import score_pieces
 from fmcli.errors import BadInputError
 from fmcli.labels import Labels
 from fmcli.memory import require
-from fmcli.metrics import class_probabilities, probability
+from fmcli.metrics import PROBABLE, class_probabilities, predicted_numbers, probability
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import LOSSES, MODELS
 from fmcli.registry import Piece as Kind
@@ -65,10 +65,10 @@ class Scorer:
 
     @property
     def has_probabilities(self) -> bool:
-        return self.labels.loss in ("logistic", "softmax")
+        return self.labels.loss in PROBABLE
 
     def lines(self, data: Dataset, output: OutputType) -> bytes:
-        """One line of text a row: raw scores, probabilities, or the label itself.
+        """One line of text a row: raw scores, probabilities, or the label itself, which may be a number.
 
         With classes there is a column for each, in increasing order of labels; with two label values the probability is
         the larger one's. Numbers have the fewest digits that read back as the same number of the build's real type.
@@ -78,6 +78,8 @@ class Scorer:
             names = [f"{label:.17g}\n".encode() for label in self.labels.values]
             chosen = (score[:, 0] > 0) if self.model.outputs == 1 else score.argmax(axis=1)
             return b"".join([names[place] for place in chosen.tolist()])
+        if output == "label":
+            score = predicted_numbers(self.labels.loss, score)
         if output == "prob":
             score = probability(score) if self.model.outputs == 1 else class_probabilities(score)
         return format_values(np.ascontiguousarray(score[:, 0])) if self.model.outputs == 1 else format_table(score)

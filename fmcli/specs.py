@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import UsageError
+from fmcli.names import find_name
 from fmcli.registry import (
     COMMON,
     DEFAULT_MODEL,
@@ -105,17 +106,13 @@ def check_groups(values: Mapping[str, Any]) -> None:
 
 
 def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
-    """The piece of that name; UsageError naming the others where there is none."""
-    if name not in table:
-        raise UsageError(f"there is no {what} {name!r}; there are: {', '.join(table)}")
-    return table[name]
+    """The piece of that name; UsageError naming others where there is none."""
+    return table[find_name(what, name, table)]
 
 
 def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
     """UsageError where an option does not exist, does not belong to the chosen pieces, or is out of range."""
-    if name not in OPTIONS:
-        raise UsageError(f"there is no option {name!r}")
-    option = OPTIONS[name]
+    option = OPTIONS[find_name("option", name, OPTIONS)]
     for piece in pieces:
         if name in piece.refuses:
             raise UsageError(f"{option.flag} cannot be had with {piece.name}: {piece.refuses[name]}")

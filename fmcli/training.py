@@ -99,6 +99,7 @@ def plan(
     spec: Spec,
     *,
     valid: Dataset | None = None,
+    valid_name: str = "validation data",
     holdout: float | None = 0.0,
     metrics: tuple[str, ...] = (),
     patience: int = 3,
@@ -110,6 +111,7 @@ def plan(
     Parameters
     ----------
     valid : rows to judge epochs by.
+    valid_name : what they are, for messages.
     holdout : share of `data` to hold out and judge epochs by; None: 5 % of 10,000 rows or more in several epochs.
     metrics : names of metrics, the first of which (but for sparsity) chooses the epoch; none: the usual ones.
     patience : epochs without a better one after which training stops.
@@ -131,7 +133,10 @@ def plan(
     data = data.changed(label=labels.encode(data.label), features=features)
     held, rows = split(data.rows, holdout if valid is None else 0.0, spec, generator(spec, HOLDOUT_STREAM))
     known = data.seen(rows)
-    judged = data.take(held) if valid is None else valid.within(features).changed(label=labels.encode(valid.label))
+    if valid is None:
+        judged = data.take(held)
+    else:
+        judged = valid.within(features).changed(label=labels.encode(valid.label, valid_name))
     if spec.values["norm"]:
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
     judge = Validation(data, labels.loss, metrics, patience, threads)
@@ -177,6 +182,8 @@ def train(
     *,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
+    on_loss: Callable[[int, int, float], None] = lambda epoch, rows, loss: None,
+    every: int | None = None,
 ) -> Trained:
     """Train a plan's model.
 
@@ -184,6 +191,9 @@ def train(
     ----------
     on_epoch : called after every epoch.
     on_rows : called several times a second with the epoch (from 1) and the rows of it that are done.
+    on_loss : called every so many rows with the epoch, the rows of it that are done, and the mean loss over them, each
+        before its own update.
+    every : how many rows that is, rounded up to whole batches; None: never.
 
     Raises
     ------
@@ -219,7 +229,7 @@ def train(
     try:
         for number in range(1, spec.values["epochs"] + 1):
             begin = time.perf_counter()
-            total = run_epoch(trainer, plan, number, on_rows)
+            total = run_epoch(trainer, plan, number, on_rows, on_loss, every)
             solver.end_epoch(number)
             value = penalty.value(model) / (1 if solver.averages_weights else total_weight)
             valid = best.judge(number)
@@ -236,20 +246,33 @@ def train(
     return replace(trained, best=best.restore() or len(trained.epochs))
 
 
-def run_epoch(trainer: Trainer, plan: Plan, number: int, on_rows: Callable[[int, int], None]) -> float:
+def run_epoch(
+    trainer: Trainer,
+    plan: Plan,
+    number: int,
+    on_rows: Callable[[int, int], None],
+    on_loss: Callable[[int, int, float], None],
+    every: int | None,
+) -> float:
     """One pass over the rows; the sum of their weighted losses."""
     order = plan.rows.copy()
     if plan.spec.values["shuffle"]:
         generator(plan.spec, SHUFFLE_STREAM, number).shuffle(order)
     batch = plan.spec.values["batch_size"]
-    chunk = max(1, CHUNK_NONZEROS * plan.data.rows // max(plan.data.nnz, plan.data.rows) // batch) * batch
-    total = 0.0
-    for start in range(0, len(order), chunk):
-        stop = min(start + chunk, len(order))
-        total += trainer.run(order, start, stop)
+    step = max(1, CHUNK_NONZEROS * plan.data.rows // max(plan.data.nnz, plan.data.rows) // batch) * batch
+    every = math.ceil(every / batch) * batch if every else len(order) + 1
+    total = weight = 0.0
+    start = 0
+    while start < len(order):
+        stop = min(len(order), (start // step + 1) * step, (start // every + 1) * every)
+        total = trainer.run(order, start, stop, total)
         if not np.isfinite(total):
             raise diverged(plan.spec, f"the loss is no longer a finite number in epoch {number}")
+        weight += stop - start if plan.data.weight is None else float(plan.data.weight[order[start:stop]].sum())
+        if stop % every == 0:
+            on_loss(number, stop, total / weight if weight else math.nan)
         on_rows(number, stop)
+        start = stop
     return total
 
 
@@ -273,6 +296,7 @@ def summary(trained: Trained) -> dict[str, Any]:
     parameters."""
     plan = trained.plan
     kept = trained.epochs[trained.best - 1] if trained.best else None
+    of_start = plan.validation.measure(plan.model) if plan.validation and not kept else {}
     figures = {
         "rows": len(plan.rows),
         "nonzeros": plan.data.nnz,
@@ -284,7 +308,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,
         "train": plan.judge.measure(plan.model, plan.rows),
-        "valid": kept.valid if kept else {},
+        "valid": kept.valid if kept else of_start,
         "sparsity": model_sparsity(plan.model),
     }
     return finite(figures)

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fmcli.cli.options import SectionCommand, check_files, format_option, logging_options, option, threads_option
+from fmcli.cli.options import (
+    METRIC_NAMES,
+    SectionCommand,
+    check_files,
+    format_option,
+    logging_options,
+    option,
+    threads_option,
+)
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.predict import say_counts, say_model
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
+from fmcli.names import find_name
 from fmcli.registry import LOSSES
 
 if TYPE_CHECKING:
@@ -52,9 +61,13 @@ class Request:
     name="evaluate",
     short_help="Judge a model by labelled rows.",
     examples=[
+        "# All metrics that fit.",
         "fmcli evaluate train.libsvm.fm test.libsvm",
+        "# Two of them, for a program.",
         "fmcli evaluate --json -x auc -x logloss train.libsvm.fm part1.libsvm.gz part2.libsvm.gz",
+        "# Ends with status 1 where the model is worse than that.",
         "fmcli evaluate --fail-below auc=0.75 --fail-below logloss=0.4 train.libsvm.fm test.libsvm",
+        "# Judges what fmcli predict wrote.",
         "fmcli evaluate --predictions predictions.txt test.libsvm",
     ],
 )
@@ -66,8 +79,9 @@ class Request:
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="What to measure; may be repeated: loss, logloss, auc, pr-auc, brier, accuracy, rmse, mae, r2, micro-f1, "
-    "macro-f1, macro-f1-pr, sparsity. [default: all that fit, and tables of the classes]",
+    names=("loss", *METRIC_NAMES),
+    help=f"What to measure; may be repeated: loss, {', '.join(METRIC_NAMES)}. [default: all that fit, and tables of "
+    "the classes]",
 )
 @option(
     "validation",
@@ -88,6 +102,7 @@ class Request:
     "validation",
     "--loss",
     metavar="NAME",
+    names=LOSSES,
     help="With --predictions: what they are: logistic (probabilities of the larger label), softmax (of each class, in "
     "increasing order of the labels), or another loss (scores). [default: softmax for several numbers a line, logistic "
     "for two label values, else squared]",
@@ -120,8 +135,8 @@ def command(
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
         raise UsageError(f"missing argument '{missing}': the labelled rows to judge by; - is standard input")
-    if loss is not None and loss not in LOSSES:
-        raise UsageError(f"there is no loss {loss!r}; there are: {', '.join(LOSSES)}")
+    if loss is not None:
+        find_name("loss", loss, LOSSES)
     check_files([path for path in (model, predictions, *inputs) if path is not None])
     parsed = tuple(map(parse_limit, limits))
     request = Request(model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json)

@@ -18,8 +18,11 @@ STANDARD_OUTPUT = "-"
     name="export",
     short_help="Write a model's parameters for other programs.",
     examples=[
+        "# For numpy.load.",
         "fmcli export train.libsvm.fm parameters.npz",
+        "# As text.",
         "fmcli export train.libsvm.fm parameters.txt",
+        "# Names and shapes.",
         "fmcli export train.libsvm.fm - | grep ^array",
     ],
 )

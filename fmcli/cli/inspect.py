@@ -18,8 +18,11 @@ TOP = 10
     name="inspect",
     short_help="Say what a model is and what it has learned.",
     examples=[
+        "# What it is, what it was trained on, what it learned.",
         "fmcli inspect train.libsvm.fm",
+        "# More of what it learned, for a program.",
         "fmcli inspect --top 50 --json train.libsvm.fm",
+        "# All of the file is compared with its checksums.",
         "fmcli inspect --verify large.fm",
     ],
 )

@@ -19,7 +19,7 @@ COLUMNS = 100
     cls=SectionCommand,
     name="models",
     short_help="List models, solvers, losses and penalties.",
-    examples=["fmcli models", "fmcli models --json"],
+    examples=["# As tables.", "fmcli models", "# For a program.", "fmcli models --json"],
 )
 @option("output", "--json", is_flag=True, help="One JSON object.")
 @logging_options

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.types import StringParamType
 
+from fmcli.cli.spellings import in_our_words
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option
 from fmcli.specs import REFINES, takers_of
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 HELP_NAMES = ["-h", "--help"]
 # Sections of the help, in order, by the registry's names of groups.
@@ -22,21 +27,54 @@ SECTIONS = {
     "output": "Output",
 }
 METAVARS = {int: "N", float: "X", str: "NAME"}
+# Metavars of options whose values are files, for shells to complete.
+FILES = ("FILE", "MODEL")
+# fmcli.metrics has them, and takes NumPy's time to import.
+METRIC_NAMES = (
+    *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
+    "sparsity",
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class SectionOption(click.Option):
-    """An option that stands in a section of the help."""
+class FileName(StringParamType):
+    """A file, which may not exist: shells complete it as one."""
 
-    def __init__(self, *args: Any, section: str = "output", **kwargs: Any) -> None:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+class SectionOption(click.Option):
+    """An option that stands in a section of the help.
+
+    names : the values there are, for shells to complete: names, or names and what each means.
+    """
+
+    def __init__(self, *args: Any, section: str = "output", names: Iterable[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.section = section
+        self.section, self.names = section, names
+        if self.metavar in FILES:
+            self.type = FileName()
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        helps = self.names if isinstance(self.names, Mapping) else {}
+        found = [CompletionItem(name, help=helps.get(name)) for name in self.names if name.startswith(incomplete)]
+        return found or super().shell_complete(ctx, incomplete)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         record = super().get_help_record(ctx)
+        text = self.help or ""
+        if self.required:
+            text += " [required]"
+        elif not self.is_flag and "default: " not in text:
+            text += " [default: none]"
         # An option without a positive flag begins with the blank and slash that say so. Our own help tells the range.
-        return record and (record[0].removeprefix(" / "), self.help or "")
+        return record and (record[0].removeprefix(" / "), text)
 
 
 class SectionCommand(click.Command):
@@ -44,7 +82,7 @@ class SectionCommand(click.Command):
 
     Parameters
     ----------
-    examples : command lines, each with a line above it that says what it does, or none.
+    examples : lines, each command below one that begins with # and says what it does.
     lists : title -> ((name, help), ...), listed behind the options.
     """
 
@@ -58,6 +96,12 @@ class SectionCommand(click.Command):
         kwargs.setdefault("context_settings", {"help_option_names": HELP_NAMES})
         super().__init__(*args, **kwargs)
         self.examples, self.lists = examples, lists or {}
+        for parameter in self.params:
+            if isinstance(parameter, click.Argument) and parameter.type is click.STRING:
+                parameter.type = FileName()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, title in SECTIONS.items():
@@ -80,6 +124,7 @@ class SectionCommand(click.Command):
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"  {example}\n")
+        super().format_epilog(ctx, formatter)
 
 
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
@@ -112,6 +157,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         type=choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
+        names=choice.choices,
     )
 
 
@@ -169,6 +215,19 @@ def logging_options(function: F) -> F:
     """-q and --verbose."""
     function = option("output", "--verbose", is_flag=True, help="Say more; show where errors happened.")(function)
     return option("output", "-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
+
+
+def check_last(inputs: Sequence[str], product: str) -> None:
+    """Refuse a last one of several inputs that is missing: other tools name their output there.
+
+    Raises MissingInputError.
+    """
+    import os
+
+    if len(inputs) > 1 and inputs[-1] != "-" and not os.path.lexists(inputs[-1]):
+        raise MissingInputError(
+            f"cannot read {inputs[-1]}: No such file or directory; to write {product} to it say -o {inputs[-1]}"
+        )
 
 
 def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
