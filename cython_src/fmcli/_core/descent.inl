@@ -17,14 +17,14 @@ void prefetch_records(const Column* column) {
     }
 }
 
-// r (width) += sum_i g_i q_i and G (width x width, upper triangle) += sum_i s_i q_i q_i^T, the q_i `apart`: summed in reals
-// over few samples, in double beyond.
+// r += sum_i g_i q_i and, on and above the diagonal, G += sum_i s_i q_i q_i^T, by squares of as many numbers as V is wide:
+// summed in reals over few samples, in double beyond.
 template <class V>
-void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
-             double* G) {
+void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t lanes, const real* g, const real* s, double* r,
+             double* G, ptrdiff_t width) {
     constexpr int W = ::width<V>;
-    for (ptrdiff_t row = 0; row < width; row += W)
-        for (ptrdiff_t col = row; col < width; col += W) {
+    for (ptrdiff_t row = 0; row < lanes; row += W)
+        for (ptrdiff_t col = row; col < lanes; col += W) {
             V sums[W] = {}, slopes = {};
             for (ptrdiff_t i = 0; i < n; ++i) {
                 const V right = load<V>(q + i * apart + col), left = load<V>(q + i * apart + row) * s[i];
@@ -39,27 +39,47 @@ void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const
         }
 }
 
+// The same for the number behind `before` others, against them and itself.
+void gram_of_last(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t before, const real* g, const real* s, double* r,
+                  double* G, ptrdiff_t width) {
+    for (ptrdiff_t row = 0; row < before; row += LANES) {
+        Vec4 sums = {};
+        for (ptrdiff_t i = 0; i < n; ++i) sums += load<Vec4>(q + i * apart + row) * (s[i] * q[i * apart + before]);
+        for (int f = 0; f < LANES; ++f) G[(row + f) * width + before] += sums[f];
+    }
+    double slope = 0, square = 0;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        const real last = q[i * apart + before];
+        slope += (double)g[i] * last;
+        square += (double)s[i] * last * last;
+    }
+    r[before] += slope;
+    G[before * width + before] += square;
+}
+
 void gram(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
           double* G) {
-    if (width % 8 == 0) return gram_of<Vec8>(q, apart, n, width, g, s, r, G);
-    if (width % 4 == 0) return gram_of<Vec4>(q, apart, n, width, g, s, r, G);
-    for (ptrdiff_t i = 0; i < n; ++i)  // one parameter
-        *r += (double)g[i] * q[i * apart], *G += (double)s[i] * q[i * apart] * q[i * apart];
+    const ptrdiff_t lanes = width / LANES * LANES;
+    if (lanes % 8 == 0)
+        gram_of<Vec8>(q, apart, n, lanes, g, s, r, G, width);
+    else
+        gram_of<Vec4>(q, apart, n, lanes, g, s, r, G, width);
+    if (lanes < width) gram_of_last(q, apart, n, lanes, g, s, r, G, width);
 }
 
 // q_i = x_i (s_i - v x_i) beta, and x_i behind it where there is a weight; s_i is the sample's cache.
 void pairs_partials(const Column* column, const real* v, ptrdiff_t lanes, const real* beta, int weight, real* q) {
     const Column c = *column;
-    const ptrdiff_t width = lanes + (weight ? LANES : 0);
+    const ptrdiff_t apart = lanes + (weight ? LANES : 0);
     for (ptrdiff_t i = 0; i < c.n; ++i) {
         const real x = c.value[i];
         const real* sums = cache_of(&c, i);
         for (ptrdiff_t at = 0; at < lanes; at += LANES) {
             Vec4 d = x * (load<Vec4>(sums + at) - load<Vec4>(v + at) * x);
             if (beta) d *= load<Vec4>(beta + at);
-            store(q + i * width + at, d);
+            store(q + i * apart + at, d);
         }
-        if (weight) store(q + i * width + lanes, Vec4{x});
+        if (weight) q[i * apart + lanes] = x;
     }
 }
 
@@ -89,7 +109,7 @@ void values_partials(const Column* column, ptrdiff_t lanes, real* q) {
 
 // q_i = 1: a bias alone in its row.
 void ones_partials(const Column* column, real* q) {
-    for (ptrdiff_t i = 0; i < column->n; ++i) store(q + i * LANES, Vec4{1});
+    for (ptrdiff_t i = 0; i < column->n; ++i) q[i * LANES] = 1;
 }
 
 }  // namespace

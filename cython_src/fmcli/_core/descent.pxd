@@ -13,7 +13,8 @@ from libc.stdint cimport int32_t
 cdef struct Place:
     int block, output
     Py_ssize_t row    # of its class
-    Py_ssize_t width  # reals of a sample's derivatives by it: body, and LANES for a weight
+    Py_ssize_t width  # of the row: body and weight
+    Py_ssize_t apart  # reals from one sample's derivatives to the next
     real* body
     real* weight
     Column column
@@ -49,6 +50,7 @@ cdef class Descent:
 
     cdef void score_again(self, const Column* column) noexcept nogil
     cdef void visit(self, Place* place) noexcept nogil
+    cdef Py_ssize_t slice_of(self, const Place* place, Py_ssize_t at) noexcept nogil
     cdef void begin(self, const Place* place, Py_ssize_t at, Py_ssize_t width) noexcept nogil
     cdef Column part(self, const Place* place, Py_ssize_t at) noexcept nogil
     cdef void derivatives(self, const Place* place, const Column* part) noexcept nogil

@@ -100,7 +100,8 @@ cdef class Descent:
             for b in range(self.model.n_blocks):
                 columns, rows = self.columns[b], self.model.block[b].rows
                 place.block, place.output = b, c
-                place.width = self.model.block[b].lanes + (LANES if self.model.block[b].weight != NULL else 0)
+                place.width = self.model.block[b].lanes + (self.model.block[b].weight != NULL)
+                place.apart = self.model.block[b].lanes + (LANES if self.model.block[b].weight != NULL else 0)
                 place.column.records, place.column.apart = self.records, self.apart
                 place.column.cache = self.header + c * self.cache * sizeof(real)
                 with nogil:
@@ -133,7 +134,7 @@ cdef class Descent:
         place.body = self.model.block[place.block].body + first * self.model.block[place.block].body_stride
         place.weight = self.model.block[place.block].weight + first * self.model.block[place.block].weight_stride
         while at < place.width:
-            width = place.width if group else min(<Py_ssize_t>SLICE, place.width - at) if self.together[place.block] else 1
+            width = place.width if group else self.slice_of(place, at)
             self.begin(place, at, width)
             self.bound(place, at, width)
             if group:
@@ -144,6 +145,12 @@ cdef class Descent:
             self.take(place, at)
             at += width
 
+    # How many of the row's parameters from `at` on move together; a weight goes with what is before it.
+    cdef Py_ssize_t slice_of(self, const Place* place, Py_ssize_t at) noexcept nogil:
+        if not self.together[place.block]:
+            return 1
+        return SLICE if place.width - at > SLICE + 1 else place.width - at
+
     # The problem of some of the row's parameters, where they stand.
     cdef void begin(self, const Place* place, Py_ssize_t at, Py_ssize_t width) noexcept nogil:
         cdef Py_ssize_t f, lanes = self.model.block[place.block].lanes
@@ -152,8 +159,7 @@ cdef class Descent:
         for f in range(width):
             strength = &self.body[place.block] if at + f < lanes else &self.weight[place.block]
             self.quadratic.l1[f], self.quadratic.l2[f] = strength.l1, strength.l2
-            # Behind a weight there are only zeros.
-            self.quadratic.phi[f] = self.number(place, at + f)[0] if at + f <= lanes else 0
+            self.quadratic.phi[f] = self.number(place, at + f)[0]
 
     # Samples at .. of the row's, as many as are worked on at a time; those after them are asked for.
     cdef Column part(self, const Place* place, Py_ssize_t at) noexcept nogil:
@@ -191,7 +197,7 @@ cdef class Descent:
             i = 0
             while i < slab.n and slab.row[i] != place.row:
                 i += 1
-            q = self.q + n * place.width
+            q = self.q + n * place.apart
             for f in range(place.width):
                 q[f] = 0
             if i == slab.n:
@@ -216,7 +222,7 @@ cdef class Descent:
                 self.slopes[n] = <real>(record[SHARE] * slope[place.output])
                 self.curvatures[n] = <real>(record[SHARE] * self.loss.curvature(record[LABEL], record + SCORES))
             kernels.gram(
-                self.q + at, place.width, part.n, width, self.slopes, self.curvatures, self.quadratic.r,
+                self.q + at, place.apart, part.n, width, self.slopes, self.curvatures, self.quadratic.r,
                 self.quadratic.G)
             begin += part.n
         self.quadratic.complete()
@@ -260,8 +266,7 @@ cdef class Descent:
     cdef void write(self, const Place* place, Py_ssize_t at, double share) noexcept nogil:
         cdef Py_ssize_t f
         for f in range(self.quadratic.width):
-            if self.quadratic.phi[f] != 0 or self.quadratic.step[f] != 0:  # padding behind a weight is no memory
-                self.number(place, at + f)[0] = <real>(self.quadratic.phi[f] + share * self.quadratic.step[f])
+            self.number(place, at + f)[0] = <real>(self.quadratic.phi[f] + share * self.quadratic.step[f])
 
     # Scores and caches of the row's samples after the step, from their derivatives before it.
     cdef void move_scores(self, const Place* place, Py_ssize_t at) noexcept nogil:
@@ -276,7 +281,7 @@ cdef class Descent:
             if place.column.n > CHUNK:  # else they are still here
                 self.derivatives(place, &part)
             for n in range(part.n):
-                q = self.q + n * place.width + at
+                q = self.q + n * place.apart + at
                 moved = 0
                 for f in range(self.quadratic.width):
                     moved += q[f] * self.quadratic.step[f]

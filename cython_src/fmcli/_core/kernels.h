@@ -57,10 +57,11 @@ typedef struct Kernels {
 
     // Columns: what one row's parameters do to the scores of the samples that it enters.
     void (*prefetch_records)(const Column* column);
-    // r (width) += sum_i g_i q_i, G (width x width, the blocks on and above the diagonal) += sum_i s_i q_i q_i^T
+    // r (width) += sum_i g_i q_i, G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T, the q_i `apart`; width
+    // is a multiple of LANES, or one more.
     void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
                  double* G);
-    // q (n x (lanes + LANES where there is a weight)) <- derivatives by a row of factors v and its weight
+    // q (rows of lanes, and LANES more where there is a weight) <- derivatives by a row of factors v and its weight
     void (*pairs_partials)(const Column* column, const real* v, ptrdiff_t lanes, const real* beta, int weight, real* q);
     // Take a change of v over into the caches, which hold each factor's A^2, too, where `values` is set.
     void (*pairs_moved)(const Column* column, const real* v, const real* delta, ptrdiff_t lanes, int values);
