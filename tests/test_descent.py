@@ -87,9 +87,10 @@ def slow_descent(name, layouts, params, rows, labels, share, loss, penalty):
                 row = sorted(row, key=lambda piece: layout.names.index(piece[0]))
                 derivatives = [slow_models.gradient(name, params, x, c) for x in rows]
                 q = np.array([slow_models.gather(d, row) for d in derivatives])
-                if not q.any() and row[0][0] not in ("bias",):
-                    continue
-                slopes = [slow_losses.slopes(value, y, slow_models.score(name, params, x))[c] for x, y in zip(rows, labels, strict=True)]
+                slopes = [
+                    slow_losses.slopes(value, y, slow_models.score(name, params, x))[c]
+                    for x, y in zip(rows, labels, strict=True)
+                ]
                 r, G = (share * slopes) @ q, smoothness * (q.T * share) @ q
                 phi = slow_models.gather(params, row)
                 l1, l2, _ = slow_models.strengths(params, row, penalty)

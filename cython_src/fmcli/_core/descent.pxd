@@ -41,6 +41,7 @@ cdef class Descent:
     cdef real* step
     cdef bint together[MAX_BLOCKS]  # scores are affine in a row as a whole
     cdef bint sure[MAX_BLOCKS]      # the bound holds for the step that is taken
+    cdef bint fitted[MAX_BLOCKS]    # weights of kernels
     cdef bint simplex[MAX_BLOCKS]   # the row is projected after a step
     cdef Strength body[MAX_BLOCKS]
     cdef Strength weight[MAX_BLOCKS]

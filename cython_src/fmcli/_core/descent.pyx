@@ -58,6 +58,7 @@ cdef class Descent:
         for b, layout in enumerate(model.layout):
             self.together[b] = layout.affine
             self.sure[b] = self.bounded and (layout.affine or not penalty.group_l1)
+            self.fitted[b] = layout.penalty == "l2"
             self.simplex[b] = layout.penalty == "none" and layout.body
             self.body[b], self.weight[b] = penalty.strength(layout, True), penalty.strength(layout, False)
         self.header = (SCORES + model.outputs) * sizeof(double)
@@ -93,6 +94,7 @@ cdef class Descent:
     def epoch(self):
         """Visit every row once."""
         cdef Place place
+        cdef Column everyone
         cdef Columns columns
         cdef Py_ssize_t rows
         cdef int b, c
@@ -105,6 +107,10 @@ cdef class Descent:
                 place.column.records, place.column.apart = self.records, self.apart
                 place.column.cache = self.header + c * self.cache * sizeof(real)
                 with nogil:
+                    if self.fitted[b]:
+                        # Where kernels vanish, what is left of them in caches is rounding, and no step is too long on it.
+                        self.everyone.column(0, &everyone)
+                        self.score_again(&everyone)
                     for place.row in range(rows):
                         columns.column(place.row, &place.column)
                         if place.column.n:
