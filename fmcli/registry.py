@@ -74,6 +74,7 @@ class Piece:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # where they differ from the options'
     solver: str = DEFAULT_SOLVER  # of a model: what it is trained with unless another is named
     refuses: Mapping[str, str] = field(default_factory=dict)  # of a model: option -> why it cannot be had
+    most: Mapping[str, int] = field(default_factory=dict)  # of a model: largest values below the options' own
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
     context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
     task: str = ""  # of a loss: binary (two values), real, counts or classes
@@ -96,12 +97,20 @@ OPTIONS = _table(
     Option("rank", int, 8, "Number of factors.", "model", ("-k",), low=1, high=1 << 16),
     Option("bias", bool, True, "Leave out the bias.", "model"),
     Option("linear", bool, True, "Leave out the linear weights.", "model"),
-    Option("fit_beta", bool, True, "Fit the factors' weights beta, or leave them as they start.", "model"),
+    Option("order", int, 2, "Degree: features that a term multiplies at most.", "model", low=2, high=32),
+    Option("augment", bool, False, "Let constant features take part in the kernel, so that lower degrees do.", "model"),
+    Option(
+        "fit_beta",
+        bool,
+        None,
+        "Fit the factors' weights beta, or leave them as they start. Fitted unless the order is odd.",
+        "model",
+    ),
     Option(
         "beta_start",
         str,
-        "alternate",
-        "Start of beta: 1, -1, 1, ...; ones; or standard normal numbers.",
+        None,
+        "Start of beta: 1, -1, 1, ...; ones, as where the order is odd; or standard normal numbers.",
         "model",
         choices=("alternate", "ones", "random"),
     ),
@@ -155,6 +164,7 @@ COMMON = (
 
 _FM = ("rank", "bias", "linear")
 _BETA = ("fit_beta", "beta_start")
+_DEGREE = ("order", "augment")
 # The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
 _SGL_STRENGTH = 1e-5
 
@@ -203,6 +213,27 @@ MODELS = _table(
         solver="fobos",
         positive=("l1",),
         refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
+    ),
+    Piece(
+        "pn",
+        "Polynomial network: powers of linear functions.",
+        "fmcli._core.polynet:PN",
+        _FM + _DEGREE + _BETA,
+        {"augment": True},
+    ),
+    Piece(
+        "lifted-anova",
+        "ANOVA kernel as products of different factors, in each of which the score is linear.",
+        "fmcli._core.lifted:LiftedAnova",
+        _FM + _DEGREE,
+        most={"order": 8},
+    ),
+    Piece(
+        "lifted-pn",
+        "Polynomial network as products of different linear functions.",
+        "fmcli._core.polynet:LiftedPN",
+        _FM + _DEGREE,
+        {"augment": True},
     ),
 )
 

@@ -89,8 +89,18 @@ def make_spec(
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
             values[name] = values[whole]
+    fill_beta(values)
     check_groups(values)
     return Spec(model, solver, loss, values)
+
+
+def fill_beta(values: dict[str, Any]) -> None:
+    """The usual beta where none is chosen: at an odd order the factors can absorb it ([PN] Lemma 4), so that it stays 1; at
+    an even one it is fitted, and starts with both signs."""
+    odd = values.get("order", 2) % 2 == 1
+    for name, value in (("fit_beta", not odd), ("beta_start", "ones" if odd else "alternate")):
+        if name in values and values[name] is None:
+            values[name] = value
 
 
 def check_groups(values: Mapping[str, Any]) -> None:
@@ -129,6 +139,9 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
         raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
     if option.kind is not bool and not option.permits(value):
         raise UsageError(f"{option.flag} is {value}; it must be {option.range()}")
+    for piece in pieces:
+        if value > piece.most.get(name, value):
+            raise UsageError(f"{option.flag} is {value}; with {piece.name} it can be at most {piece.most[name]}")
 
 
 def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:

@@ -1,16 +1,19 @@
 """The models as their definitions: sums over combinations of features, and derivatives by complex step.
 
 ``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
-there: bias (C), w (C, d), V (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k). An array that is missing
+there: bias (C), w (C, d), V, P, U1 .. Um (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k); of pn (C, k), of
+lifted-pn (C, m, k), of lifted-anova (C, m - 1, m, k). An array that is missing
 contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
 
 A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
-from math import prod
+from functools import cache
+from itertools import combinations, permutations
+from math import factorial, prod
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ Choices = Mapping[str, Any]  # the kind's options by keyword, such as order; and
 Number = Any  # float, or complex while a derivative is taken
 
 NONE: Choices = {}
+NO_CONSTANTS: Mapping[int, float] = defaultdict(float)
 COMPLEX_STEP = 1e-100  # no difference is taken, so the step may be so small that its square is 0
 
 
@@ -70,6 +74,49 @@ def shfm(p: Params, x: Sample, o: Choices) -> Number:
     return score
 
 
+def pn(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_s beta_s (gamma_s + <P_s, x>)^m."""
+    score = affine(p, x)
+    for s in range(p["P"].shape[1]):
+        power = (p.get("gamma", NO_CONSTANTS)[s] + sum(p["P"][j, s] * x[j] for j in x)) ** o.get("order", 2)
+        score = score + (p["beta"][s] * power if "beta" in p else power)
+    return score
+
+
+def lifted_pn(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_s prod_t (gamma^t_s + <u^t_s, x>)."""
+    score = affine(p, x)
+    us = lifted_arrays(p)
+    for s in range(us[0].shape[1]):
+        constants = p["gamma"][:, s] if "gamma" in p else NO_CONSTANTS
+        score = score + prod(constants[t] + sum(u[j, s] * x[j] for j in x) for t, u in enumerate(us))
+    return score
+
+
+def lifted_anova(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + 1/m! sum_s, over ordered tuples of distinct entries, prod_t u^t_s of the t-th entry; entries are the
+    sample's, and constants whose u are gamma's rows."""
+    us = lifted_arrays(p)
+    m, n = len(us), len(x) + len(p.get("gamma", ()))
+    # terms[t][i]: what u^t has for entry i, of every s.
+    terms = [[gamma[t] for gamma in p.get("gamma", ())] + [u[j] * x[j] for j in x] for t, u in enumerate(us)]
+    if n < m:
+        return affine(p, x)
+    chosen = [np.array(terms[t])[tuples_of(n, m)[:, t]] for t in range(m)]
+    return affine(p, x) + np.prod(chosen, axis=0).sum() / factorial(m)
+
+
+@cache
+def tuples_of(n: int, m: int) -> np.ndarray:
+    """All ordered tuples of m different numbers below n."""
+    return np.array(list(permutations(range(n), m)))
+
+
+def lifted_arrays(p: Params) -> list[np.ndarray]:
+    """U1 .. Um."""
+    return [p[name] for name in BY_FEATURE if name in p and name[0] == "U" and name != "U"]
+
+
 def stub(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
     return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
@@ -84,13 +131,16 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "sglfm": fm,
     "glfm": fm,
     "l1fm": fm,
+    "pn": pn,
+    "lifted-anova": lifted_anova,
+    "lifted-pn": lifted_pn,
     "stub": stub,
 }
 
 # ---- Scores, derivatives and what a sample touches. ----
 
 # Arrays whose second axis is the feature; all others are global.
-BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4")
+BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4", "U5")
 
 STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
 
@@ -159,19 +209,22 @@ Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the in
 
 
 def rows(params: Params) -> list[Row]:
-    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t; beta, theta; the bias."""
+    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t, of polynomial networks all
+    gamma; beta, theta; the bias."""
     found: list[Row] = []
     owners = [name for name in BY_FEATURE if name in params]
     for c in range(classes(params)):
         found += [[(name, (c, j)) for name in owners] for j in range(features(params))]
         found += [[(name, (c,))] for name in ("v0", "beta", *STRUCTURAL) if name in params]
-        found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1] if "gamma" in params else 0)]
+        if "gamma" in params:
+            several = params["gamma"].ndim == (4 if "U1" in params else 3)
+            found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1])] if several else [[("gamma", (c,))]]
     return found
 
 
 def gather(arrays: Params, row: Row) -> np.ndarray:
     """A row's numbers as one vector."""
-    return np.concatenate([np.atleast_1d(arrays[name][at]) for name, at in row])
+    return np.concatenate([np.ravel(arrays[name][at]) for name, at in row])
 
 
 def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, np.ndarray, float]:

@@ -1,7 +1,7 @@
 """Models of second order whose pairs interact through the inner product of two factor rows."""
 
 from fmcli._core.layout import BlockLayout
-from fmcli._core.linear import bias_block
+from fmcli._core.linear import bias_block, start_beta
 
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
@@ -36,11 +36,7 @@ cdef class SecondOrder(Model):
     def start(self, seen, double init_std, generator):
         super().start(seen, init_std, generator)
         if self.beta_block:
-            beta = self.parameters["beta"]
-            if self.beta_start == "random":
-                beta[...] = generator.standard_normal(beta.shape)
-            elif self.beta_start == "alternate":
-                beta[:, 1::2] = -1
+            start_beta(self.parameters["beta"], self.beta_start, generator)
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()

@@ -36,6 +36,15 @@ typedef struct Fobos {
     Strength strength;
 } Fobos;
 
+// The rows of a lifted ANOVA kernel: of the features, and of `constants` features that are 1 in every sample; one matrix
+// each of the `order` vectors that a term multiplies. The work for a sample grows with 2^order.
+enum { MOST_LIFTED = 8 };
+typedef struct Lifted {
+    int order;
+    ptrdiff_t constants;
+    Factors u[MOST_LIFTED], gamma[MOST_LIFTED];
+} Lifted;
+
 typedef struct Kernels {
     const char* name;
 
@@ -54,6 +63,24 @@ typedef struct Kernels {
     // out[i * apart .. + lanes] for entry i
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);
+
+    // sums (lanes, padded) <- constant + sum_j u_j x_j; constant may be NULL for zeros
+    void (*project)(const Factors* u, const Sample* x, const real* constant, real* sums);
+    // sum over factors s of beta_s prod_t z_ts, z being `parts` rows of padded lanes: as many as `order`, or one that counts
+    // `order` times; beta may be NULL for ones. Leaves the products in `values` (lanes, padded).
+    double (*products)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, real* values);
+    // out (parts, lanes) <- slope times the derivative by z; lanes are padded
+    void (*products_gradient)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, double slope,
+                              real* out);
+    // out[i * lanes .. + lanes] <- x_i direction, for entry i
+    void (*spread)(const real* direction, ptrdiff_t lanes, const Sample* x, real* out);
+
+    // 1/m! times the sum over factors and over ordered tuples of distinct entries of prod_t u_t x. Where `tables` is not
+    // NULL, leaves there what the gradient needs: (2^m - 2) reals for each entry, constants counted, and each padded lane.
+    double (*lifted)(const Lifted* l, const Sample* x, real* tables);
+    // out[(i * order + t) * lanes .. + lanes] for entry i and vector t, out_constants for the constants; lanes are padded
+    void (*lifted_gradient)(const Lifted* l, const Sample* x, const real* tables, double slope, real* out,
+                            real* out_constants);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

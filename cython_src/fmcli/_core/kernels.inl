@@ -2,6 +2,8 @@
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
 #include "kernels.h"
+#include "lifted.inl"
+#include "products.inl"
 #include "second_order.inl"
 #include "steps.inl"
 
@@ -33,6 +35,12 @@ const Kernels TABLE = {
     linear_gradient,
     second_order,
     second_order_gradient,
+    project,
+    products,
+    products_gradient,
+    spread,
+    lifted,
+    lifted_gradient,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

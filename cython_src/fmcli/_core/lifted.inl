@@ -1,0 +1,139 @@
+// The ANOVA kernel's multi-linear form: the sum, over ordered tuples of distinct entries, of products of m vectors.
+//
+// Subsets T of the m vectors are bit masks. a[T] is the sum over ways to give each vector of T an entry of its own; an
+// entry may take none, or one vector out of T: a[T] += sum over t in T of c_t a[T without t]. Every term is a product of
+// what is there, no difference is taken, so no digits are lost however much one entry outweighs the others.
+
+#include "kernels.h"
+#include "runs.h"
+
+namespace {
+
+// Let one more entry, whose products are c, take part in the sets up to `LAST`; larger sets come first.
+template <int M, int LAST, class V>
+inline __attribute__((always_inline)) void let_in(V (&a)[1 << M], const V (&c)[M]) {
+#pragma GCC unroll 8
+    for (int T = LAST; T > 0; --T) {
+        if (!(T & (T - 1))) continue;  // one vector alone
+#pragma GCC unroll 8
+        for (int t = 0; t < M; ++t)
+            if (T >> t & 1) a[T] += c[t] * a[T & ~(1 << t)];
+    }
+    for (int t = 0; t < M; ++t) a[1 << t] += c[t];
+}
+
+// f(rows, row, value, i) for the constants, whose value is 1, and the sample's entries, as i counts them.
+template <class F>
+inline __attribute__((always_inline)) void each_entry(const Lifted* l, const Sample* x, F f) {
+    for (ptrdiff_t i = 0; i < l->constants; ++i) f(l->gamma, i, real(1), i);
+    for (ptrdiff_t i = 0; i < x->nnz; ++i) f(l->u, (ptrdiff_t)x->index[i], (real)x->value[i], l->constants + i);
+}
+
+template <int M, class V>
+inline __attribute__((always_inline)) void load_entry(const Factors* rows, ptrdiff_t row, real value, ptrdiff_t at,
+                                                      V (&c)[M]) {
+    for (int t = 0; t < M; ++t) {
+        V v[1];
+        load_row(rows[t].at + row * rows[t].stride + at, rows[t].lanes - at, v);
+        c[t] = v[0] * value;
+    }
+}
+
+// The sums before an entry came that gradients need: all but those of no vector and of all.
+template <int M>
+constexpr int KEPT = (1 << M) - 2;
+
+template <int M, class V>
+__attribute__((noinline)) double lifted_vector(const Lifted* l, const Sample* x, ptrdiff_t at, real* tables) {
+    V a[1 << M] = {};
+    real* table = tables ? tables + at * KEPT<M> * (l->constants + x->nnz) : nullptr;
+    each_entry(l, x, [&](const Factors* rows, ptrdiff_t row, real value, ptrdiff_t) __attribute__((always_inline)) {
+        V c[M];
+        load_entry(rows, row, value, at, c);
+        if (table)
+            for (int T = 1; T <= KEPT<M>; ++T, table += width<V>) store(table, a[T]);
+        let_in<M, KEPT<M> + 1>(a, c);
+    });
+    return sum(a[KEPT<M> + 1]);
+}
+
+template <int M, class V>
+__attribute__((noinline)) void lifted_gradient_vector(const Lifted* l, const Sample* x, ptrdiff_t at, const real* tables,
+                                                      real slope, real* out, real* out_constants) {
+    const ptrdiff_t lanes = l->u[0].lanes;
+    V s[1 << M] = {};  // the same sums, of the entries behind
+    ptrdiff_t n = l->constants + x->nnz;
+    const real* table = tables + at * KEPT<M> * n;
+    for (ptrdiff_t i = n - 1; i >= 0; --i) {
+        const bool constant = i < l->constants;
+        const ptrdiff_t j = i - l->constants;
+        const real value = constant ? 1 : x->value[j];
+        const real* before = table + i * KEPT<M> * width<V>;
+        real* g = (constant ? out_constants + i * M * lanes : out + j * M * lanes) + at;
+        V c[M], p[1 << M];
+        load_entry(constant ? l->gamma : l->u, constant ? i : x->index[j], value, at, c);
+        for (int T = 1; T <= KEPT<M>; ++T) p[T] = load<V>(before + (T - 1) * width<V>);
+#pragma GCC unroll 8
+        for (int t = 0; t < M; ++t) {
+            const int others = KEPT<M> + 1 - (1 << t);
+            V sums = p[others] + s[others];
+#pragma GCC unroll 8
+            for (int A = (others - 1) & others; A; A = (A - 1) & others) sums += p[A] * s[others & ~A];
+            store(g + t * lanes, sums * (slope * value));
+        }
+        let_in<M, KEPT<M>>(s, c);
+    }
+}
+
+template <int M>
+double lifted_order(const Lifted* l, const Sample* x, real* tables) {
+    double total = 0;
+    by_run(l->u[0].lanes, [&](ptrdiff_t at, auto run) {
+        using V = typename decltype(run)::Vector;
+        for (int n = 0; n < decltype(run)::count; ++n)
+            total += lifted_vector<M, V>(l, x, at + n * width<V>, tables);
+    });
+    return total;
+}
+
+template <int M>
+void lifted_gradient_order(const Lifted* l, const Sample* x, const real* tables, real slope, real* out,
+                           real* out_constants) {
+    by_run(l->u[0].lanes, [&](ptrdiff_t at, auto run) {
+        using V = typename decltype(run)::Vector;
+        for (int n = 0; n < decltype(run)::count; ++n)
+            lifted_gradient_vector<M, V>(l, x, at + n * width<V>, tables, slope, out, out_constants);
+    });
+}
+
+// f(Order<order>), for orders that are known when the program runs.
+template <int M>
+struct Order {
+    static constexpr int value = M;
+};
+
+template <int M = 2, class F>
+inline void by_order(int order, F f) {
+    if (order == M)
+        f(Order<M>{});
+    else if constexpr (M < MOST_LIFTED)
+        by_order<M + 1>(order, f);
+}
+
+double orderings(int order) { return order < 2 ? 1 : order * orderings(order - 1); }
+
+double lifted(const Lifted* l, const Sample* x, real* tables) {
+    double total = 0;
+    by_order(l->order, [&](auto order) { total = lifted_order<decltype(order)::value>(l, x, tables); });
+    return total / orderings(l->order);
+}
+
+void lifted_gradient(const Lifted* l, const Sample* x, const real* tables, double slope, real* out,
+                     real* out_constants) {
+    const real scale = (real)(slope / orderings(l->order));
+    by_order(l->order, [&](auto order) {
+        lifted_gradient_order<decltype(order)::value>(l, x, tables, scale, out, out_constants);
+    });
+}
+
+}  // namespace
