@@ -95,8 +95,8 @@ def make_spec(
 
 
 def fill_beta(values: dict[str, Any]) -> None:
-    """The usual beta where none is chosen: at an odd order the factors can absorb it ([PN] Lemma 4), so that it stays 1; at
-    an even one it is fitted, and starts with both signs."""
+    """The usual beta where none is chosen: at an odd order the factors can absorb it ([PN] Lemma 4), so it stays 1; at an
+    even one it is fitted, and starts with both signs."""
     odd = values.get("order", 2) % 2 == 1
     for name, value in (("fit_beta", not odd), ("beta_start", "ones" if odd else "alternate")):
         if name in values and values[name] is None:

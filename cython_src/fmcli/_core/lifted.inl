@@ -12,10 +12,10 @@ namespace {
 // Let one more entry, whose products are c, take part in the sets up to `LAST`; larger sets come first.
 template <int M, int LAST, class V>
 inline __attribute__((always_inline)) void let_in(V (&a)[1 << M], const V (&c)[M]) {
-#pragma GCC unroll 8
+#pragma GCC unroll 32
     for (int T = LAST; T > 0; --T) {
         if (!(T & (T - 1))) continue;  // one vector alone
-#pragma GCC unroll 8
+#pragma GCC unroll 32
         for (int t = 0; t < M; ++t)
             if (T >> t & 1) a[T] += c[t] * a[T & ~(1 << t)];
     }
@@ -73,11 +73,11 @@ __attribute__((noinline)) void lifted_gradient_vector(const Lifted* l, const Sam
         V c[M], p[1 << M];
         load_entry(constant ? l->gamma : l->u, constant ? i : x->index[j], value, at, c);
         for (int T = 1; T <= KEPT<M>; ++T) p[T] = load<V>(before + (T - 1) * width<V>);
-#pragma GCC unroll 8
+#pragma GCC unroll 32
         for (int t = 0; t < M; ++t) {
             const int others = KEPT<M> + 1 - (1 << t);
             V sums = p[others] + s[others];
-#pragma GCC unroll 8
+#pragma GCC unroll 32
             for (int A = (others - 1) & others; A; A = (A - 1) & others) sums += p[A] * s[others & ~A];
             store(g + t * lanes, sums * (slope * value));
         }
