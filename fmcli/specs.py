@@ -90,6 +90,7 @@ def make_spec(
         if name in values and values[name] is None:
             values[name] = values[whole]
     check_groups(values)
+    check_degrees(kind, values)
     return Spec(model, solver, loss, values)
 
 
@@ -102,6 +103,21 @@ def check_groups(values: Mapping[str, Any]) -> None:
                     f"with --group-l1 a feature's weight and factors are one group, which shares one curvature: "
                     f"{OPTIONS[w].flag} and {OPTIONS[v].flag} must be equal"
                 )
+
+
+def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:
+    """UsageError where an option has several numbers, but the model takes one, or not so many."""
+    for name, value in values.items():
+        if not isinstance(value, (list, tuple)):
+            continue
+        given, degrees = f"{OPTIONS[name].flag} is {'/'.join(map(str, value))}", values.get("order", 2) - 1
+        if name not in kind.by_degree:
+            raise UsageError(f"{given}; {kind.name} takes one number")
+        if len(value) != degrees:
+            raise UsageError(
+                f"{given}; with {OPTIONS['order'].flag} {degrees + 1} {kind.name} takes {degrees}, one for each degree "
+                f"from 2 on, or one for all"
+            )
 
 
 def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:

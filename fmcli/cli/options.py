@@ -26,6 +26,16 @@ METAVARS = {int: "N", float: "X", str: "NAME"}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class ByDegree(click.ParamType):
+    """A number, or several with slashes between them."""
+
+    name = "by degree"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | tuple[int, ...]:
+        one, *others = (int(click.INT.convert(part, param, ctx)) for part in str(value).split("/"))
+        return (one, *others) if others else one
+
+
 class SectionOption(click.Option):
     """An option that stands in a section of the help."""
 
@@ -109,7 +119,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=choice.kind,
+        type=ByDegree() if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
     )
@@ -125,7 +135,7 @@ def notes(choice: Option) -> str:
     parts += [f"not {', '.join(refusers)}"] if refusers else []
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
-    elif not choice.negative:
+    elif not choice.negative and choice.default is not None:
         own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
         parts.append(f"default: {', '.join([usual(choice), *own])}")
     if choice.range():
