@@ -26,7 +26,7 @@ class Option:
     high: float | None = None
     open_low: bool = False  # `low` itself is out of range
     choices: tuple[str, ...] = ()
-    by_degree: bool = False  # may be numbers, one a degree of the model, for a Piece of which `by_degree` names it
+    by_degree: bool = False  # may be a list, a number a degree, for a model of which `by_degree` names it
 
     @property
     def flag(self) -> str:
@@ -49,10 +49,10 @@ class Option:
         return f"{self.low} to {self.high}"
 
     def permits(self, value: Any) -> bool:
-        """Whether a value is one of the choices, or a finite number in range, or all its numbers are."""
+        """Whether a value is one of the choices, or a finite number in range, or a list of such."""
         if self.choices:
             return value in self.choices
-        if self.by_degree and isinstance(value, (list, tuple)):
+        if self.by_degree and isinstance(value, list):
             return all(map(self.permits, value))
         if value != value or value in (float("inf"), float("-inf")):
             return False
@@ -78,7 +78,7 @@ class Piece:
     solver: str = DEFAULT_SOLVER  # of a model: what it is trained with unless another is named
     refuses: Mapping[str, str] = field(default_factory=dict)  # of a model: option -> why it cannot be had
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
-    by_degree: tuple[str, ...] = ()  # of a model: options that may be numbers, one for each of the degrees 2 to `order`
+    by_degree: tuple[str, ...] = ()  # of a model: options that may be lists, for each of the degrees 2 to `order`
     context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
     task: str = ""  # of a loss: binary (two values), real, counts or classes
 
@@ -253,7 +253,12 @@ MODELS = _table(
         "fmcli._core.anova:HOFMSimplex",
         ("rank", "bias", "order"),
     ),
-    Piece("all-subsets", "All degrees at once: products of 1 + p_j x_j.", "fmcli._core.anova:AllSubsets", ("rank", "bias")),
+    Piece(
+        "all-subsets",
+        "All degrees at once: products of 1 + p_j x_j.",
+        "fmcli._core.anova:AllSubsets",
+        ("rank", "bias"),
+    ),
 )
 
 _SCHEDULE = ("learning_rate", "schedule", "power", "t0")

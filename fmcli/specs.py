@@ -108,9 +108,9 @@ def check_groups(values: Mapping[str, Any]) -> None:
 def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:
     """UsageError where an option has several numbers, but the model takes one, or not so many."""
     for name, value in values.items():
-        if not isinstance(value, (list, tuple)):
+        if not isinstance(value, list):
             continue
-        given, degrees = f"{OPTIONS[name].flag} is {'/'.join(map(str, value))}", values.get("order", 2) - 1
+        given, degrees = f"{OPTIONS[name].flag} is {as_given(value)}", values.get("order", 2) - 1
         if name not in kind.by_degree:
             raise UsageError(f"{given}; {kind.name} takes one number")
         if len(value) != degrees:
@@ -144,7 +144,12 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
         chosen = ", ".join(piece.name for piece in pieces)
         raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
     if option.kind is not bool and not option.permits(value):
-        raise UsageError(f"{option.flag} is {value}; it must be {option.range()}")
+        raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
+
+
+def as_given(value: Any) -> str:
+    """An option's value as the command line has it."""
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:

@@ -31,9 +31,9 @@ class ByDegree(click.ParamType):
 
     name = "by degree"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | tuple[int, ...]:
-        one, *others = (int(click.INT.convert(part, param, ctx)) for part in str(value).split("/"))
-        return (one, *others) if others else one
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
+        numbers = [int(click.INT.convert(part, param, ctx)) for part in str(value).split("/")]
+        return numbers if len(numbers) > 1 else numbers[0]
 
 
 class SectionOption(click.Option):

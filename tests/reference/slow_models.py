@@ -1,7 +1,7 @@
 """The models as their definitions: sums over combinations of features, and derivatives by complex step.
 
 ``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
-there: bias (C), w (C, d), V (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k). An array that is missing
+there: bias (C), w (C, d), V, P, P2 .. (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k), theta (C, m). An array that is missing
 contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
 
 A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
@@ -9,8 +9,8 @@ A model is one function of one class's arrays, a sample and the kind's options, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,22 @@ def affine(p: Params, x: Sample) -> Number:
     return score
 
 
-def elementary(order: int, terms: list[Number]) -> Number:
-    """The sum over all choices of ``order`` terms of their product: A^m where the terms are p_j x_j."""
-    return sum(prod(chosen) for chosen in combinations(terms, order))
+@cache
+def all_choices(number: int, order: int) -> np.ndarray:
+    """All choices of ``order`` of so many things, a row each."""
+    return np.array(list(combinations(range(number), order)), dtype=int).reshape(-1, order)
+
+
+def elementary(order: int, terms: np.ndarray) -> np.ndarray:
+    """For each column (k) the sum over all choices of ``order`` terms of their product: A^m where they are p_j x_j."""
+    total: np.ndarray = terms[all_choices(len(terms), order)].prod(axis=1).sum(axis=0)
+    return total
+
+
+def terms(p: Params, name: str, x: Sample, constants: str = "") -> np.ndarray:
+    """p_j x_j for each entry of the sample, behind the rows of features that are 1 in all, where there are any."""
+    entries = p[name][np.array(list(x), dtype=int)] * np.array(list(x.values()))[:, None]
+    return np.concatenate([np.atleast_2d(p[constants]), entries]) if constants in p else entries
 
 
 def linear(p: Params, x: Sample, o: Choices) -> Number:
@@ -53,21 +66,34 @@ def fm(p: Params, x: Sample, o: Choices) -> Number:
 
 def anova(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_f beta_f A^m([gamma_f, V_f], [1, x])."""
-    score = affine(p, x)
-    for f in range(p["V"].shape[1]):
-        constants = [gamma[f] for gamma in p.get("gamma", ())]
-        kernel = elementary(o.get("order", 2), constants + [p["V"][j, f] * x[j] for j in x])
-        score = score + (p["beta"][f] * kernel if "beta" in p else kernel)
-    return score
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(o.get("order", 2), terms(p, "V", x, "gamma")))
 
 
 def shfm(p: Params, x: Sample, o: Choices) -> Number:
     """b + sum_f beta_f A^2([v0_f, V_f], [1, x]); no w. With beta this is sha2."""
-    score = affine(p, x)
-    for f in range(p["V"].shape[1]):
-        kernel = elementary(2, [p["v0"][f]] + [p["V"][j, f] * x[j] for j in x])
-        score = score + (p["beta"][f] * kernel if "beta" in p else kernel)
-    return score
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(2, terms(p, "V", x, "v0")))
+
+
+def hofm(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x)."""
+    degrees = sorted(int(name[1:]) for name in p if name[0] == "P")
+    return affine(p, x) + sum(np.sum(elementary(t, terms(p, f"P{t}", x))) for t in degrees)
+
+
+def hofm_shared(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s A^m([gamma_1s .. gamma_{m-1,s}, p_s], [1 .. 1, x])."""
+    return affine(p, x) + np.sum(elementary(len(p["gamma"]) + 1, terms(p, "P", x, "gamma")))
+
+
+def hofm_simplex(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s sum_{t=1..m} theta_t A^t(p_s, x)."""
+    degrees = enumerate(p["theta"], start=1)
+    return affine(p, x) + sum(theta * np.sum(elementary(t, terms(p, "P", x))) for t, theta in degrees)
+
+
+def all_subsets(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s prod_j (1 + p_js x_j)."""
+    return affine(p, x) + np.sum((1 + terms(p, "P", x)).prod(axis=0))
 
 
 def stub(p: Params, x: Sample, o: Choices) -> Number:
@@ -84,6 +110,10 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "sglfm": fm,
     "glfm": fm,
     "l1fm": fm,
+    "hofm": hofm,
+    "hofm-shared": hofm_shared,
+    "hofm-simplex": hofm_simplex,
+    "all-subsets": all_subsets,
     "stub": stub,
 }
 
