@@ -136,6 +136,7 @@ def load_earlier(path: str) -> Earlier:
         path,
         scorer.model,
         meta["model"],
+        meta["options"],
         meta["solver"],
         scorer.labels,
         scorer.norm,

@@ -76,12 +76,6 @@ def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.floa
     return out
 
 
-def score_without_features(model: Model) -> NDArray[np.float64]:
-    """The raw scores (outputs) of a row without entries."""
-    empty = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
-    return score_rows(model, empty)[0]
-
-
 @dataclass
 class Validation:
     """Labelled rows, ready to score, and what they are measured by.

@@ -14,24 +14,43 @@ from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub, SumOfSquares
 from fmcli.registry import MODELS, OPTIONS, SOLVERS
 from reference import slow_models
+from reference.slow_models import BY_FEATURE
 
 FEATURES = 9
 # One lane to several vectors, whole ones and ragged ones.
 RANKS = (1, 3, 4, 5, 8, 13, 16, 20, 33)
+# Orders of kernels: those that the compiler knows and one that it does not, with few ranks, for definitions are slow.
+ORDERS = {2: RANKS, 3: (1, 13), 4: (4, 8), 5: (5,), 6: (3,)}
 pytestmark = pytest.mark.isa
+
+
+def choices(piece):
+    """The options of a model's variants: every choice of its switches with every rank, of higher orders a few."""
+    switches = [option for option in ("bias", "linear", "augment") if option in piece.options]
+    every_switch = [
+        dict(zip(switches, choice, strict=True)) for choice in itertools.product([True, False], repeat=len(switches))
+    ]
+    if "order" not in piece.options:
+        for switched in every_switch:
+            yield from [switched | {"rank": rank} for rank in RANKS] if "rank" in piece.options else [switched]
+        return
+    fitted = {"fit_beta": True} if "fit_beta" in piece.options else {}
+    yield from [switched | fitted | {"order": 3, "rank": 5} for switched in every_switch]
+    for order, ranks in ORDERS.items():
+        for rank in ranks:
+            for augment in [{"augment": True}, {"augment": False}] if "augment" in switches else [{}]:
+                yield {"order": order, "rank": rank} | augment | fitted
+    if piece.by_degree:
+        yield {"order": 4, "rank": [8, 1, 5]}
 
 
 def every_variant():
     """Every class of models with every choice of its switches, and the test stub."""
     classes = {piece.path: piece for piece in reversed(MODELS.values())}  # some models differ in their penalties only
     for piece in classes.values():
-        name = piece.name
-        switches = [option for option in ("bias", "linear") if option in piece.options]
-        for choice in itertools.product([True, False], repeat=len(switches)):
-            for rank in RANKS if "rank" in piece.options else [None]:
-                options = dict(zip(switches, choice, strict=True)) | ({"rank": rank} if rank else {})
-                label = "-".join([name, *(f"{key}={value}" for key, value in options.items())])
-                yield pytest.param(name, options, id=label)
+        for options in choices(piece):
+            label = "-".join([piece.name, *(f"{key}={value}" for key, value in options.items())])
+            yield pytest.param(piece.name, options, id=label)
     yield pytest.param("stub", {"rank": 3}, id="stub")
 
 
@@ -57,7 +76,7 @@ def test_scores(name, options, ones, outputs):
     model = make(name, options, outputs, slots=2)
     params = fill(model, rng)
     rows = random_rows(rng, 12, FEATURES, ones)
-    slow = [slow_models.score(name, params, x) for x in rows]
+    slow = [slow_models.score(name, params, x, options) for x in rows]
     assert np.ptp(slow) > 100 * CLOSE["atol"]
     np.testing.assert_allclose(score_all(model, dataset(rows, FEATURES)), slow, **CLOSE)
 
@@ -69,7 +88,7 @@ def test_gradient_is_that_of_the_definition(name, options):
     model = make(name, options)
     for x in random_rows(rng, 6, FEATURES):
         params = fill(model, rng)
-        slow = slow_models.gradient(name, params, x, 0)
+        slow = slow_models.gradient(name, params, x, 0, options)
         theta = params.get("theta")
         if theta is not None:  # keep its projection out of the way
             slow["theta"] -= slow["theta"]
@@ -140,13 +159,17 @@ def test_start_values(name):
     for key, array in model.parameters.items():
         if key in ("bias", "w"):
             assert not array.any()
-        elif key == "V":
+        elif key in BY_FEATURE:
             assert not array[:, ~seen].any()
             assert (array[:, seen] != 0).all()
             np.testing.assert_allclose(array[:, seen].std(axis=(1, 2)), 0.1, rtol=0.02)
             assert not np.array_equal(array[0], array[1])
         elif key == "beta":
             assert array.tolist() == [[1, -1, 1, -1, 1]] * 2
+        elif key == "gamma":
+            assert (array == 1).all()
+        elif key == "theta":
+            assert (array == REAL_TYPE.type(1 / array.shape[1])).all()
         else:
             assert (array != 0).all()
 

@@ -1,11 +1,9 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from fmcli._core.model import Model
+from fmcli._core.weighted import Beta, Weighted
 
-_BetaStart = Literal["alternate", "ones", "random"]
-
-class Products(Model):
+class Products(Weighted):
     def __init__(
         self,
         features: int,
@@ -17,8 +15,7 @@ class Products(Model):
         bias: bool,
         linear: bool,
         gamma: int | tuple[int, int] | None = None,
-        beta_start: _BetaStart | None = None,
-        fit_beta: bool = True,
+        beta: Beta | None = None,
     ) -> None: ...
 
 class PN(Products):
@@ -32,8 +29,8 @@ class PN(Products):
         bias: bool = True,
         linear: bool = True,
         augment: bool = True,
-        fit_beta: bool = True,
-        beta_start: _BetaStart = "alternate",
+        fit_beta: bool | None = None,
+        beta_start: Literal["alternate", "ones", "random"] | None = None,
     ) -> None: ...
 
 class LiftedPN(Products):

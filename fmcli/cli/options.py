@@ -26,6 +26,16 @@ METAVARS = {int: "N", float: "X", str: "NAME"}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class ByDegree(click.ParamType):
+    """A number, or several with slashes between them."""
+
+    name = "by degree"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
+        numbers = [int(click.INT.convert(part, param, ctx)) for part in str(value).split("/")]
+        return numbers if len(numbers) > 1 else numbers[0]
+
+
 class SectionOption(click.Option):
     """An option that stands in a section of the help."""
 
@@ -109,7 +119,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=choice.kind,
+        type=ByDegree() if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
     )

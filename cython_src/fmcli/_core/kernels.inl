@@ -1,6 +1,7 @@
 // The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
+#include "anova.inl"
 #include "kernels.h"
 #include "lifted.inl"
 #include "products.inl"
@@ -35,6 +36,10 @@ const Kernels TABLE = {
     linear_gradient,
     second_order,
     second_order_gradient,
+    anova,
+    anova_gradient,
+    all_subsets,
+    all_subsets_gradient,
     project,
     products,
     products_gradient,

@@ -5,7 +5,7 @@ from fmcli._core.linear import bias_block
 
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport MOST_LIFTED, Lifted, kernels
-from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, real
+from fmcli._core.types cimport Factors, Sample, Scratch, Slab, real
 
 
 cdef class LiftedAnova(Model):

@@ -12,13 +12,6 @@ def bias_block(bias):
     return [BlockLayout(axes=(), weight="bias", penalty="none")] if bias else []
 
 
-def start_beta(beta, how, generator):
-    """Start values of the factors' fitted weights beta (C, k): "ones", "random" or, +1 and -1, "alternate"."""
-    beta[...] = generator.standard_normal(beta.shape) if how == "random" else 1
-    if how == "alternate":
-        beta[:, 1::2] = -1
-
-
 cdef class Linear(Model):
     """Linear model with a weight a feature ([SH], [SGL]: the baseline; GLM, Lasso, logistic regression)."""
 

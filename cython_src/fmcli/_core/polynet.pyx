@@ -1,47 +1,39 @@
 """Polynomial networks, direct and lifted: sums of products of linear functions of a row."""
 
 from fmcli._core.layout import BlockLayout
-from fmcli._core.linear import bias_block, start_beta
+from fmcli._core.linear import bias_block
+from fmcli._core.weighted import Beta
 
-from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
 from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, real
+from fmcli._core.weighted cimport Weighted
 from libc.string cimport memcpy
 
 
-cdef class Products(Model):
+cdef class Products(Weighted):
     """b + <w, x> + sum_s beta_s prod_t (gamma^t_s + <u^t_s, x>), t = 1 .. order; w, gamma and beta it may have or not.
 
     Parameters
     ----------
     arrays : names of the u^t: `order` names, or one for a u that all t share.
     gamma : the size of a row of constants, as BlockLayout takes it; None: they are 0.
+    beta : Beta, or None for ones.
     """
 
-    # Blocks of the features' rows, of the constants and of beta; 0: there is none.
-    cdef int body, gamma_block, beta_block
+    cdef int body, gamma_block  # blocks of the features' rows and of the constants'; 0: there is none
     cdef int order, n_arrays
-    cdef bint linear, fit_beta
-    cdef object beta_start
+    cdef bint linear
 
-    def __init__(
-        self, features, outputs, rank, order, arrays, *, bias, linear, gamma=None, beta_start=None, fit_beta=True
-    ):
+    def __init__(self, features, outputs, rank, order, arrays, *, bias, linear, gamma=None, beta=None):
         layout = [*bias_block(bias), BlockLayout(body=[(u, rank) for u in arrays], weight="w" if linear else None)]
-        self.body = len(layout) - 1
-        self.gamma_block = self.beta_block = 0
+        self.body, self.gamma_block = len(layout) - 1, 0
         if order < 2:
             raise ValueError(f"order is {order}; it must be 2 or more")
         if gamma:
             self.gamma_block = len(layout)
             layout.append(BlockLayout(axes=(), body=[("gamma", gamma)], start=1))
-        if beta_start:
-            self.beta_block = len(layout)
-            penalty = "l2" if fit_beta else "none"
-            layout.append(BlockLayout(axes=(), body=[("beta", rank)], penalty=penalty, start=1))
-        super().__init__(features, outputs, layout)
+        super().__init__(features, outputs, layout, beta)
         self.order, self.n_arrays, self.linear = order, len(arrays), linear
-        self.beta_start, self.fit_beta = beta_start, fit_beta
 
     def start(self, seen, double init_std, generator):
         super().start(seen, init_std, generator)
@@ -49,8 +41,6 @@ cdef class Products(Model):
             # Of all of a factor's constants one changes its sign, so that factors begin with either.
             gamma = self.parameters["gamma"]
             (gamma if self.n_arrays == 1 else gamma[:, 0])[:, 1::2] = -1
-        if self.beta_block:
-            start_beta(self.parameters["beta"], self.beta_start, generator)
 
     # An output's work: the linear functions' values, their products, and the derivative by the former.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
@@ -62,17 +52,6 @@ cdef class Products(Model):
     cdef inline Py_ssize_t work_stride(self) noexcept nogil:
         return (2 * self.n_arrays + 1) * self.padded()
 
-    # The t-th part of the only row of one output in block b; NULL for b = 0.
-    cdef inline const real* single(self, int b, int t, int output) noexcept nogil:
-        return self.factors(b, t, output).at if b else NULL
-
-    cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef int c
-        Model.rows(self, x, s)
-        if self.beta_block and not self.fit_beta:
-            for c in range(self.outputs):
-                s.slab[c * self.n_blocks + self.beta_block].n = 0
-
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c, t
         cdef real* z
@@ -81,9 +60,10 @@ cdef class Products(Model):
             z = s.work + c * self.work_stride()
             for t in range(self.n_arrays):
                 u = self.factors(self.body, t, c)
-                kernels.project(&u, x, self.single(self.gamma_block, t, c), z + t * self.padded())
+                kernels.project(
+                    &u, x, self.factors(self.gamma_block, t, c).at if self.gamma_block else NULL, z + t * self.padded())
             s.score[c] = self.bias(c) + kernels.products(
-                z, self.n_arrays, self.order, u.lanes, self.single(self.beta_block, 0, c),
+                z, self.n_arrays, self.order, u.lanes, self.single(self.beta_block, c),
                 z + self.n_arrays * self.padded())
             if self.linear:
                 w = self.weights(self.body, c)
@@ -105,7 +85,7 @@ cdef class Products(Model):
             if self.has_bias:
                 slab.weight[0] = s.slope[c]
             kernels.products_gradient(
-                z, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, 0, c), s.slope[c], direction)
+                z, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, c), s.slope[c], direction)
             kernels.spread(direction, lanes, x, slab[self.body].body)
             if self.linear:
                 kernels.linear_gradient(x, s.slope[c], slab[self.body].weight)
@@ -119,22 +99,11 @@ cdef class Products(Model):
 cdef class PN(Products):
     """Polynomial network [PN]: b + <w, x> + sum_s beta_s (gamma_s + <p_s, x>)^m.
 
-    Without `augment` gamma is 0. Of an even m the kernel is never negative, so that beta must be fitted; an odd m can take
-    it into p ([PN] Lemma 4).
+    Without `augment` gamma is 0.
     """
 
     def __init__(
-        self,
-        features,
-        outputs,
-        *,
-        rank,
-        order=2,
-        bias=True,
-        linear=True,
-        augment=True,
-        fit_beta=True,
-        beta_start="alternate",
+        self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=True, fit_beta=None, beta_start=None
     ):
         super().__init__(
             features,
@@ -145,8 +114,7 @@ cdef class PN(Products):
             bias=bias,
             linear=linear,
             gamma=rank if augment else None,
-            fit_beta=fit_beta,
-            beta_start=beta_start,
+            beta=Beta(rank, order, fit_beta, beta_start),
         )
 
 

@@ -26,6 +26,25 @@ cdef extern from "kernels.h" nogil:
         Strength strength
 
     enum:
+        MAX_ORDER
+
+    struct Anova:
+        Py_ssize_t rank
+        int order
+        int constants
+        const real* gamma
+        Py_ssize_t gamma_stride
+        const real* beta
+        const real* theta
+
+    struct AnovaGradient:
+        real* body
+        Py_ssize_t apart
+        real* gamma
+        real* beta
+        real* theta
+
+    enum:
         MOST_LIFTED
 
     struct Lifted:
@@ -42,6 +61,12 @@ cdef extern from "kernels.h" nogil:
         double (*second_order)(const Factors*, const Sample*, const real*, const real*, real*) noexcept nogil
         void (*second_order_gradient)(
             const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
+        double (*anova)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil
+        void (*anova_gradient)(
+            const Factors*, const Sample*, const Anova*, const real*, double, const AnovaGradient*) noexcept nogil
+        double (*all_subsets)(const Factors*, const Sample*, Py_ssize_t, real*) noexcept nogil
+        void (*all_subsets_gradient)(
+            const Factors*, const Sample*, Py_ssize_t, const real*, double, real*, Py_ssize_t) noexcept nogil
         void (*project)(const Factors*, const Sample*, const real*, real*) noexcept nogil
         double (*products)(const real*, int, int, Py_ssize_t, const real*, real*) noexcept nogil
         void (*products_gradient)(
