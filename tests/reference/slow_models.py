@@ -160,7 +160,7 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
 # ---- Scores, derivatives and what a sample touches. ----
 
 # Arrays whose second axis is the feature; all others are global.
-BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4", "U5")
+BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4", "U5", "U6")
 
 STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
 
