@@ -10,6 +10,7 @@ from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub, SumOfSquares
 from fmcli.registry import LOSSES, MODELS, SOLVERS
+from fmcli.training import empty_score
 from reference import slow_losses, slow_solvers
 from reference.slow_solvers import Options
 
@@ -41,7 +42,10 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     # What FOBOS has not made up for is not to be seen before all rows are up to date.
     look_often = solver != "fobos"
     model.allocate(trained.slots)
-    start = fill(model, np.random.default_rng(4), scale=0.15)
+    fill(model, np.random.default_rng(4), scale=0.15)
+    bias = model.parameters["bias"]
+    bias[...] = 2 * bias - empty_score(model)  # what rows have in common beside the bias, the bias takes away
+    start = parameters(model)
     trained.bind(model, Penalty(**PENALTIES[penalty]))
     trained.start()
     data = dataset(rows, FEATURES, labels, weights)
