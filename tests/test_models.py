@@ -116,7 +116,7 @@ def test_gradient_is_that_of_the_definition(name, options):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_gradient_by_central_differences(name, options):
-    """Scores are polynomials of low degree in each parameter, for which central differences are exact at any distance."""
+    """Scores are polynomials of low degree in a parameter, for which central differences are exact at any distance."""
     rng = np.random.default_rng(len(name))
     model = make(name, options)
     fill(model, rng, scale(name, options))
