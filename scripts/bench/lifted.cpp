@@ -1,5 +1,5 @@
-// Timed by lifted.py: the kernels of this machine's best instruction set beside models.md's definition as one would first
-// write it, factor by factor in doubles. Arguments: non-zeros a row, and the number of runs.
+// What lifted.py runs: the lifted kernels beside their definition as one would first write it, factor by factor in doubles.
+// Arguments: the instruction set, non-zeros a row, and the number of runs.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -95,13 +95,12 @@ double best(int runs, F run_row) {
 void measure(const Kernels* kernels, int order, ptrdiff_t rank, ptrdiff_t nnz, int runs) {
     const Problem p = random_problem(order, rank, nnz);
     const ptrdiff_t lanes = order * rank;
-    std::vector<real> tables(nnz << order) , out(nnz * lanes), work(4 * lanes);
-    tables.resize(tables.size() * rank);
+    std::vector<real> tables((nnz << order) * rank), out(nnz * lanes), work(4 * lanes);
     std::vector<double> slow(2 * ((nnz + 1) << order)), slow_out(nnz * lanes);
     Lifted l{order, 0, {}, {}};
     for (int t = 0; t < order; ++t) l.u[t] = {p.u.data() + t * rank, lanes, rank};
     const double unit = 1e-9 * nnz * lanes;
-    const double reference = best(std::max(1, runs / 4), [&](ptrdiff_t r) {
+    const double reference = best(std::max(1, runs / 10), [&](ptrdiff_t r) {
         return plain(p, p.index.data() + r * nnz, p.value.data() + r * nnz, slow, slow_out.data());
     });
     const double score = best(runs, [&](ptrdiff_t r) {
@@ -129,10 +128,11 @@ void measure(const Kernels* kernels, int order, ptrdiff_t rank, ptrdiff_t nnz, i
 }  // namespace
 
 int main(int argc, char** argv) {
-    const ptrdiff_t nnz = argc > 1 ? std::atoi(argv[1]) : 20;
-    const int runs = argc > 2 ? std::atoi(argv[2]) : 200;
-    const Kernels* kernels = fmcli_kernels("v3");
-    if (!kernels) kernels = fmcli_kernels("baseline");
+    if (argc != 4) return 2;
+    const Kernels* kernels = fmcli_kernels(argv[1]);
+    if (!kernels) return 1;
+    const ptrdiff_t nnz = std::atoi(argv[2]);
+    const int runs = std::atoi(argv[3]);
     std::printf("%s, %ld non-zeros a row; ns a non-zero, factor and vector\n", kernels->name, (long)nnz);
     std::printf("order rank    score   +grad.   plain    ratio  lifted-pn\n");
     for (int order = 2; order <= 5; ++order)
