@@ -4,7 +4,7 @@
 
 Compiles lifted.cpp with the core's own kernels and flags (the compiler is $CXX, or g++) and runs it. The unit is ns a
 non-zero, factor and vector: nz k m. `score` is the score alone, `+grad.` score and gradient, `plain` both of the plain
-definition, `ratio` that over ours, and `lifted-pn` score and gradient of that model. Of all runs the fastest counts, for
+definition, `ratio` that over ours, and `lifted-pn` score and gradient of that model. The fastest run counts, for
 other work on a machine only ever slows.
 """
 
