@@ -24,6 +24,11 @@ def random_params(kind: str, rng: np.random.Generator, outputs: int = 1) -> Para
         shapes |= {"P": (outputs, FEATURES, RANK), "theta": (outputs, 3)}
     elif kind == "all-subsets":
         shapes["P"] = (outputs, FEATURES, RANK)
+    elif kind == "pn":
+        shapes |= {"P": (outputs, FEATURES, RANK), "gamma": (outputs, RANK), "beta": (outputs, RANK)}
+    elif kind in ("lifted-anova", "lifted-pn"):
+        shapes |= dict.fromkeys(("U1", "U2", "U3"), (outputs, FEATURES, RANK))
+        shapes["gamma"] = (outputs, 2, 3, RANK) if kind == "lifted-anova" else (outputs, 3, RANK)
     elif kind != "linear":
         shapes["V"] = (outputs, FEATURES, RANK)
     if kind in ("shfm", "sha2"):
