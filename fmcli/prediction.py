@@ -138,6 +138,7 @@ def load_earlier(path: str) -> Earlier:
         path,
         scorer.model,
         meta["model"],
+        meta["options"],
         meta["solver"],
         scorer.labels,
         scorer.norm,

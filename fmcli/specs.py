@@ -91,6 +91,7 @@ def make_spec(
         if name in values and values[name] is None:
             values[name] = values[whole]
     check_groups(values)
+    check_degrees(kind, values)
     return Spec(model, solver, loss, values)
 
 
@@ -103,6 +104,21 @@ def check_groups(values: Mapping[str, Any]) -> None:
                     f"with --group-l1 a feature's weight and factors are one group, which shares one curvature: "
                     f"{OPTIONS[w].flag} and {OPTIONS[v].flag} must be equal"
                 )
+
+
+def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:
+    """UsageError where an option has several numbers, but the model takes one, or not so many."""
+    for name, value in values.items():
+        if not isinstance(value, list):
+            continue
+        given, degrees = f"{OPTIONS[name].flag} is {as_given(value)}", values.get("order", 2) - 1
+        if name not in kind.by_degree:
+            raise UsageError(f"{given}; {kind.name} takes one number")
+        if len(value) != degrees:
+            raise UsageError(
+                f"{given}; with {OPTIONS['order'].flag} {degrees + 1} {kind.name} takes {degrees}, one for each degree "
+                f"from 2 on, or one for all"
+            )
 
 
 def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
@@ -125,7 +141,15 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
         chosen = ", ".join(piece.name for piece in pieces)
         raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
     if option.kind is not bool and not option.permits(value):
-        raise UsageError(f"{option.flag} is {value}; it must be {option.range()}")
+        raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
+    for piece in pieces:
+        if name in piece.most and value > piece.most[name]:
+            raise UsageError(f"{option.flag} is {value}; with {piece.name} it can be at most {piece.most[name]}")
+
+
+def as_given(value: Any) -> str:
+    """An option's value as the command line has it."""
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:

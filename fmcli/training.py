@@ -22,7 +22,7 @@ from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec, build_model
-from fmcli.validation import Best, Validation, model_sparsity, split
+from fmcli.validation import Best, Validation, model_sparsity, score_rows, split
 from fmcli.warmstart import Earlier, take_over
 
 # Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
@@ -211,7 +211,7 @@ def train(
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
     if "bias" in model.parameters:
-        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight)
+        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
     if plan.earlier:
         seen = take_over(plan.earlier, model, seen)
     solver.bind(model, penalty)
@@ -244,6 +244,12 @@ def train(
             error.trained = replace(trained, best=best.restore())
         raise
     return replace(trained, best=best.restore() or len(trained.epochs))
+
+
+def empty_score(model: Model) -> NDArray[np.float64]:
+    """The scores (outputs) of a row without entries."""
+    row = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
+    return score_rows(model, row)[0]
 
 
 def run_epoch(

@@ -13,6 +13,7 @@ from fmcli._core.model import Model
 from fmcli._core.solver import Solver
 from fmcli.errors import UsageError
 from fmcli.labels import Labels
+from fmcli.registry import OPTIONS
 from fmcli.specs import Spec
 
 # Name of a state array in a model file: slot 0 of V is state.0.V.
@@ -39,6 +40,7 @@ class Earlier:
     path: str
     model: Model
     kind: str
+    options: Mapping[str, Any]
     solver: str
     labels: Labels
     norm: bool
@@ -62,6 +64,11 @@ class Earlier:
             )
         if spec.model != self.kind:
             raise UsageError(f"{self.path} is a model of kind {self.kind}, not {spec.model}; say -m {self.kind}")
+        ours_order, theirs_order = spec.values.get("order"), self.options.get("order")
+        if ours_order != theirs_order:
+            raise UsageError(
+                f"{self.path} is of order {theirs_order}, not {ours_order}; say {OPTIONS['order'].flag} {theirs_order}"
+            )
         ours, theirs = model.shapes(), self.model.shapes()
         if ours.keys() != theirs.keys():
             different = ", ".join(sorted(ours.keys() ^ theirs.keys()))

@@ -44,6 +44,23 @@ def test_third_order_by_hand():
     assert score("anova", p, x, {"order": 3}) == [1 * 2 * 3 + 1 * 2 * 10 + 1 * 3 * 10 + 2 * 3 * 10]
 
 
+def test_polynomial_networks_and_lifted_models_by_hand():
+    x = {0: 2.0, 2: 3.0}
+    p = {"P": np.array([[[1.0], [9.0], [-2.0]]]), "gamma": np.array([[0.5]]), "beta": np.array([[10.0]])}
+    assert score("pn", p, x, {"order": 3}) == [10 * (0.5 + 2 - 6) ** 3]
+    us = {"U1": p["P"], "U2": np.array([[[3.0], [9.0], [5.0]]])}
+    assert score("lifted-anova", us, x) == [(2 * 15 + -6 * 6) / 2]
+    assert score("lifted-pn", us, x) == [(2 - 6) * (6 + 15)]
+    assert score("lifted-pn", {**us, "gamma": np.array([[[0.5], [-1.0]]])}, x) == [(0.5 - 4) * (-1 + 21)]
+    constant = {**us, "gamma": np.array([[[[7.0], [-1.0]]]])}
+    assert score("lifted-anova", constant, {0: 2.0}) == [(7 * 6 + -1 * 2) / 2]
+    us["U3"] = np.array([[[1.0], [4.0], [1.0]]])
+    assert score("lifted-anova", us, x) == [0]
+    x[1] = 1.0
+    by_hand = 2 * (9 * 3 + 15 * 4) + 9 * (6 * 3 + 15 * 2) + -6 * (6 * 4 + 9 * 2)
+    assert score("lifted-anova", us, x)[0] == pytest.approx(by_hand / 6, rel=1e-14)
+
+
 def test_fm_is_anova_of_order_2_with_beta_1(rng):
     p = random_params("fm", rng)
     for x in random_samples(rng, 10):

@@ -10,6 +10,7 @@ from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub, SumOfSquares
 from fmcli.registry import LOSSES, MODELS, SOLVERS
+from fmcli.training import empty_score
 from reference import slow_losses, slow_solvers
 from reference.slow_solvers import Options
 
@@ -27,12 +28,14 @@ NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "alpha_w": 0.2, "alpha_v": 0.05,
 pytestmark = pytest.mark.isa
 
 
-def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, **numbers):
+def follow(
+    kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, choices=None, **numbers
+):
     """Run both side by side and compare all parameters after every update and every epoch."""
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES)
     numbers = NUMBERS | ({"alpha_w": 0.05} if "group_l1" in PENALTIES[penalty] else {}) | numbers
-    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size)
+    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=choices or {})
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
     trained = SOLVERS[solver].load()(
         **{name: getattr(options, name) for name in SOLVERS[solver].options if name in asdict(options)},
@@ -41,7 +44,10 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     # What FOBOS has not made up for is not to be seen before all rows are up to date.
     look_often = solver != "fobos"
     model.allocate(trained.slots)
-    start = fill(model, np.random.default_rng(4), scale=0.15)
+    fill(model, np.random.default_rng(4), scale=0.15)
+    bias = model.parameters["bias"]
+    bias[...] = 2 * bias - empty_score(model)  # what rows have in common beside the bias, the bias takes away
+    start = parameters(model)
     trained.bind(model, Penalty(**PENALTIES[penalty]))
     trained.start()
     data = dataset(rows, FEATURES, labels, weights)
@@ -98,6 +104,28 @@ def test_steps(name, solver, loss, penalty):
     model = build(name, FEATURES, outputs_of(loss), rank=RANK)
     labels = labels_of(loss, np.random.default_rng(5))
     follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty)
+
+
+# Rows of other shapes than the usual options give: several constants, with a matrix each, and several factors.
+OTHER_SHAPES = {
+    "pn": {"order": 3, "fit_beta": True},
+    "lifted-anova": {"order": 3, "augment": True},
+    "lifted-pn": {"order": 3},
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("penalty", ["by-part", "group-only"])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", OTHER_SHAPES)
+def test_steps_of_other_shapes(name, solver, penalty, batch_size):
+    choices = OTHER_SHAPES[name]
+    model = build(name, FEATURES, rank=3, **choices)
+    labels = labels_of("squared", np.random.default_rng(5))
+    follow(
+        name, model, solver, make_loss("squared"), slow_losses.squared, labels, penalty=penalty, choices=choices,
+        batch_size=batch_size,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)

@@ -38,6 +38,16 @@ METRIC_NAMES = (
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class ByDegree(click.ParamType):
+    """A number, or several with slashes between them."""
+
+    name = "by degree"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
+        numbers = [int(click.INT.convert(part, param, ctx)) for part in str(value).split("/")]
+        return numbers if len(numbers) > 1 else numbers[0]
+
+
 class FileName(StringParamType):
     """A file, which may not exist: shells complete it as one."""
 
@@ -154,7 +164,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=choice.kind,
+        type=ByDegree() if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
         names=choice.choices,
@@ -171,20 +181,22 @@ def notes(choice: Option) -> str:
     parts += [f"not {', '.join(refusers)}"] if refusers else []
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
-    elif not choice.negative:
-        own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
-        parts.append(f"default: {', '.join([usual(choice), *own])}")
+    elif not choice.negative and choice.default is not None:
+        own = [f"{piece.name} {in_words(choice, piece.defaults[choice.name])}" for piece in pieces
+               if choice.name in piece.defaults]  # fmt: skip
+        parts.append(f"default: {', '.join([in_words(choice, choice.default), *own])}")
+    parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
     if choice.range():
         parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-def usual(choice: Option) -> str:
-    """The default in words."""
+def in_words(choice: Option, value: Any) -> str:
+    """A value of an option; a switch's is the flag without its dashes."""
     if choice.kind is bool:
         flag = choice.name.replace("_", "-")
-        return flag if choice.default else f"no-{flag}"
-    return choice.default if choice.kind is str else f"{choice.default:g}"
+        return flag if value else f"no-{flag}"
+    return value if choice.kind is str else f"{value:g}"
 
 
 def threads_option(section: str = "run") -> Callable[[F], F]:

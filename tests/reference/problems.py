@@ -12,10 +12,23 @@ PLAIN = Options(learning_rate=0.1, alpha=0.2)
 def random_params(kind: str, rng: np.random.Generator, outputs: int = 1) -> Params:
     """Arrays of the shapes that the kind has, nowhere 0."""
     shapes: dict[str, tuple[int, ...]] = {"bias": (outputs,)}
-    if kind not in ("shfm", "sha2"):
+    if kind not in ("shfm", "sha2", "hofm-shared", "hofm-simplex", "all-subsets"):
         shapes["w"] = (outputs, FEATURES)
     if kind == "stub":
         shapes |= {"P": (outputs, FEATURES, RANK), "theta": (outputs, RANK)}
+    elif kind == "hofm":
+        shapes |= {"P2": (outputs, FEATURES, RANK), "P3": (outputs, FEATURES, RANK + 1)}
+    elif kind == "hofm-shared":
+        shapes |= {"P": (outputs, FEATURES, RANK), "gamma": (outputs, 2, RANK)}
+    elif kind == "hofm-simplex":
+        shapes |= {"P": (outputs, FEATURES, RANK), "theta": (outputs, 3)}
+    elif kind == "all-subsets":
+        shapes["P"] = (outputs, FEATURES, RANK)
+    elif kind == "pn":
+        shapes |= {"P": (outputs, FEATURES, RANK), "gamma": (outputs, RANK), "beta": (outputs, RANK)}
+    elif kind in ("lifted-anova", "lifted-pn"):
+        shapes |= dict.fromkeys(("U1", "U2", "U3"), (outputs, FEATURES, RANK))
+        shapes["gamma"] = (outputs, 2, 3, RANK) if kind == "lifted-anova" else (outputs, 3, RANK)
     elif kind != "linear":
         shapes["V"] = (outputs, FEATURES, RANK)
     if kind in ("shfm", "sha2"):

@@ -1,7 +1,8 @@
 """The models as their definitions: sums over combinations of features, and derivatives by complex step.
 
 ``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
-there: bias (C), w (C, d), V (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k). An array that is missing
+there: bias (C), w (C, d), V, P, P2 .., U1 .. (C, d, k), v0 (C, k), beta (C, k), theta (C, m), gamma (C, m - 1, k), or
+for pn (C, k), lifted-pn (C, m, k), lifted-anova (C, m - 1, m, k). An array that is missing
 contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
 
 A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
@@ -9,8 +10,9 @@ A model is one function of one class's arrays, a sample and the kind's options, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
-from math import prod
+from functools import cache
+from itertools import combinations, permutations
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -36,9 +38,22 @@ def affine(p: Params, x: Sample) -> Number:
     return score
 
 
-def elementary(order: int, terms: list[Number]) -> Number:
-    """The sum over all choices of ``order`` terms of their product: A^m where the terms are p_j x_j."""
-    return sum(prod(chosen) for chosen in combinations(terms, order))
+@cache
+def all_choices(number: int, order: int) -> np.ndarray:
+    """All choices of ``order`` of so many things, a row each."""
+    return np.array(list(combinations(range(number), order)), dtype=int).reshape(-1, order)
+
+
+def elementary(order: int, terms: np.ndarray) -> np.ndarray:
+    """For each column (k) the sum over all choices of ``order`` terms of their product: A^m where they are p_j x_j."""
+    total: np.ndarray = terms[all_choices(len(terms), order)].prod(axis=1).sum(axis=0)
+    return total
+
+
+def terms(p: Params, name: str, x: Sample, constants: str = "") -> np.ndarray:
+    """p_j x_j for each entry of the sample, behind the rows of features that are 1 in all, where there are any."""
+    entries = p[name][np.array(list(x), dtype=int)] * np.array(list(x.values()))[:, None]
+    return np.concatenate([np.atleast_2d(p[constants]), entries]) if constants in p else entries
 
 
 def linear(p: Params, x: Sample, o: Choices) -> Number:
@@ -53,21 +68,69 @@ def fm(p: Params, x: Sample, o: Choices) -> Number:
 
 def anova(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_f beta_f A^m([gamma_f, V_f], [1, x])."""
-    score = affine(p, x)
-    for f in range(p["V"].shape[1]):
-        constants = [gamma[f] for gamma in p.get("gamma", ())]
-        kernel = elementary(o.get("order", 2), constants + [p["V"][j, f] * x[j] for j in x])
-        score = score + (p["beta"][f] * kernel if "beta" in p else kernel)
-    return score
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(o.get("order", 2), terms(p, "V", x, "gamma")))
 
 
 def shfm(p: Params, x: Sample, o: Choices) -> Number:
     """b + sum_f beta_f A^2([v0_f, V_f], [1, x]); no w. With beta this is sha2."""
-    score = affine(p, x)
-    for f in range(p["V"].shape[1]):
-        kernel = elementary(2, [p["v0"][f]] + [p["V"][j, f] * x[j] for j in x])
-        score = score + (p["beta"][f] * kernel if "beta" in p else kernel)
-    return score
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(2, terms(p, "V", x, "v0")))
+
+
+def hofm(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x)."""
+    degrees = sorted(int(name[1:]) for name in p if name[0] == "P")
+    return affine(p, x) + sum(np.sum(elementary(t, terms(p, f"P{t}", x))) for t in degrees)
+
+
+def hofm_shared(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s A^m([gamma_1s .. gamma_{m-1,s}, p_s], [1 .. 1, x])."""
+    return affine(p, x) + np.sum(elementary(len(p["gamma"]) + 1, terms(p, "P", x, "gamma")))
+
+
+def hofm_simplex(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s sum_{t=1..m} theta_t A^t(p_s, x)."""
+    degrees = enumerate(p["theta"], start=1)
+    return affine(p, x) + sum(theta * np.sum(elementary(t, terms(p, "P", x))) for t, theta in degrees)
+
+
+def all_subsets(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s prod_j (1 + p_js x_j)."""
+    return affine(p, x) + np.sum((1 + terms(p, "P", x)).prod(axis=0))
+
+
+def pn(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_s beta_s (gamma_s + <p_s, x>)^m."""
+    inner = p.get("gamma", 0.0) + terms(p, "P", x).sum(axis=0)
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * inner ** o.get("order", 2))
+
+
+def lifted_pn(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_s prod_t (gamma^t_s + <u^t_s, x>)."""
+    inner = [terms(p, u, x).sum(axis=0) for u in vectors(p)]
+    return affine(p, x) + np.sum(np.prod(inner + p["gamma"] if "gamma" in p else inner, axis=0))
+
+
+def lifted_anova(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + 1/m! sum_s over ordered tuples of distinct entries of prod_t u^t_s x of the t-th; gamma's rows are
+    entries, too."""
+    entries = [terms(p, u, x) for u in vectors(p)]
+    if "gamma" in p:
+        entries = [np.concatenate([p["gamma"][:, t], of_sample]) for t, of_sample in enumerate(entries)]
+    tuples = all_tuples(len(entries[0]), len(entries))
+    return affine(p, x) + np.sum(np.prod([of[tuples[:, t]] for t, of in enumerate(entries)], axis=0)) / factorial(
+        len(entries)
+    )
+
+
+@cache
+def all_tuples(number: int, order: int) -> np.ndarray:
+    """All ordered choices of ``order`` of so many things, a row each."""
+    return np.array(list(permutations(range(number), order)), dtype=int).reshape(-1, order)
+
+
+def vectors(p: Params) -> list[str]:
+    """U1 .. Um, by their names."""
+    return sorted(name for name in p if name[0] == "U" and name != "U")
 
 
 def stub(p: Params, x: Sample, o: Choices) -> Number:
@@ -84,13 +147,20 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "sglfm": fm,
     "glfm": fm,
     "l1fm": fm,
+    "hofm": hofm,
+    "hofm-shared": hofm_shared,
+    "hofm-simplex": hofm_simplex,
+    "all-subsets": all_subsets,
+    "pn": pn,
+    "lifted-anova": lifted_anova,
+    "lifted-pn": lifted_pn,
     "stub": stub,
 }
 
 # ---- Scores, derivatives and what a sample touches. ----
 
 # Arrays whose second axis is the feature; all others are global.
-BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4")
+BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4", "U5", "U6")
 
 STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
 
@@ -159,19 +229,22 @@ Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the in
 
 
 def rows(params: Params) -> list[Row]:
-    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t; beta, theta; the bias."""
+    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t, of polynomial networks all
+    gamma; beta, theta; the bias."""
     found: list[Row] = []
     owners = [name for name in BY_FEATURE if name in params]
     for c in range(classes(params)):
         found += [[(name, (c, j)) for name in owners] for j in range(features(params))]
         found += [[(name, (c,))] for name in ("v0", "beta", *STRUCTURAL) if name in params]
-        found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1] if "gamma" in params else 0)]
+        if "gamma" in params:
+            several = params["gamma"].ndim == (4 if "U1" in params else 3)
+            found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1])] if several else [[("gamma", (c,))]]
     return found
 
 
 def gather(arrays: Params, row: Row) -> np.ndarray:
     """A row's numbers as one vector."""
-    return np.concatenate([np.atleast_1d(arrays[name][at]) for name, at in row])
+    return np.concatenate([np.ravel(arrays[name][at]) for name, at in row])
 
 
 def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, np.ndarray, float]:

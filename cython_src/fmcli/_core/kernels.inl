@@ -1,7 +1,10 @@
 // The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
+#include "anova.inl"
 #include "kernels.h"
+#include "lifted.inl"
+#include "products.inl"
 #include "second_order.inl"
 #include "steps.inl"
 
@@ -33,6 +36,16 @@ const Kernels TABLE = {
     linear_gradient,
     second_order,
     second_order_gradient,
+    anova,
+    anova_gradient,
+    all_subsets,
+    all_subsets_gradient,
+    project,
+    products,
+    products_gradient,
+    spread,
+    lifted,
+    lifted_gradient,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,
