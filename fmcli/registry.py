@@ -204,6 +204,14 @@ MODELS = _table(
         positive=("l1",),
         refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
     ),
+    Piece(
+        "ffm",
+        "Field-aware FM: a feature's factors differ by the field that they meet.",
+        "fmcli._core.ffm:FFM",
+        _FM,
+        {"rank": 4, "norm": True, "init_std": 0.1},
+        context=("fields", "by_row"),
+    ),
 )
 
 _SCHEDULE = ("learning_rate", "schedule", "power", "t0")

@@ -2,6 +2,7 @@
 #ifndef FMCLI_KERNELS_H
 #define FMCLI_KERNELS_H
 
+#include "fields.h"
 #include "types.h"
 
 // Penalties on one part of a row: l1 |phi| + l2/2 phi^2, and l_g times the norm of the whole row.
@@ -54,6 +55,14 @@ typedef struct Kernels {
     // out[i * apart .. + lanes] for entry i
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);
+
+    // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; a feature's factors for field f begin f * apart
+    // behind its first. Leaves in `sums` (slots^2 times lanes, padded) what the gradient needs.
+    double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence, real* sums);
+    // out[place[i * slots + q] * padded lanes ..] for entry i and the field of slot q where they meet: written or, with
+    // `add`, added to.
+    void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence,
+                                 const real* sums, double slope, const int32_t* place, bool add, real* out);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

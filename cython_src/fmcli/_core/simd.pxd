@@ -1,3 +1,4 @@
+from fmcli._core.fields cimport Presence
 from fmcli._core.types cimport Block, Factors, Sample, Slab, real
 from libc.stdint cimport int32_t
 
@@ -33,6 +34,10 @@ cdef extern from "kernels.h" nogil:
         double (*second_order)(const Factors*, const Sample*, const real*, const real*, real*) noexcept nogil
         void (*second_order_gradient)(
             const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
+        double (*field_pairs)(const Factors*, Py_ssize_t, const Sample*, const Presence*, real*) noexcept nogil
+        void (*field_pairs_gradient)(
+            const Factors*, Py_ssize_t, const Sample*, const Presence*, const real*, double, const int32_t*, bint,
+            real*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
