@@ -49,9 +49,9 @@ class Scorer:
 
     @property
     def needs_fields(self) -> bool:
-        """Whether the rows to score must have fields."""
+        """Whether the rows to score must have fields: where the model itself knows how many there are."""
         kind: Kind = MODELS[self.meta["model"]]
-        return kind.needs_fields(self.meta["options"])
+        return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows whose columns the model has."""

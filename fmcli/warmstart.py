@@ -79,7 +79,8 @@ class Earlier:
         for name in ours:
             if ours[name] != theirs[name]:
                 raise UsageError(
-                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank"
+                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its "
+                    f"{'--pair-bits' if 'pair_bits' in spec.values else '--rank'}"
                 )
 
     def has_state(self, spec: Spec, solver: Solver) -> bool:

@@ -11,7 +11,7 @@ from fmcli.registry import LOSSES, MODELS, SOLVERS
 from fmcli.specs import make_spec
 from fmcli.validation import model_sparsity
 
-FEATURES, ENTRIES, ROWS, RANK, CLASSES = 60, 6, 4000, 4, 3
+FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS = 60, 6, 4000, 4, 3, 3
 PAIRS = [(model, solver) for model in MODELS for solver in SOLVERS]
 # Every pair, with two losses; and every loss with every solver.
 TRIPLES = [(model, solver, loss) for model, solver in PAIRS for loss in ("squared", "softmax")]
@@ -22,13 +22,17 @@ TRIPLES += [(model, MODELS[model].solver, "logistic") for model in MODELS if mod
 def planted(model, loss, seed=0):
     """Rows and labels drawn from a model of the kind itself, with factors that matter; train and test."""
     rng = np.random.default_rng(seed)
-    truth = build(model, FEATURES, CLASSES if LOSSES[loss].task == "classes" else 1, rank=RANK)
+    outputs = CLASSES if LOSSES[loss].task == "classes" else 1
+    truth = build(model, FEATURES, outputs, rank=RANK, split_index=FEATURES // 2, fields=FIELDS)
     truth.allocate(0)
     for name, array in truth.parameters.items():
-        array[...] = rng.normal(size=array.shape) * (0.7 if name in ("V", "v0") else 0.5)
+        array[...] = rng.normal(size=array.shape) * (0.7 if name in ("V", "v0", "UV") else 0.5)
         if name == "beta":
             array[...] = np.where(np.arange(RANK) % 2, -1, 1) * rng.uniform(0.5, 1.5, size=array.shape)
-    rows = [{int(j): 1.0 for j in sorted(rng.choice(FEATURES, ENTRIES, replace=False))} for _ in range(2 * ROWS)]
+    rows = [
+        {coordinate(model, int(j)): 1.0 for j in sorted(rng.choice(FEATURES, ENTRIES, replace=False))}
+        for _ in range(2 * ROWS)
+    ]
     score = score_all(truth, dataset(rows, FEATURES))
     score = 2 * (score - np.median(score, axis=0))
     draw = {
@@ -42,8 +46,16 @@ def planted(model, loss, seed=0):
     return dataset(rows[:ROWS], FEATURES, label[:ROWS]), dataset(rows[ROWS:], FEATURES, label[ROWS:])
 
 
+def coordinate(model, j):
+    """The index or, for models of fields, (index, field): for bilinear of one half or the other, else of one in three."""
+    if not MODELS[model].by_fields:
+        return j
+    return j, 2 * j // FEATURES if model == "bilinear" else j % FIELDS
+
+
 def run(model, solver, loss, data, **options):
-    spec = make_spec(model, solver, loss, options)
+    """A trained model, of rows as they are unless `norm` says otherwise."""
+    spec = make_spec(model, solver, loss, {"norm": False, **options})
     return training.train(training.plan(data, spec))
 
 
@@ -102,14 +114,14 @@ def test_save_load_predict(model, solver, loss, tmp_path):
 @pytest.mark.parametrize(("model", "solver"), PAIRS)
 def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
     train, _ = planted(model, "squared")
-    wide = Dataset(train.indptr, train.index * 2, train.value, train.label, 2 * FEATURES)
+    wide = Dataset(train.indptr, train.index * 2, train.value, train.label, 2 * FEATURES, train.field)
     for epochs in (0, 2):
         trained = run(model, solver, "squared", wide, epochs=epochs)
         assert len(trained.epochs) == epochs
         params = trained.plan.model.parameters
-        for name in {"w", "V"} & params.keys():
+        for name in {"w", "V", "UV"} & params.keys():
             assert not params[name][:, 1::2].any()
-            assert (params[name][:, ::2] != 0).any() == (epochs > 0 or name == "V")
+            assert (params[name][:, ::2] != 0).any() == (epochs > 0 or name != "w")
         assert params["bias"][0] == pytest.approx(train.label.mean(), abs=0.5)
 
 

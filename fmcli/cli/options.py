@@ -126,19 +126,23 @@ def notes(choice: Option) -> str:
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
     elif not choice.negative:
-        own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
-        parts.append(f"default: {', '.join([usual(choice), *own])}")
+        own = [
+            f"{piece.name} {usual(choice, piece.defaults[choice.name])}"
+            for piece in pieces
+            if choice.name in piece.defaults
+        ]
+        parts.append(f"default: {', '.join([usual(choice, choice.default), *own])}")
     if choice.range():
         parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-def usual(choice: Option) -> str:
-    """The default in words."""
+def usual(choice: Option, default: Any) -> str:
+    """A default in words."""
     if choice.kind is bool:
         flag = choice.name.replace("_", "-")
-        return flag if choice.default else f"no-{flag}"
-    return choice.default if choice.kind is str else f"{choice.default:g}"
+        return flag if default else f"no-{flag}"
+    return str(default or "none") if choice.kind is str or default is None else f"{default:g}"
 
 
 def threads_option(section: str = "run") -> Callable[[F], F]:

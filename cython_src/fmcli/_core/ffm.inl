@@ -29,16 +29,24 @@ double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, con
         for (ptrdiff_t i = 0; i < x->nnz; ++i) {
             const ptrdiff_t p = here.slot[i];
             if (p < 0) continue;
-            const bool several = here.count[p] > 1;
+            const real xi = x->value[i];
             const real* row = v.at + x->index[i] * v.stride + at;
-            for (ptrdiff_t q = 0; q < slots; ++q) {
+            real* to = sum_at(p, 0);
+            if (here.count[p] == 1) {
+                for (ptrdiff_t q = 0; q < slots; ++q, to += padded) {
+                    V a[N];
+                    load_row(row + here.field[q] * apart, lanes - at, a);
+                    for (int n = 0; n < N; ++n) store(to + n * width<V>, a[n] * xi);
+                }
+                continue;
+            }
+            for (ptrdiff_t q = 0; q < slots; ++q, to += padded) {
                 V a[N];
                 load_row(row + here.field[q] * apart, lanes - at, a);
-                real* const to = sum_at(p, q);
                 for (int n = 0; n < N; ++n) {
-                    a[n] *= x->value[i];
-                    if (several && q == p) selves[n] += a[n] * a[n];
-                    store(to + n * width<V>, several ? load<V>(to + n * width<V>) + a[n] : a[n]);
+                    a[n] *= xi;
+                    if (q == p) selves[n] += a[n] * a[n];
+                    store(to + n * width<V>, load<V>(to + n * width<V>) + a[n]);
                 }
             }
         }
@@ -61,14 +69,17 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
     by_run(v.lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
+        ptrdiff_t next = 0;
         for (ptrdiff_t i = 0; i < x->nnz; ++i) {
             const ptrdiff_t p = here.slot[i];
+            if (p < 0) continue;
+            const bool alone = here.count[p] == 1;
             const real xi = x->value[i], scale = (real)slope * xi;
-            for (ptrdiff_t q = 0; q < slots; ++q) {
-                if (!meets(&here, i, q)) continue;
-                const real* others = sums + (q * slots + p) * padded + at;
-                const real* own = v.at + x->index[i] * v.stride + here.field[q] * apart + at;
-                real* const to = out + place[i * slots + q] * padded + at;
+            const real* own = v.at + x->index[i] * v.stride + here.field[p] * apart + at;
+            const real* others = sums + p * padded + at;
+            for (ptrdiff_t q = 0; q < slots; ++q, others += slots * padded) {
+                if (alone && q == p) continue;
+                real* const to = out + (place ? place[i * slots + q] : next++) * padded + at;
                 for (int n = 0; n < N; ++n) {
                     V g = load<V>(others + n * width<V>);
                     if (q == p) g -= load<V>(own + n * width<V>) * xi;

@@ -198,7 +198,7 @@ cdef class FFM(Model):
             self.place_in_rows(x, &p)
         else:
             row[self.pairs] = p.end + x.nnz * p.slots
-            n[self.pairs] = self.place_alone(x, &p)
+            n[self.pairs] = self.name_alone(x, &p) if once.nnz == x.nnz else self.place_alone(x, &p)
         self.cut(row, n, s)
 
     # Gradients in whole rows, which lie in the order of indices.
@@ -210,8 +210,20 @@ cdef class FFM(Model):
             for q in range(p.slots):
                 p.end[i * p.slots + q] = <int32_t>(row * self.fields + p.field[q])
 
-    # Gradients of factors alone, and their rows' ids; how many there are. Entries of one index are neighbours and may
-    # share factors.
+    # The ids of factors that are rows of their own, one entry's behind the other's; how many there are.
+    cdef Py_ssize_t name_alone(self, const Sample* x, const Presence* p) noexcept nogil:
+        cdef Py_ssize_t i, q, n = 0
+        cdef int32_t first
+        cdef int32_t* ids = p.end + x.nnz * p.slots
+        for i in range(x.nnz):
+            first = <int32_t>(x.index[i] * self.fields)
+            for q in range(p.slots):
+                ids[n] = first + p.field[q]
+                n += meets(p, i, q)  # else the next one takes its place
+        return n
+
+    # The same where an index comes in several fields: its entries are neighbours and may share factors, so that each
+    # entry and slot has a place.
     cdef Py_ssize_t place_alone(self, const Sample* x, const Presence* p) noexcept nogil:
         cdef Py_ssize_t i, j, q, begin = 0, end, n = 0, slots = p.slots
         cdef int32_t* place = p.end
@@ -268,5 +280,5 @@ cdef class FFM(Model):
             if p.slots:
                 v = self.factors(self.pairs, 0, c)
                 kernels.field_pairs_gradient(
-                    &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c], p.end, shared,
-                    of_pairs.body)
+                    &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c],
+                    p.end if self.whole or shared else NULL, shared, of_pairs.body)

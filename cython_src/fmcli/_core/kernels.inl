@@ -1,6 +1,7 @@
 // The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
+#include "bilinear.inl"
 #include "ffm.inl"
 #include "kernels.h"
 #include "second_order.inl"
@@ -36,6 +37,8 @@ const Kernels TABLE = {
     second_order_gradient,
     field_pairs,
     field_pairs_gradient,
+    two_sides,
+    two_sides_gradient,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

@@ -38,6 +38,9 @@ cdef extern from "kernels.h" nogil:
         void (*field_pairs_gradient)(
             const Factors*, Py_ssize_t, const Sample*, const Presence*, const real*, double, const int32_t*, bint,
             real*) noexcept nogil
+        double (*two_sides)(const Factors*, const Sample*, const int32_t*, real*) noexcept nogil
+        void (*two_sides_gradient)(
+            const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
