@@ -86,7 +86,8 @@ def test_planted_data(model, solver, loss):
     """The objective falls, and a model that has more than linear weights predicts better than linear weights do."""
     train, test = planted(model, loss)
     own = {"rank": RANK, "init_std": 0.1} if "rank" in MODELS[model].options else {}
-    trained = run(model, solver, loss, train, epochs=30, **weak_penalties(model), **steps(solver, loss), **own)
+    epochs = 10 if model == "poly2" else 30  # which learns its rows by heart
+    trained = run(model, solver, loss, train, epochs=epochs, **weak_penalties(model), **steps(solver, loss), **own)
     objectives = [epoch.objective for epoch in trained.epochs]
     assert objectives[-1] < (0.98 if model == "linear" else 0.9) * objectives[0]
     if model != "linear":
