@@ -98,14 +98,15 @@ def score_pieces(
     keep_fields: bool = False,
     limit: int,
     threads: int = 1,
+    model: str = "this model",
 ) -> Iterator[Piece[T]]:
     """Read rows to predict piece by piece: yield the results of `work`, which runs in the thread that parsed, in order.
 
     Labels are optional: a piece's Dataset has label None if none of its rows has one, else NaN for rows without. A
     blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1); entries beyond are left
-    out and counted. Otherwise as `read`; an error comes after the pieces before it.
+    out and counted; `model` is for messages. Otherwise as `read`; an error comes after the pieces before it.
     """
-    text = _Text(paths, format, keep_fields)
+    text = _Text(paths, format, keep_fields, model)
 
     def parse(block: Block) -> _Parsed[Piece[T] | None]:
         rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=False, limit=limit)
@@ -132,7 +133,7 @@ class _Parsed(NamedTuple, Generic[T]):
 class _Text:
     """The text of inputs, and its format."""
 
-    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool):
+    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model"):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
         self._first = next(self._blocks)
@@ -146,7 +147,7 @@ class _Text:
         self.ffm = format == "ffm"
         if needs_fields and self._sure and not self.ffm:
             raise BadInputError(
-                f"{self._first.name}: found {format} text, whose features have no fields; this model needs them, as in "
+                f"{self._first.name}: found {format} text, whose features have no fields; {model} needs them, as in "
                 "ffm text: label field:index:value ..."
             )
 

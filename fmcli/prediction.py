@@ -39,6 +39,7 @@ class Scorer:
     norm : whether rows are scaled to unit length.
     seen : bool (features), whether the feature occurred in training.
     meta : all that the model file says.
+    path : of the model file, for messages.
     """
 
     model: Model
@@ -46,6 +47,7 @@ class Scorer:
     norm: bool
     seen: NDArray[np.bool_]
     meta: dict[str, Any]
+    path: str
 
     @property
     def needs_fields(self) -> bool:
@@ -178,7 +180,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         model.attach(arrays)
         seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
         labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
-        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta)
+        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta, path)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{path}: the model file contradicts itself: {error}") from error
 
@@ -203,6 +205,7 @@ def predict(
         keep_fields=scorer.needs_fields,
         limit=scorer.model.features,
         threads=threads,
+        model=scorer.path,
     )
     for piece in pieces:
         lines, cold = piece.result
