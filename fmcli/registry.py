@@ -171,7 +171,7 @@ _SGL_STRENGTH = 1e-5
 
 MODELS = _table(
     Piece("linear", "Linear model: a weight a feature.", "fmcli._core.linear:Linear", ("bias",)),
-    Piece("poly2", "Degree 2: a weight a pair of features.", "fmcli._core.poly2:Poly2", ("bias", "linear", "pair_bits")),
+    Piece("poly2", "A weight a pair of features.", "fmcli._core.poly2:Poly2", ("bias", "linear", "pair_bits")),
     Piece("fm", "Factorization machine.", "fmcli._core.fm:FM", _FM),
     Piece(
         "anova",

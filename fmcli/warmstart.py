@@ -21,9 +21,7 @@ STATE = "state"
 
 def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
     """The solver's state by the names it has in model files."""
-    return {
-        state_name(slot, name): array for name, slots in model.states.items() for slot, array in enumerate(slots)
-    }
+    return {state_name(slot, name): array for name, slots in model.states.items() for slot, array in enumerate(slots)}
 
 
 def state_name(slot: int, name: str) -> str:

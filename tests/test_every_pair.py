@@ -47,7 +47,7 @@ def planted(model, loss, seed=0):
 
 
 def coordinate(model, j):
-    """The index or, for models of fields, (index, field): for bilinear of one half or the other, else of one in three."""
+    """The index or, for models of fields, (index, field): for bilinear one of two halves, else of one in three."""
     if not MODELS[model].by_fields:
         return j
     return j, 2 * j // FEATURES if model == "bilinear" else j % FIELDS

@@ -28,8 +28,10 @@ pytestmark = pytest.mark.isa
 
 
 def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, own=None, **numbers):
-    """Run both side by side and compare all parameters after every update and every epoch; `own` are the model's options
-    that its slow definition needs."""
+    """Run both side by side and compare all parameters after every update and every epoch.
+
+    `own` are the model's options that its slow definition needs.
+    """
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
     numbers = NUMBERS | ({"alpha_w": 0.05} if "group_l1" in PENALTIES[penalty] else {}) | numbers
@@ -105,7 +107,9 @@ def test_steps(name, solver, loss, penalty):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(("name", "own"), [("poly2", {"pair_bits": 3}), ("ffm", {"rank": 6}), ("bilinear", {"rank": 6})])
+@pytest.mark.parametrize(
+    ("name", "own"), [("poly2", {"pair_bits": 3}), ("ffm", {"rank": 6}), ("bilinear", {"rank": 6})]
+)
 def test_models_that_name_their_rows(name, own, solver, batch_size):
     """Also in batches, and where several pairs share an entry."""
     model = build(name, FEATURES, 3, **own)

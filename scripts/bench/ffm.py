@@ -2,8 +2,8 @@
 
     python scripts/bench/ffm.py [TRAIN.ffm] [--rank 4] [--solver adagrad] [--epochs 3] [--fields 5 10 20 40]
 
-Generated rows have one entry of each field, of some thousands of values with Zipf's frequencies: F fields are F(F - 1)/2
-pairs a row. The fastest epoch counts, in seconds of CPU time of one thread.
+Generated rows have one entry of each field, of some thousands of values with Zipf's frequencies: F fields are
+F(F - 1)/2 pairs a row. The fastest epoch counts, in seconds of CPU time of one thread.
 """
 
 import argparse

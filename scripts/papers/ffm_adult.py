@@ -2,18 +2,18 @@
 
     python scripts/papers/ffm_adult.py FOLDER
 
-FOLDER holds adult/{train,test}.ffm (adult, one-hot, 14 fields; labels -1 and 1) and ml-100k/side.u1.bin.{train,test}.ffm
-(MovieLens 100K, fold u1 with what is known of users and movies in 8 fields; whether the rating is 4 or more). Prints log
-loss and AUC on the test data:
+FOLDER holds adult/{train,test}.ffm (adult, one-hot, 14 fields) and ml-100k/side.u1.bin.{train,test}.ffm (MovieLens
+100K, fold u1, with what is known of users and movies in 8 fields; whether the rating is 4 or more). Prints log loss and
+AUC on the test data:
 
 - fm and ffm by the defaults of the command line;
 - both tuned: learning rate, start values and l2 are those with the best log loss on a fifth of the training data, held
   out; then all of it is trained on for as many epochs as were best there;
-- ffm as libffm trains it: neither bias nor linear weights, factors that start uniform in [0, 1/sqrt(k)], step 0.2, l2 2e-5;
-  epochs chosen in the same way.
+- ffm as libffm trains it: neither bias nor linear weights, factors that start uniform in [0, 1/sqrt(k)], step 0.2, l2
+  2e-5; epochs chosen in the same way.
 
-Figures of other programs on the same adult data: libffm, k = 4: .3203 and .9048; xLearn ffm .3207 and .9045, fm .3242 and
-.9025.
+Figures of other programs on the same adult data: libffm, k = 4: .3203 and .9048; xLearn ffm .3207 and .9045, fm .3242
+and .9025.
 """
 
 import argparse
@@ -59,7 +59,9 @@ class Problem:
         label = scorer.labels.encode(test.label)
         found = measure(["logloss", "auc"], Outcome("logistic", label, scorer.scores(test)))
         chosen = ", ".join(f"{name} {value:g}" for name, value in options.items())
-        print(f"{self.name:8} {what:12} {found['logloss']:.4f} {found['auc']:.4f} {trained.best:6}  {chosen}", flush=True)
+        print(
+            f"{self.name:8} {what:12} {found['logloss']:.4f} {found['auc']:.4f} {trained.best:6}  {chosen}", flush=True
+        )
 
 
 def write(trained: Trained, folder: str) -> str:

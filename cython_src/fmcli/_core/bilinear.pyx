@@ -8,7 +8,7 @@ from fmcli.errors import BadInputError
 
 from fmcli._core.data cimport Dataset
 from fmcli._core.fields cimport summed
-from fmcli._core.model cimport MAX_BLOCKS, Model
+from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
 from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab
 from libc.stdint cimport int32_t
@@ -21,12 +21,12 @@ cdef enum:
 cdef class Bilinear(Model):
     """b + <w, x> + <sum over i in group 0 of u_i x_i, sum over j in group 1 of v_j x_j> ([HO] 6.1).
 
-    A feature's group is the field, 0 or 1, that it has in the training data; features of other fields have a linear weight
-    only. With `split_index` group 0 is the features below it and group 1 the rest, whatever their fields. Where rows are
-    scored a feature is in the group that it had in training.
+    A feature's group is the field, 0 or 1, that it has in the training data; features of other fields have a linear
+    weight only. With `split_index` group 0 is the features below it and group 1 the rest, whatever their fields. Where
+    rows are scored a feature is in the group that it had in training.
 
-    `constants` has `group` (features): 0, 1, or -1 for neither. As a feature is on one side, its u or v is one row of `UV`
-    (classes, features, rank); the arrays U and V of `exported` are 0 on the other side.
+    `constants` has `group` (features): 0, 1, or -1 for neither. As a feature is on one side, its u or v is one row of
+    `UV` (classes, features, rank); the arrays U and V of `exported` are 0 on the other side.
     """
 
     cdef int pairs
@@ -69,8 +69,8 @@ cdef class Bilinear(Model):
                     group[x.index[i]] = found
                 elif group[x.index[i]] != found:
                     raise BadInputError(
-                        f"feature {x.index[i]} occurs {where(group[x.index[i]])} and {where(found)}: bilinear needs each "
-                        "feature on one side; give those of one field other indices, or split them by --split-index")
+                        f"feature {x.index[i]} occurs {where(group[x.index[i]])} and {where(found)}: bilinear needs "
+                        "each feature on one side; give those of one field other indices, or split by --split-index")
 
     def inherit(self, earlier, seen):
         theirs = earlier.constants["group"]

@@ -12,7 +12,7 @@ from fmcli._core.model cimport MAX_BLOCKS, Model
 from fmcli._core.simd cimport kernels
 from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, prefetch_reals, real
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.string cimport memmove, memset
 
 # Features at a time when those sub-blocks are cleared that never met: enough to make Python's part vanish.
 CLEARED_ROWS = 1 << 16
@@ -26,12 +26,12 @@ cdef enum:
 cdef class FFM(Model):
     """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j (Juan et al. 2016).
 
-    An index that occurs in several fields of a row is as many entries, whose pairs count, too. Entries of fields that the
-    training data does not have are in no pair. Without a group penalty the factors v_{j,f} are a row of their own, and
-    only those that meet an entry are touched; with one (`by_row`) a row is all that a feature owns.
+    An index that occurs in several fields of a row is as many entries, whose pairs count, too. Entries of fields that
+    the training data does not have are in no pair. Without a group penalty the factors v_{j,f} are a row of their own,
+    and only those that meet an entry are touched; with one (`by_row`) a row is all that a feature owns.
 
-    `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 tells whether v_{j,f} was in a pair of the training
-    data. Those that were not are 0.
+    `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 tells whether v_{j,f} was in a pair of the
+    training data. Those that were not are 0.
     """
 
     cdef int pairs
@@ -149,7 +149,7 @@ cdef class FFM(Model):
             return longest * min(self.fields, longest)
         return Model.most_rows(self, b, longest)
 
-    # What `survey` takes; for each entry and slot the place of a gradient and maybe a row; each index and sum of values.
+    # What `survey` takes; for each entry and slot the place of a gradient and maybe a row; indices, and sums of values.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         cdef Py_ssize_t most = min(self.fields, longest)
         return 1 + self.fields + longest + 2 * most + 2 * longest * most + 2 * longest
@@ -186,14 +186,11 @@ cdef class FFM(Model):
         return summed(x, room, <float*>(room + x.nnz))
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef int b
         cdef Presence p = survey(x, self.fields, s.ids)
         cdef Sample once = self.by_index(x, &p)
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
-        for b in range(self.n_blocks):
-            row[b] = once.index if self.by_feature[b] else self.every_row
-            n[b] = once.nnz if self.by_feature[b] else self.block[b].rows
+        self.usual_rows(&once, row, n)
         if self.whole:
             self.place_in_rows(x, &p)
         else:
@@ -212,20 +209,26 @@ cdef class FFM(Model):
 
     # The ids of factors that are rows of their own, one entry's behind the other's; how many there are.
     cdef Py_ssize_t name_alone(self, const Sample* x, const Presence* p) noexcept nogil:
-        cdef Py_ssize_t i, q, n = 0
-        cdef int32_t first
+        cdef Py_ssize_t i, q
+        cdef int32_t first, own
         cdef int32_t* ids = p.end + x.nnz * p.slots
+        cdef int32_t* next_id = ids
         for i in range(x.nnz):
-            first = <int32_t>(x.index[i] * self.fields)
+            first, own = <int32_t>(x.index[i] * self.fields), p.slot[i]
+            if own < 0:
+                continue
             for q in range(p.slots):
-                ids[n] = first + p.field[q]
-                n += meets(p, i, q)  # else the next one takes its place
-        return n
+                next_id[q] = first + p.field[q]
+            next_id += p.slots
+            if p.count[own] == 1:  # alone in its field, which it does not meet: the others move up
+                next_id -= 1
+                memmove(next_id - p.slots + 1 + own, next_id - p.slots + 2 + own, (p.slots - 1 - own) * sizeof(int32_t))
+        return next_id - ids
 
     # The same where an index comes in several fields: its entries are neighbours and may share factors, so that each
     # entry and slot has a place.
     cdef Py_ssize_t place_alone(self, const Sample* x, const Presence* p) noexcept nogil:
-        cdef Py_ssize_t i, j, q, begin = 0, end, n = 0, slots = p.slots
+        cdef Py_ssize_t i, q, begin = 0, end, n = 0, slots = p.slots
         cdef int32_t* place = p.end
         cdef int32_t* ids = p.end + x.nnz * slots
         cdef bint met

@@ -280,18 +280,21 @@ cdef class Model:
             part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
 
-    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others. Slab
-    # c * n_blocks + b is block b of class c, and the gradient buffer is cut in that order.
+    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others.
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef int b
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
+        self.usual_rows(x, row, n)
+        self.cut(row, n, s)
+
+    cdef void usual_rows(self, const Sample* x, const int32_t** row, Py_ssize_t* n) noexcept nogil:
+        cdef int b
         for b in range(self.n_blocks):
             row[b] = x.index if self.by_feature[b] else self.every_row
             n[b] = x.nnz if self.by_feature[b] else self.block[b].rows
-        self.cut(row, n, s)
 
-    # Slabs of the n[b] rows row[b] of each block b, in every class.
+    # Slabs of the n[b] rows row[b] of each block b, in every class: slab c * n_blocks + b is block b of class c, and
+    # the gradient buffer is cut in that order.
     cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil:
         cdef int b, c
         cdef real* room = s.gradient

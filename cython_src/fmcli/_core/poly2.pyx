@@ -37,9 +37,9 @@ cdef inline Py_ssize_t pairs_of(Py_ssize_t n) noexcept nogil:
 cdef class Poly2(Model):
     """b + <w, x> + sum over pairs i < j of W_ij x_i x_j ([SGL] SEC-REG).
 
-    The weights of pairs are a table. Where all pairs fit into 2^pair_bits entries, pair i < j has entry j(j - 1)/2 + i, so
-    that features may be added; else its entry is a hash of 2^pair_bits values. Pairs of a sample that share an entry are
-    one coordinate.
+    The weights of pairs are a table. Where all pairs fit into 2^pair_bits entries, pair i < j has entry j(j - 1)/2 + i,
+    so that features may be added; else its entry is a hash of 2^pair_bits values. Pairs of a sample that share an entry
+    are one coordinate.
     """
 
     cdef int table, bits
@@ -93,19 +93,16 @@ cdef class Poly2(Model):
                     prefetch_line(weight.at)
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef int b
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
         cdef Py_ssize_t size = 0 if self.exact else table_size(pairs_of(x.nnz))
-        for b in range(self.n_blocks):
-            row[b] = x.index if self.by_feature[b] else self.every_row
-            n[b] = x.nnz if self.by_feature[b] else self.block[b].rows
+        self.usual_rows(x, row, n)
         row[self.table] = s.ids + size
         n[self.table] = self.coordinates(x, s.ids, size, s.ids + size, s.work)
         self.cut(row, n, s)
 
-    # Each entry that the sample's pairs have, once, with the sum of their x_i x_j; how many there are. Hashed entries are
-    # found in a table of their places + 1.
+    # Each entry that the sample's pairs have, once, with the sum of their x_i x_j; how many there are. Hashed entries
+    # are found in a table of their places + 1.
     cdef Py_ssize_t coordinates(
         self, const Sample* x, int32_t* places, Py_ssize_t size, int32_t* entries, real* products
     ) noexcept nogil:
