@@ -24,7 +24,7 @@ The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
     kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
     data parser         rows in compressed form, and the reader of text
     model solver loss penalty                the contracts
-    linear fm anova polynet lifted stub  sgd adagrad ftrl fobos   what keeps them
+    linear poly2 fm anova polynet lifted bilinear ffm stub  sgd adagrad ftrl fobos   what keeps them
     batch loop          the loop; writer    numbers to text
 
 What the design rests on, each measured:

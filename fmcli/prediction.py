@@ -41,6 +41,7 @@ class Scorer:
     norm : whether rows are scaled to unit length.
     seen : bool (features), whether the feature occurred in training.
     meta : all that the model file says.
+    path : of the model file, for messages.
     """
 
     model: Model
@@ -48,12 +49,13 @@ class Scorer:
     norm: bool
     seen: NDArray[np.bool_]
     meta: dict[str, Any]
+    path: str
 
     @property
     def needs_fields(self) -> bool:
-        """Whether the rows to score must have fields."""
+        """Whether the rows to score must have fields: where the model itself knows how many there are."""
         kind: Kind = MODELS[self.meta["model"]]
-        return kind.needs_fields(self.meta["options"])
+        return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows whose columns the model has."""
@@ -170,7 +172,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         model.attach(arrays)
         seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
         labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
-        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta)
+        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta, path)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{path}: the model file contradicts itself: {error}") from error
 
@@ -215,6 +217,7 @@ def each_piece(
         limit=scorer.model.features,
         threads=threads,
         labelled=labelled,
+        model=scorer.path,
     ):
         result, cold = piece.result
         counts.rows += piece.rows

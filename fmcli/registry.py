@@ -81,11 +81,12 @@ class Piece:
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
     by_degree: tuple[str, ...] = ()  # of a model: options that may be lists, for each of the degrees 2 to `order`
     context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
+    by_fields: bool = False  # of a model: whether it learns from the fields of entries
     task: str = ""  # of a loss: binary (two values), real, counts or classes
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
-        """Of a model with these options: whether its rows must have fields."""
-        return "fields" in self.context and values.get("split_index") is None
+        """Of a model with these options: whether the rows to train on must have fields."""
+        return self.by_fields and values.get("split_index") is None
 
     def load(self) -> Any:
         """The class."""
@@ -134,6 +135,16 @@ OPTIONS = _table(
         "model",
         choices=("alternate", "ones", "random"),
     ),
+    Option(
+        "pair_bits",
+        int,
+        22,
+        "Pairs of features have a weight each where there are at most 2^N, else they share 2^N by a hash.",
+        "model",
+        low=1,
+        high=30,
+    ),
+    Option("split_index", int, None, "First index of the second group, in place of fields 0 and 1.", "model", low=0),
     Option("init_std", float, 0.01, "Standard deviation of the factors' start values.", "model", low=0),
     Option("l1", float, 0.0, "Strength of the L1 penalty.", "penalty", low=0),
     Option("l1_w", float, None, "The same for linear weights only.", "penalty", low=0),
@@ -189,6 +200,7 @@ _SGL_STRENGTH = 1e-5
 
 MODELS = _table(
     Piece("linear", "Linear model: a weight a feature.", "fmcli._core.linear:Linear", ("bias",)),
+    Piece("poly2", "A weight a pair of features.", "fmcli._core.poly2:Poly2", ("bias", "linear", "pair_bits")),
     Piece("fm", "Factorization machine.", "fmcli._core.fm:FM", _FM),
     Piece(
         "anova",
@@ -280,6 +292,22 @@ MODELS = _table(
         "fmcli._core.polynet:LiftedPN",
         (*_FM, "order", "augment"),
         {"augment": True},
+    ),
+    Piece(
+        "bilinear",
+        "Pairs between two groups of features: those of field 0 and field 1.",
+        "fmcli._core.bilinear:Bilinear",
+        (*_FM, "split_index"),
+        by_fields=True,
+    ),
+    Piece(
+        "ffm",
+        "Field-aware FM: a feature's factors differ by the field that they meet.",
+        "fmcli._core.ffm:FFM",
+        _FM,
+        {"rank": 4, "norm": True, "init_std": 0.1},
+        context=("fields", "by_row"),
+        by_fields=True,
     ),
 )
 

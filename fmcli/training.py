@@ -144,8 +144,10 @@ def plan(
     fields = max(data.fields, earlier.fields if earlier else 0)
     model = make_model(spec, features, labels, fields)
     if earlier:
-        earlier.check(spec, model)
+        check_earlier(earlier, spec)
     model.prepare(data, rows, generator(spec, PREPARE_STREAM))
+    if earlier:
+        model.inherit(earlier.model, earlier.seen)
     solver = make_solver(spec)
     resumes = earlier is not None and earlier.has_state(spec, solver)
     needed = model.bytes_needed(solver.slots) * (2 if validation else 1) + 2 * rows.nbytes

@@ -22,7 +22,12 @@ STATE = "state"
 
 def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
     """The solver's state by the names it has in model files."""
-    return {f"{STATE}.{slot}.{name}": array for name, slots in model.states.items() for slot, array in enumerate(slots)}
+    return {state_name(slot, name): array for name, slots in model.states.items() for slot, array in enumerate(slots)}
+
+
+def state_name(slot: int, name: str) -> str:
+    """The name that a slot of an array's state has in model files."""
+    return f"{STATE}.{slot}.{name}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,10 @@ class Earlier:
         return self.labels
 
     def check(self, spec: Spec, model: Model) -> None:
-        """Raises UsageError where the model to be trained is of another kind or rank, or for rows of another scale."""
+        """Raises UsageError where the model to be trained is of another kind or rank, or for rows of another scale.
+
+        model : as the spec makes it for as many features and fields as the earlier model has.
+        """
         if spec.values["norm"] != self.norm:
             raise UsageError(
                 f"{self.path} was trained {'with --norm' if self.norm else 'without --norm'}; so must this be"
@@ -74,9 +82,10 @@ class Earlier:
             different = ", ".join(sorted(ours.keys() ^ theirs.keys()))
             raise UsageError(f"{self.path} and this run differ in having {different}; give the same options")
         for name in ours:
-            if ours[name][0] != theirs[name][0] or ours[name][2:] != theirs[name][2:]:
+            if ours[name] != theirs[name]:
                 raise UsageError(
-                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank"
+                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its "
+                    f"{'--pair-bits' if 'pair_bits' in spec.values else '--rank'}"
                 )
 
     def has_state(self, spec: Spec, solver: Solver) -> bool:
@@ -86,8 +95,9 @@ class Earlier:
     def restore_state(self, model: Model, solver: Solver) -> None:
         """Give the solver the kept state, where there is one; features that are new start as in a fresh run."""
         solver.start()
-        for name, array in state_arrays(model).items():
-            self.copy_known(self.arrays[name], array, model.features)
+        for name, slots in model.states.items():
+            for slot, array in enumerate(slots):
+                self.copy_known(name, self.arrays[state_name(slot, name)], array)
         solver.resume(self.updates)
 
     def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -96,14 +106,12 @@ class Earlier:
         both[: len(self.seen)] |= self.seen
         return both
 
-    def copy_known(self, old: NDArray[Any], new: NDArray[Any], features: int) -> None:
-        """Copy what belongs to features that the earlier model has seen, or to none, into an array of a model that may
-        have more features; the rest stays."""
-        if old.ndim > 1 and old.shape[1] == self.model.features and new.shape[1] == features:
-            known = np.flatnonzero(self.seen)
-            new[:, known] = old[:, known]
-        else:
-            new[...] = old
+    def copy_known(self, name: str, old: NDArray[Any], new: NDArray[Any]) -> None:
+        """Copy what the earlier model has learned of a parameter, or of its state, into an array that may have grown;
+        the rest stays."""
+        known = self.model.known(name, self.seen)
+        known = known.reshape(known.shape + (1,) * (old.ndim - 1 - known.ndim))
+        np.copyto(new[tuple(map(slice, old.shape))], old, where=known)
 
 
 def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -112,5 +120,5 @@ def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArra
     Features that are new keep their start values.
     """
     for name, array in model.parameters.items():
-        earlier.copy_known(earlier.model.parameters[name], array, model.features)
+        earlier.copy_known(name, earlier.model.parameters[name], array)
     return earlier.also_seen(seen)

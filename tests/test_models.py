@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import CLOSE, assert_close, build, dataset, fill, gradient, random_rows, score_all
+from problems import CLOSE, assert_close, build, choices, dataset, fields_of, fill, gradient, random_rows, score_all
 
 from fmcli._core.layout import REAL_TYPE, row_stride
 from fmcli._core.loop import Trainer
@@ -31,15 +31,17 @@ DIFFERENCES = {"pn": {-3: -1 / 60, -2: 9 / 60, -1: -45 / 60, 1: 45 / 60, 2: -9 /
 pytestmark = pytest.mark.isa
 
 
-def choices(piece):
+def variants(piece):
     """The options of a model's variants: every choice of its switches with every rank, of higher orders a few."""
-    switches = [option for option in ("bias", "linear", "augment") if option in piece.options]
-    every_switch = [
-        dict(zip(switches, choice, strict=True)) for choice in itertools.product([True, False], repeat=len(switches))
-    ]
+    taken = (*piece.options, *piece.context)
+    switches = [option for option in ("bias", "linear", "augment", "by_row", "pair_bits") if option in taken]
+    # Pairs have a table of their own, or one so small that most share an entry.
+    values = [(22, 3) if switch == "pair_bits" else (True, False) for switch in switches]
+    every_switch = [dict(zip(switches, choice, strict=True)) for choice in itertools.product(*values)]
     if "order" not in piece.options:
+        ranks = RANKS if len(switches) < 3 else RANKS[::3]
         for switched in every_switch:
-            yield from [switched | {"rank": rank} for rank in RANKS] if "rank" in piece.options else [switched]
+            yield from [switched | {"rank": rank} for rank in ranks] if "rank" in piece.options else [switched]
         return
     fitted = {"fit_beta": True} if "fit_beta" in piece.options else {}
     yield from [switched | fitted | {"order": 3, "rank": 5} for switched in every_switch]
@@ -56,7 +58,7 @@ def every_variant():
     """Every class of models with every choice of its switches, and the test stub."""
     classes = {piece.path: piece for piece in reversed(MODELS.values())}  # some models differ in their penalties only
     for piece in classes.values():
-        for options in choices(piece):
+        for options in variants(piece):
             label = "-".join([piece.name, *(f"{key}={value}" for key, value in options.items())])
             yield pytest.param(piece.name, options, id=label)
     yield pytest.param("stub", {"rank": 3}, id="stub")
@@ -88,8 +90,8 @@ def test_scores(name, options, ones, outputs):
     rng = np.random.default_rng([len(name), outputs])
     model = make(name, options, outputs, slots=2)
     params = fill(model, rng, scale(name, options))
-    rows = random_rows(rng, 12, FEATURES, ones)
-    slow = [slow_models.score(name, params, x, options) for x in rows]
+    rows = random_rows(rng, 12, FEATURES, ones, fields_of(name))
+    slow = [slow_models.score(name, params, x, choices(model, **options)) for x in rows]
     assert np.ptp(slow) > 100 * CLOSE["atol"]
     np.testing.assert_allclose(score_all(model, dataset(rows, FEATURES)), slow, **CLOSE)
 
@@ -99,9 +101,9 @@ def test_gradient_is_that_of_the_definition(name, options):
     """With labels one below the scores the squared loss has slope 1, and its derivative is the score's."""
     rng = np.random.default_rng(len(name))
     model = make(name, options)
-    for x in random_rows(rng, 6, FEATURES):
+    for x in random_rows(rng, 6, FEATURES, fields=fields_of(name)):
         params = fill(model, rng, scale(name, options))
-        slow = slow_models.gradient(name, params, x, 0, options)
+        slow = slow_models.gradient(name, params, x, 0, choices(model, **options))
         theta = params.get("theta")
         if theta is not None:  # keep its projection out of the way
             slow["theta"] -= slow["theta"]
@@ -120,7 +122,7 @@ def test_gradient_by_central_differences(name, options):
     rng = np.random.default_rng(len(name))
     model = make(name, options)
     fill(model, rng, scale(name, options))
-    x = random_rows(rng, 3, FEATURES)[1]
+    x = random_rows(rng, 3, FEATURES, fields=fields_of(name))[1]
     data = dataset([x], FEATURES)
     derivative = {}
     for key, array in model.parameters.items():
@@ -143,9 +145,10 @@ def test_mapped_parameters_score_the_same_bits(name, options):
     rng = np.random.default_rng(len(name))
     model = make(name, options, outputs=2, slots=1)
     fill(model, rng)
-    data = dataset(random_rows(rng, 12, FEATURES), FEATURES)
+    data = dataset(random_rows(rng, 12, FEATURES, fields=fields_of(name)), FEATURES)
     mapped = unallocated(name, options, outputs=2)
-    mapped.attach({key: np.ascontiguousarray(array) for key, array in model.parameters.items()})
+    arrays = model.parameters | model.constants
+    mapped.attach({key: np.ascontiguousarray(array) for key, array in arrays.items()})
     assert score_all(mapped, data).tobytes() == score_all(model, data).tobytes()
 
 
@@ -169,7 +172,7 @@ def test_start_values(name):
     seen = np.random.default_rng(0).random(features) < 0.5
     model.start(seen, 0.1, np.random.default_rng(1))
     for key, array in model.parameters.items():
-        if key in ("bias", "w"):
+        if key in ("bias", "w", "W"):
             assert not array.any()
         elif key in BY_FEATURE:
             assert not array[:, ~seen].any()

@@ -2,8 +2,9 @@
 
 ``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
 there: bias (C), w (C, d), V, P, P2 .., U1 .. (C, d, k), v0 (C, k), beta (C, k), theta (C, m), gamma (C, m - 1, k), or
-for pn (C, k), lifted-pn (C, m, k), lifted-anova (C, m - 1, m, k). An array that is missing
-contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
+for pn (C, k), lifted-pn (C, m, k), lifted-anova (C, m - 1, m, k); W (C, entries); for ffm V is (C, d, F, k), and UV
+(C, d, k) holds bilinear's u or v of each feature. An array that is missing contributes nothing; without beta every
+kernel counts once. A sample x is a dict {index: value}, or {(index, field): value}.
 
 A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
 """
@@ -12,13 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations
-from math import factorial
+from math import factorial, inf
 from typing import Any
 
 import numpy as np
 
 Params = dict[str, np.ndarray]
-Sample = dict[int, float]
+Key = Any  # of a coordinate: its index, or (index, field)
+Sample = dict[Key, float]
 Mask = dict[str, np.ndarray]
 Choices = Mapping[str, Any]  # the kind's options by keyword, such as order; and what it has from its data
 Number = Any  # float, or complex while a derivative is taken
@@ -30,11 +32,17 @@ COMPLEX_STEP = 1e-100  # no difference is taken, so the step may be so small tha
 # ---- Definitions. Here p holds the arrays of one class, and x the support of the sample. ----
 
 
+def column(key: Key) -> int:
+    """The index of a coordinate."""
+    index: int = key[0] if isinstance(key, tuple) else key
+    return index
+
+
 def affine(p: Params, x: Sample) -> Number:
     """b + <w, x>."""
     score = p.get("bias", 0.0)
     if "w" in p:
-        score = score + sum(p["w"][j] * x[j] for j in x)
+        score = score + sum(p["w"][column(key)] * x[key] for key in x)
     return score
 
 
@@ -133,6 +141,41 @@ def vectors(p: Params) -> list[str]:
     return sorted(name for name in p if name[0] == "U" and name != "U")
 
 
+def splitmix64(z: int) -> int:
+    """The hash of that name, on whole numbers of any size."""
+    z = (z + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def entry(i: int, j: int, entries: int, o: Choices) -> int:
+    """The entry of pair i < j in the table W, which is exact where it does not have all the entries of a hash."""
+    bits = o.get("pair_bits", 22)
+    return splitmix64(i * 2**32 + j) >> (64 - bits) if entries == 2**bits else j * (j - 1) // 2 + i
+
+
+def poly2(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum over pairs i < j of W_ij x_i x_j."""
+    pairs = combinations(sorted(x), 2)
+    return affine(p, x) + sum(p["W"][entry(i, j, len(p["W"]), o)] * x[i] * x[j] for i, j in pairs)
+
+
+def bilinear(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum over i of group 0 and j of group 1 of <u_i, v_j> x_i x_j."""
+    sides = [[key for key in x if o["group"][column(key)] == side] for side in (0, 1)]
+    uv = p["UV"]
+    return affine(p, x) + sum(np.sum(uv[column(i)] * uv[column(j)]) * x[i] * x[j] for i in sides[0] for j in sides[1])
+
+
+def ffm(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j, of fields that the model has."""
+    known = [key for key in x if key[1] < p["V"].shape[1]]
+    return affine(p, x) + sum(
+        np.sum(p["V"][i, g] * p["V"][j, f]) * x[i, f] * x[j, g] for (i, f), (j, g) in combinations(known, 2)
+    )
+
+
 def stub(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
     return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
@@ -140,6 +183,7 @@ def stub(p: Params, x: Sample, o: Choices) -> Number:
 
 KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "linear": linear,
+    "poly2": poly2,
     "fm": fm,
     "anova": anova,
     "shfm": shfm,
@@ -154,13 +198,15 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "pn": pn,
     "lifted-anova": lifted_anova,
     "lifted-pn": lifted_pn,
+    "bilinear": bilinear,
+    "ffm": ffm,
     "stub": stub,
 }
 
 # ---- Scores, derivatives and what a sample touches. ----
 
 # Arrays whose second axis is the feature; all others are global.
-BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4", "U5", "U6")
+BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4", "U5", "U6", "UV")
 
 STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
 
@@ -171,7 +217,8 @@ def features(params: Params) -> int:
 
 def support(params: Params, x: Sample) -> Sample:
     """The entries of x that are not 0 and whose feature the model knows."""
-    return {j: value for j, value in x.items() if value != 0 and j < features(params)}
+    known = features(params) if any(name in params for name in BY_FEATURE) else inf
+    return {key: value for key, value in x.items() if value != 0 and column(key) < known}
 
 
 def one_class(params: Params, c: int) -> Params:
@@ -189,11 +236,21 @@ def score(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> np.n
 
 
 def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Mask:
-    """Which parameters enter the sample's score: in all kinds so far its features' rows, and every global parameter."""
-    masks = {name: np.full(array.shape, name not in BY_FEATURE) for name, array in params.items()}
+    """Which parameters enter the sample's score: its features' rows, and every global parameter; of poly2's table the
+    entries of its pairs, and of ffm, unless all that a feature owns is one row, the factors that are in a pair."""
+    x = support(params, x)
+    masks = {name: np.full(array.shape, name not in (*BY_FEATURE, "W")) for name, array in params.items()}
     for name in BY_FEATURE:
         if name in masks:
-            masks[name][:, list(support(params, x))] = True
+            masks[name][:, [column(key) for key in x]] = True
+    if "W" in masks:
+        for i, j in combinations(sorted(x), 2):
+            masks["W"][:, entry(i, j, masks["W"].shape[1], choices)] = True
+    if kind == "ffm" and not choices.get("by_row"):
+        masks["V"][...] = False
+        for (i, f), (j, g) in combinations(x, 2):
+            if max(f, g) < masks["V"].shape[2]:
+                masks["V"][:, i, g] = masks["V"][:, j, f] = True
     return masks
 
 
@@ -228,13 +285,17 @@ class Penalty:
 Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the index of a number or vector in that array)
 
 
-def rows(params: Params) -> list[Row]:
+def rows(params: Params, choices: Choices = NONE) -> list[Row]:
     """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t, of polynomial networks all
-    gamma; beta, theta; the bias."""
+    gamma; beta, theta; the bias; every entry of W; factors of ffm for one field where they are rows of their own."""
     found: list[Row] = []
     owners = [name for name in BY_FEATURE if name in params]
+    if "V" in params and params["V"].ndim == 4 and not choices.get("by_row"):
+        owners.remove("V")
+        found += [[("V", at)] for at in np.ndindex(params["V"].shape[:3])]
     for c in range(classes(params)):
-        found += [[(name, (c, j)) for name in owners] for j in range(features(params))]
+        found += [[("W", (c, at))] for at in range(params["W"].shape[1] if "W" in params else 0)]
+        found += [[(name, (c, j)) for name in owners] for j in range(features(params)) if owners]
         found += [[(name, (c,))] for name in ("v0", "beta", *STRUCTURAL) if name in params]
         if "gamma" in params:
             several = params["gamma"].ndim == (4 if "U1" in params else 3)
@@ -256,10 +317,10 @@ def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, n
     return l1, l2, 0.0 if row[0][0] in ("beta", *STRUCTURAL) else penalty.group_l1
 
 
-def penalty_value(params: Params, penalty: Penalty) -> float:
+def penalty_value(params: Params, penalty: Penalty, choices: Choices = NONE) -> float:
     """R: the sum of λ1|φ| + (λ2/2)φ² over all parameters, and of λ_g ‖row‖ over all rows."""
     total = 0.0
-    for row in rows(params):
+    for row in rows(params, choices):
         phi = gather(params, row)
         l1, l2, group = strengths(params, row, penalty)
         total += np.sum(l1 * np.abs(phi) + l2 / 2 * phi**2) + group * np.linalg.norm(phi)

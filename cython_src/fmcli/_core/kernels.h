@@ -2,6 +2,7 @@
 #ifndef FMCLI_KERNELS_H
 #define FMCLI_KERNELS_H
 
+#include "fields.h"
 #include "types.h"
 
 // Penalties on one part of a row: l1 |phi| + l2/2 phi^2, and l_g times the norm of the whole row.
@@ -114,6 +115,21 @@ typedef struct Kernels {
     // out[(i * order + t) * lanes .. + lanes] for entry i and vector t, out_constants for the constants; lanes are padded
     void (*lifted_gradient)(const Lifted* l, const Sample* x, const real* tables, double slope, real* out,
                             real* out_constants);
+
+    // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; a feature's factors for field f begin f * apart
+    // behind its first. Leaves in `sums` (slots^2 times lanes, padded) what the gradient needs.
+    double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence, real* sums);
+    // The gradient for entry i and the field of slot q where they meet: out[place[i * slots + q] * padded lanes ..], or
+    // one behind the other where `place` is NULL; written or, with `add`, added to.
+    void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence,
+                                 const real* sums, double slope, const int32_t* place, bool add, real* out);
+
+    // <sum of v_i x_i over side 0, sum of v_j x_j over side 1>, side[j] being 0, 1, or -1 for features on neither. Leaves both
+    // in `sums` (2 x lanes, padded).
+    double (*two_sides)(const Factors* v, const Sample* x, const int32_t* side, real* sums);
+    // out[i * lanes .. + lanes] for entry i
+    void (*two_sides_gradient)(const Sample* x, const int32_t* side, const real* sums, ptrdiff_t lanes, double slope,
+                               real* out);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

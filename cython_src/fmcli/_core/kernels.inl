@@ -2,6 +2,8 @@
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
 #include "anova.inl"
+#include "bilinear.inl"
+#include "ffm.inl"
 #include "kernels.h"
 #include "lifted.inl"
 #include "products.inl"
@@ -46,6 +48,10 @@ const Kernels TABLE = {
     spread,
     lifted,
     lifted_gradient,
+    field_pairs,
+    field_pairs_gradient,
+    two_sides,
+    two_sides_gradient,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

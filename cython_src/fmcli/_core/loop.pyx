@@ -105,6 +105,9 @@ cdef class Trainer:
             prefetch_line(x.index + IN_LINE)
             prefetch_line(x.value)
             prefetch_line(x.value + IN_LINE)
+            if x.field != NULL:
+                prefetch_line(x.field)
+                prefetch_line(x.field + IN_LINE)
         if i + AHEAD < end:
             self.data.sample(order[i + AHEAD], &x)
             self.model.prefetch(&x)

@@ -1,3 +1,4 @@
+from fmcli._core.fields cimport Presence
 from fmcli._core.types cimport Block, Factors, Sample, Slab, real
 from libc.stdint cimport int32_t
 
@@ -74,6 +75,13 @@ cdef extern from "kernels.h" nogil:
         void (*spread)(const real*, Py_ssize_t, const Sample*, real*) noexcept nogil
         double (*lifted)(const Lifted*, const Sample*, real*) noexcept nogil
         void (*lifted_gradient)(const Lifted*, const Sample*, const real*, double, real*, real*) noexcept nogil
+        double (*field_pairs)(const Factors*, Py_ssize_t, const Sample*, const Presence*, real*) noexcept nogil
+        void (*field_pairs_gradient)(
+            const Factors*, Py_ssize_t, const Sample*, const Presence*, const real*, double, const int32_t*, bint,
+            real*) noexcept nogil
+        double (*two_sides)(const Factors*, const Sample*, const int32_t*, real*) noexcept nogil
+        void (*two_sides_gradient)(
+            const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
