@@ -117,10 +117,10 @@ cdef class Poly2(Model):
                     while places[at] and entries[places[at] - 1] != entry:
                         at = (at + 1) & (size - 1)
                     if places[at]:
-                        products[places[at] - 1] += x.value[i] * x.value[j]
+                        products[places[at] - 1] += <real>x.value[i] * x.value[j]
                         continue
                     places[at] = <int32_t>(n + 1)
-                entries[n], products[n] = entry, x.value[i] * x.value[j]
+                entries[n], products[n] = entry, <real>x.value[i] * x.value[j]
                 n += 1
         return n
 
