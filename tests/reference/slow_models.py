@@ -1,8 +1,8 @@
 """The models as their definitions: sums over combinations of features, and derivatives by complex step.
 
 ``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
-there: bias (C), w (C, d), V, P, P2 .. (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k), theta (C, m). An array that is missing
-contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
+there: bias (C), w (C, d), V, P, P2 .. (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k), theta (C, m). An array
+that is missing contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
 
 A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
 """
@@ -39,7 +39,8 @@ def affine(p: Params, x: Sample) -> Number:
 @cache
 def all_choices(number: int, order: int) -> np.ndarray:
     """All choices of ``order`` of so many things, a row each."""
-    return np.array(list(combinations(range(number), order)), dtype=int).reshape(-1, order)
+    chosen = list(combinations(range(number), order))
+    return np.array(chosen, dtype=int).reshape(len(chosen), order)
 
 
 def elementary(order: int, terms: np.ndarray) -> np.ndarray:
