@@ -251,7 +251,8 @@ def train(
 def empty_score(model: Model) -> NDArray[np.float64]:
     """The scores (outputs) of a row without entries."""
     row = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
-    return score_rows(model, row)[0]
+    scores: NDArray[np.float64] = score_rows(model, row)[0]
+    return scores
 
 
 def run_epoch(

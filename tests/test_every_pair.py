@@ -24,7 +24,7 @@ TRIPLES += [
 ]
 TRIPLES += [("fm", solver, loss) for solver in SOLVERS for loss in LOSSES if loss not in ("squared", "softmax")]
 TRIPLES += [(model, MODELS[model].solver, "logistic") for model in MODELS if model != "fm"]
-# How large the planted parameters are, where it is not the usual size: labels are neither noise nor out of reach.
+# Size of planted parameters, where it is not the usual one: labels shall be neither noise nor out of reach.
 SIZES = {"V": 0.7, "v0": 0.7, "P2": 0.7, "P3": 0.3}
 SIZES_OF = {"hofm-shared": {"P": 0.4}, "hofm-simplex": {"P": 0.7}, "pn": {"P": 0.4}, "lifted-anova": {"U1": 1, "U2": 1}}
 

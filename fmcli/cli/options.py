@@ -38,13 +38,13 @@ METRIC_NAMES = (
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class ByDegree(click.ParamType):
+class ByDegree(click.ParamType[Any]):
     """A number, or several with slashes between them."""
 
     name = "by degree"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
-        numbers = [int(click.INT.convert(part, param, ctx)) for part in str(value).split("/")]
+        numbers = [int(click.INT(part, param, ctx)) for part in str(value).split("/")]
         return numbers if len(numbers) > 1 else numbers[0]
 
 

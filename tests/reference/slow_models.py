@@ -49,7 +49,8 @@ def affine(p: Params, x: Sample) -> Number:
 @cache
 def all_choices(number: int, order: int) -> np.ndarray:
     """All choices of ``order`` of so many things, a row each."""
-    return np.array(list(combinations(range(number), order)), dtype=int).reshape(-1, order)
+    chosen = list(combinations(range(number), order))
+    return np.array(chosen, dtype=int).reshape(len(chosen), order)
 
 
 def elementary(order: int, terms: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ cdef inline Py_ssize_t padded(Py_ssize_t lanes) noexcept nogil:
 
 
 cdef class HigherOrder(Weighted):
-    """b + <w, x> + sum over kernels, and over each one's factors f, of beta_f sum_t theta_t A^t([gamma_f, p_f], [1, x]).
+    """b + <w, x> + over kernels and each one's factors f, the sum of beta_f sum_t theta_t A^t([gamma_f, p_f], [1, x]).
 
     Parameters
     ----------
@@ -127,16 +127,21 @@ cdef class HigherOrder(Weighted):
 
 
 def constant_rows(order, rank):
-    """The layout of the rows of order - 1 constant features. One alone starts as a feature does; several that were all
-    near 0 would leave every degree below the order without weight, so they start from 1."""
+    """The layout of the rows of order - 1 constant features.
+
+    One alone starts as a feature does. Several that were all near 0 would leave every degree below the order without
+    weight, and training would not set out: they start from 1.
+    """
     return BlockLayout(axes=(order - 1,), body=[("gamma", rank)], start="random" if order == 2 else 1)
 
 
 def anova(
     features, outputs, *, rank, order=2, bias=True, linear=True, augment=False, fit_beta=None, beta_start=None
 ):
-    """ANOVA kernel regression ([PN]; [SH] A^2): b + <w, x> + sum_f beta_f A^m(V_f, x), with `augment` over m - 1 constant
-    features, too. Of order 2 it has the shorter way."""
+    """ANOVA kernel regression ([PN]; [SH] A^2): b + <w, x> + sum_f beta_f A^m(V_f, x).
+
+    With `augment` the kernel has m - 1 constant features, too. Order 2 has a shorter way of its own.
+    """
     beta = Beta(rank, order, fit_beta, beta_start)
     if order == 2:
         constant = constant_rows(order, rank) if augment else None
