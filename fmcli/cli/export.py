@@ -30,6 +30,7 @@ STANDARD_OUTPUT = "-"
         "fmcli export train.libsvm.fm parameters.txt",
         "# Names and shapes.",
         "fmcli export train.libsvm.fm - | grep ^array",
+        "# A lifted model of order 2 as the direct one that scores the same.",
         "fmcli export --kernel-form lifted.fm direct.fm",
     ],
 )
