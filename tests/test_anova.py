@@ -117,7 +117,7 @@ def test_all_subsets_against_exact_arithmetic(annul):
     assert found[3] > 0
 
 
-# ---- Identities of models.md section 1. ----
+# ---- Identities between kinds. ----
 
 
 def made(name, **options):
