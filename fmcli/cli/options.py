@@ -26,14 +26,10 @@ METAVARS = {int: "N", float: "X", str: "NAME"}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class ByDegree(click.ParamType[Any]):
+def by_degree(value: str) -> int | list[int]:
     """A number, or several with slashes between them."""
-
-    name = "by degree"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
-        numbers = [int(click.INT(part, param, ctx)) for part in str(value).split("/")]
-        return numbers if len(numbers) > 1 else numbers[0]
+    numbers = [int(click.INT(part)) for part in value.split("/")]
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 class SectionOption(click.Option):
@@ -119,7 +115,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=ByDegree() if choice.by_degree else choice.kind,
+        type=by_degree if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
     )
