@@ -129,13 +129,13 @@ def notes(choice: Option) -> str:
     parts = [", ".join(takers)] if takers else []
     refusers = [piece.name for piece in pieces if choice.name in piece.refuses]
     parts += [f"not {', '.join(refusers)}"] if refusers else []
+    parts += [choice.range()] if choice.choices else []
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
     elif not choice.negative and choice.default is not None:
         own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
         parts.append(f"default: {', '.join([usual(choice), *own])}")
-    if choice.range():
-        parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
+    parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
