@@ -24,7 +24,8 @@ The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
     kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
     data parser         rows in compressed form, and the reader of text
     model solver loss penalty                the contracts
-    linear fm stub  sgd adagrad ftrl fobos   what keeps them
+    linear fm llfm stub  sgd adagrad ftrl fobos   what keeps them; kernel_basis needs no solver
+    coding kmeans   how llfm shares a sample among anchors, and where those start
     batch loop          the loop; writer    numbers to text
 
 What the design rests on, each measured:
@@ -41,7 +42,8 @@ What the design rests on, each measured:
 
 Above the core, dependencies run one way:
 
-    cli -> training, prediction -> validation, warmstart, labels, metrics, modelfile, data -> registry, specs -> _core
+    cli -> training, prediction -> validation, warmstart, closedform, labels, metrics, modelfile, data
+        -> registry, specs -> _core
 
 registry.py is the one table of pieces and options; the command line, the model file's header and the tests derive from
 it. The library raises children of FmcliError, each with its exit status, never prints and never imports click.

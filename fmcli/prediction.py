@@ -217,4 +217,4 @@ def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
     """The arrays of a model as float64, under the names of models.md section 6."""
     model = load_model(path).model
     require(np.dtype(np.float64).itemsize * model.parameter_count, f"exporting {path}")
-    return {name: array.astype(np.float64) for name, array in {**model.parameters, **model.constants}.items()}
+    return {name: array.astype(np.float64) for name, array in model.exported().items()}

@@ -61,6 +61,8 @@ class Option:
 NEGATIVE_ONLY = ("bias", "linear")
 DEFAULT_MODEL = "fm"
 DEFAULT_SOLVER = "adagrad"
+# What stands for the solver of a model that needs none, and its loss.
+CLOSED_FORM, CLOSED_FORM_LOSS = "closed-form", "squared"
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Piece:
     refuses: Mapping[str, str] = field(default_factory=dict)  # of a model: option -> why it cannot be had
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
     context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
+    closed_form: bool = False  # of a model: no solver trains it
     task: str = ""  # of a loss: binary (two values), real, counts or classes
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
@@ -93,7 +96,7 @@ def _table(*rows: Any) -> dict[str, Any]:
 
 
 OPTIONS = _table(
-    Option("rank", int, 8, "Number of factors.", "model", ("-k",), low=1, high=1 << 16),
+    Option("rank", int, 8, "Number of factors, or of landmarks.", "model", ("-k",), low=1, high=1 << 16),
     Option("bias", bool, True, "Leave out the bias.", "model"),
     Option("linear", bool, True, "Leave out the linear weights.", "model"),
     Option("fit_beta", bool, True, "Fit the factors' weights beta, or leave them as they start.", "model"),
@@ -105,6 +108,37 @@ OPTIONS = _table(
         "model",
         choices=("alternate", "ones", "random"),
     ),
+    Option("anchors", int, 10, "Number of anchors, each with an FM of its own.", "model", low=1, high=1 << 16),
+    Option("neighbours", int, 5, "Anchors active at a time in the variants do and apl.", "model", low=1),
+    Option("coding_c", float, 1.0, "How fast their shares fall with the distance.", "model", low=0),
+    Option("lc", float, 0.4, "The same in the variant jo: L/C; larger means fewer active anchors.", "model", low=0),
+    Option(
+        "llfm_variant",
+        str,
+        "jo",
+        "Anchors of k-means; learned ones; learned ones with adaptive coding.",
+        "model",
+        choices=("do", "apl", "jo"),
+    ),
+    Option("anchor_rate", float, None, "Step size of anchors.", "model", low=0),
+    Option(
+        "basis",
+        str,
+        "nystrom",
+        "Penalise the weights of the landmarks themselves, or the function that they make.",
+        "model",
+        choices=("random", "nystrom"),
+    ),
+    Option(
+        "kernel",
+        str,
+        "poly",
+        "Kernel: (coef0 + <p, x>)^order, or products of order different features at most.",
+        "model",
+        choices=("poly", "anova"),
+    ),
+    Option("coef0", float, 1.0, "Constant of the kernel poly.", "model", low=0),
+    Option("order", int, 2, "Degree of the interactions.", "model", low=1),
     Option("init_std", float, 0.01, "Standard deviation of the factors' start values.", "model", low=0),
     Option("l1", float, 0.0, "Strength of the L1 penalty.", "penalty", low=0),
     Option("l1_w", float, None, "The same for linear weights only.", "penalty", low=0),
@@ -203,6 +237,27 @@ MODELS = _table(
         solver="fobos",
         positive=("l1",),
         refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
+    ),
+    Piece(
+        "llfm",
+        "Locally linear FM: FMs around anchors, the nearest of which share a row.",
+        "fmcli._core.llfm:LLFM",
+        (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
+    ),
+    Piece(
+        "kernel-basis",
+        "Kernel functions of some training rows, weighted in closed form: a kernel machine to compare with.",
+        "fmcli._core.kernel_basis:KernelBasis",
+        ("rank", "basis", "kernel", "coef0", "order"),
+        {"rank": 100, "epochs": 1},
+        solver=CLOSED_FORM,
+        closed_form=True,
+        refuses={
+            **dict.fromkeys(("l1", "l1_w", "l1_v", "group_l1"), "its closed form has --l2 alone"),
+            **dict.fromkeys(
+                ("epochs", "batch_size", "shuffle", "init_std"), "it is solved in closed form, not step by step"
+            ),
+        },
     ),
 )
 

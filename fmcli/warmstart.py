@@ -13,6 +13,7 @@ from fmcli._core.model import Model
 from fmcli._core.solver import Solver
 from fmcli.errors import UsageError
 from fmcli.labels import Labels
+from fmcli.registry import MODELS
 from fmcli.specs import Spec
 
 # Name of a state array in a model file: slot 0 of V is state.0.V.
@@ -56,6 +57,8 @@ class Earlier:
 
     def check(self, spec: Spec, model: Model) -> None:
         """Raises UsageError where the model to be trained is of another kind or rank, or for rows of another scale."""
+        if MODELS[spec.model].closed_form:
+            raise UsageError(f"{spec.model} is solved anew from its data, not from {self.path}; leave out -i")
         if spec.values["norm"] != self.norm:
             raise UsageError(
                 f"{self.path} was trained {'with --norm' if self.norm else 'without --norm'}; so must this be"
@@ -67,7 +70,8 @@ class Earlier:
             different = ", ".join(sorted(ours.keys() ^ theirs.keys()))
             raise UsageError(f"{self.path} and this run differ in having {different}; give the same options")
         for name in ours:
-            if ours[name][0] != theirs[name][0] or ours[name][2:] != theirs[name][2:]:
+            axis = model.feature_axis(name)
+            if without(ours[name], axis) != without(theirs[name], axis):
                 raise UsageError(
                     f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank"
                 )
@@ -80,7 +84,7 @@ class Earlier:
         """Give the solver the kept state, where there is one; features that are new start as in a fresh run."""
         solver.start()
         for name, array in state_arrays(model).items():
-            self.copy_known(self.arrays[name], array, model.features)
+            self.copy_known(self.arrays[name], array, model.feature_axis(name.split(".", 2)[2]))
         solver.resume(self.updates)
 
     def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -89,14 +93,19 @@ class Earlier:
         both[: len(self.seen)] |= self.seen
         return both
 
-    def copy_known(self, old: NDArray[Any], new: NDArray[Any], features: int) -> None:
+    def copy_known(self, old: NDArray[Any], new: NDArray[Any], axis: int | None) -> None:
         """Copy what belongs to features that the earlier model has seen, or to none, into an array of a model that may
-        have more features; the rest stays."""
-        if old.ndim > 1 and old.shape[1] == self.model.features and new.shape[1] == features:
-            known = np.flatnonzero(self.seen)
-            new[:, known] = old[:, known]
-        else:
+        have more features; the rest stays. `axis` counts features; None: none does."""
+        if axis is None:
             new[...] = old
+        else:
+            known = np.flatnonzero(self.seen)
+            np.moveaxis(new, axis, 0)[known] = np.moveaxis(old, axis, 0)[known]
+
+
+def without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    """A shape without one of its axes."""
+    return shape if axis is None else shape[:axis] + shape[axis + 1 :]
 
 
 def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -105,5 +114,6 @@ def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArra
     Features that are new keep their start values.
     """
     for name, array in model.parameters.items():
-        earlier.copy_known(earlier.model.parameters[name], array, model.features)
+        earlier.copy_known(earlier.model.parameters[name], array, model.feature_axis(name))
+    model.go_on(earlier.seen)
     return earlier.also_seen(seen)

@@ -42,10 +42,23 @@ def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | Non
     )
 
 
+# The kinds that solvers train.
+TRAINED = {name: piece for name, piece in MODELS.items() if not piece.closed_form}
+# Options of kinds that suit small data.
+SMALL: dict[str, dict[str, Any]] = {
+    "llfm": {"anchors": 3, "neighbours": 2, "coding_c": 0.2, "lc": 0.1, "llfm_variant": "jo", "anchor_rate": 0.05},
+}
+
+
+def choices(name: str, **options: Any) -> dict[str, Any]:
+    """Options of a registered model; what it does not take is left out, such as a rank."""
+    given = SMALL.get(name, {}) | options
+    return {key: given[key] for key in given if key in MODELS[name].options}
+
+
 def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:
-    """A registered model without memory yet; options that it does not take are left out, such as a rank."""
-    kind = MODELS[name]
-    return build_model(kind, features, outputs, {key: options[key] for key in options if key in kind.options})
+    """A registered model without memory yet."""
+    return build_model(MODELS[name], features, outputs, choices(name, **options))
 
 
 def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
@@ -59,6 +72,7 @@ def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
 
 def parameters(model: Model) -> Params:
     """A copy of a model's parameters as float64."""
+    model.remeasure()
     return {name: array.astype(np.float64) for name, array in model.parameters.items()}
 
 
@@ -71,6 +85,7 @@ def assert_close(ours: Mapping[str, Any], slow: Mapping[str, Any], tolerance: Ma
 
 def score_all(model: Model, data: Dataset) -> np.ndarray:
     """Scores (rows, C)."""
+    model.remeasure()
     out = np.empty((data.rows, model.outputs))
     scores(model, data, Workspace(model, data.longest), 0, data.rows, out)
     return out

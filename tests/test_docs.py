@@ -88,8 +88,9 @@ def test_the_table_of_models_and_solvers_is_that_of_the_registry():
     assert [cell.strip("`") for cell in head[2:]] == list(SOLVERS)
     assert [row[0].split("`")[1] for row in models] == list(MODELS)
     for row in models:
-        usual = MODELS[row[0].split("`")[1]].solver
-        assert row[2:] == ["default" if solver == usual else "yes" for solver in SOLVERS]
+        kind = MODELS[row[0].split("`")[1]]
+        other = "no" if kind.closed_form else "yes"
+        assert row[2:] == ["default" if solver == kind.solver else other for solver in SOLVERS]
 
 
 def test_the_table_of_losses_is_that_of_the_registry_and_their_metrics():

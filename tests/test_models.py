@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import CLOSE, assert_close, build, dataset, fill, gradient, random_rows, score_all
+from problems import CLOSE, TRAINED, assert_close, build, choices, dataset, fill, gradient, random_rows, score_all
 
 from fmcli._core.layout import REAL_TYPE, row_stride
 from fmcli._core.loop import Trainer
@@ -12,35 +12,44 @@ from fmcli._core.loss import Squared
 from fmcli._core.penalty import Penalty
 from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import MODELS, OPTIONS, SOLVERS
+from fmcli.registry import OPTIONS, SOLVERS
 from reference import slow_models
 
 FEATURES = 9
 # One lane to several vectors, whole ones and ragged ones.
 RANKS = (1, 3, 4, 5, 8, 13, 16, 20, 33)
+# Kinds whose pairs are those of fm need not try them all.
+FEW_RANKS = {"llfm": (1, 5)}
+# Steps of length 1 show the gradient.
+OWN = {"llfm": {"anchor_rate": 1.0}}
 pytestmark = pytest.mark.isa
 
 
 def every_variant():
     """Every class of models with every choice of its switches, and the test stub."""
-    classes = {piece.path: piece for piece in reversed(MODELS.values())}  # some models differ in their penalties only
+    classes = {piece.path: piece for piece in reversed(TRAINED.values())}  # some models differ in their penalties only
     for piece in classes.values():
         name = piece.name
-        switches = [option for option in ("bias", "linear") if option in piece.options]
-        for choice in itertools.product([True, False], repeat=len(switches)):
-            for rank in RANKS if "rank" in piece.options else [None]:
+        switches = [option for option in ("bias", "linear", "llfm_variant") if option in piece.options]
+        for choice in itertools.product(*(OPTIONS[option].choices or (True, False) for option in switches)):
+            for rank in FEW_RANKS.get(name, RANKS) if "rank" in piece.options else [None]:
                 options = dict(zip(switches, choice, strict=True)) | ({"rank": rank} if rank else {})
                 label = "-".join([name, *(f"{key}={value}" for key, value in options.items())])
-                yield pytest.param(name, options, id=label)
+                yield pytest.param(name, options | OWN.get(name, {}), id=label)
     yield pytest.param("stub", {"rank": 3}, id="stub")
 
 
 VARIANTS = list(every_variant())
-WITH_BETA = [name for name, piece in MODELS.items() if "fit_beta" in piece.options]
+WITH_BETA = [name for name, piece in TRAINED.items() if "fit_beta" in piece.options]
 
 
 def unallocated(name, options, outputs=1):
     return Stub(FEATURES, outputs, **options) if name == "stub" else build(name, FEATURES, outputs, **options)
+
+
+def chosen(name, options):
+    """The options as the slow definitions take them."""
+    return {} if name == "stub" else choices(name, **options)
 
 
 def make(name, options, outputs=1, slots=0):
@@ -57,7 +66,7 @@ def test_scores(name, options, ones, outputs):
     model = make(name, options, outputs, slots=2)
     params = fill(model, rng)
     rows = random_rows(rng, 12, FEATURES, ones)
-    slow = [slow_models.score(name, params, x) for x in rows]
+    slow = [slow_models.score(name, params, x, chosen(name, options)) for x in rows]
     assert np.ptp(slow) > 100 * CLOSE["atol"]
     np.testing.assert_allclose(score_all(model, dataset(rows, FEATURES)), slow, **CLOSE)
 
@@ -69,7 +78,7 @@ def test_gradient_is_that_of_the_definition(name, options):
     model = make(name, options)
     for x in random_rows(rng, 6, FEATURES):
         params = fill(model, rng)
-        slow = slow_models.gradient(name, params, x, 0)
+        slow = slow_models.gradient(name, params, x, 0, chosen(name, options))
         theta = params.get("theta")
         if theta is not None:  # keep its projection out of the way
             slow["theta"] -= slow["theta"]
@@ -103,7 +112,8 @@ def test_gradient_by_central_differences(name, options):
     solver = SGD(learning_rate=1)
     solver.bind(model, Penalty())
     ours = gradient(model, x, solver, Squared(), score_all(model, data)[0, 0] - 1)
-    derivative.pop("theta", ours.pop("theta", None))
+    for key in ("theta", "anchors"):  # one is projected, in the other scores are no polynomials
+        derivative.pop(key, ours.pop(key, None))
     assert_close(ours, derivative, CLOSE)
 
 
@@ -130,7 +140,7 @@ def test_attach_refuses_what_does_not_fit():
         mapped.attach({"V": arrays["V"]})
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_start_values(name):
     features = 70_000  # more than are drawn at a time
     model = build(name, features, 2, rank=5)
@@ -138,12 +148,14 @@ def test_start_values(name):
     seen = np.random.default_rng(0).random(features) < 0.5
     model.start(seen, 0.1, np.random.default_rng(1))
     for key, array in model.parameters.items():
-        if key in ("bias", "w"):
+        if key in ("bias", "w", "anchors"):
             assert not array.any()
         elif key == "V":
-            assert not array[:, ~seen].any()
-            assert (array[:, seen] != 0).all()
-            np.testing.assert_allclose(array[:, seen].std(axis=(1, 2)), 0.1, rtol=0.02)
+            by_feature = np.moveaxis(array, model.feature_axis(key), 1)
+            assert not by_feature[:, ~seen].any()
+            assert (by_feature[:, seen] != 0).all()
+            np.testing.assert_allclose(by_feature[0, seen].std(), 0.1, rtol=0.02)
+            np.testing.assert_allclose(by_feature[1, seen].std(), 0.1, rtol=0.02)
             assert not np.array_equal(array[0], array[1])
         elif key == "beta":
             assert array.tolist() == [[1, -1, 1, -1, 1]] * 2
@@ -210,7 +222,7 @@ def test_rows_keep_to_cache_lines():
 
 
 def test_shapes_and_counts_are_those_of_the_arrays():
-    for name in MODELS:
+    for name in TRAINED:
         model = build(name, FEATURES, 3, rank=5)
         shapes = model.shapes()
         model.allocate(1)

@@ -4,12 +4,12 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from problems import FOLLOWED, assert_close, build, dataset, fill, parameters, random_rows
+from problems import FOLLOWED, TRAINED, assert_close, build, choices, dataset, fill, parameters, random_rows
 
 from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import LOSSES, MODELS, SOLVERS
+from fmcli.registry import LOSSES, SOLVERS
 from reference import slow_losses, slow_solvers
 from reference.slow_solvers import Options
 
@@ -32,7 +32,8 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES)
     numbers = NUMBERS | ({"alpha_w": 0.05} if "group_l1" in PENALTIES[penalty] else {}) | numbers
-    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size)
+    own = {} if kind == "stub" else choices(kind)
+    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=own)
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
     trained = SOLVERS[solver].load()(
         **{name: getattr(options, name) for name in SOLVERS[solver].options if name in asdict(options)},
@@ -93,7 +94,7 @@ LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) 
 
 @pytest.mark.parametrize(("loss", "penalty"), LOSSES_AND_PENALTIES)
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_steps(name, solver, loss, penalty):
     model = build(name, FEATURES, outputs_of(loss), rank=RANK)
     labels = labels_of(loss, np.random.default_rng(5))

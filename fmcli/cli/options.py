@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from fmcli.errors import MissingInputError, UsageError
-from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option
+from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.specs import REFINES, takers_of
 
 HELP_NAMES = ["-h", "--help"]
@@ -126,11 +126,16 @@ def notes(choice: Option) -> str:
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
     elif not choice.negative:
-        own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
+        own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if shows(piece, choice.name)]
         parts.append(f"default: {', '.join([usual(choice), *own])}")
     if choice.range():
         parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
     return f"[{'; '.join(parts)}]" if parts else ""
+
+
+def shows(piece: Piece, name: str) -> bool:
+    """Whether a piece has a default of its own for an option that can be given."""
+    return name in piece.defaults and name not in piece.refuses
 
 
 def usual(choice: Option) -> str:

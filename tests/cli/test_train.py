@@ -215,9 +215,10 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     assert [line for line in text.splitlines() if line in sections] == sections
     assert "Step size. [sgd, adagrad, fobos; default: 0.01, adagrad 0.05; > 0]" in text
     assert "[default: adagrad; ftrl for shfm, sha2; fobos for sglfm, glfm, l1fm]" in text
-    assert "[fm, anova, shfm, sha2, sglfm, glfm, l1fm; default: 8; 1 to 65536]" in text
+    with_rank = ", ".join(name for name, piece in MODELS.items() if "rank" in piece.options)
+    assert f"[{with_rank}; default: 8, kernel-basis 100; 1 to 65536]" in text
     assert "[default: --l2; >= 0]" in text
-    assert "[not glfm; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
+    assert "[not glfm, kernel-basis; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
     assert "[anova, sha2; alternate, ones or random; default: alternate]" in text
     assert "[anova, sha2; default: fit-beta]" in text
     assert "[huber; default: 1; > 0]" in text

@@ -1,15 +1,15 @@
 """The models as their definitions: sums over combinations of features, and derivatives by complex step.
 
 ``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
-there: bias (C), w (C, d), V (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k). An array that is missing
-contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
+there but for anchors: bias (C), w (C, d), V (C, d, k), v0 (C, k), beta (C, k), gamma (C, m - 1, k). An array that is
+missing contributes nothing; without beta every kernel counts once. A sample x is a dict {index: value}.
 
 A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 from typing import Any
 
@@ -70,6 +70,30 @@ def shfm(p: Params, x: Sample, o: Choices) -> Number:
     return score
 
 
+def llfm(p: Params, x: Sample, o: Choices) -> Number:
+    """sum over anchors of π_i f_i(x), f_i an FM of its own."""
+    return sum(share * fm({name: p[name][i] for name in p if name != "anchors"}, x, o) for i, share in coding(p, x, o))
+
+
+def coding(p: Params, x: Sample, o: Choices) -> list[tuple[int, Number]]:
+    """The active anchors and their shares π_i; ties go to the lower index."""
+    anchors = p["anchors"]
+    distance = [sum((z[j] - x.get(j, 0.0)) ** 2 for j in range(len(z))) for z in anchors]
+    nearest = sorted(range(len(anchors)), key=lambda i: (distance[i].real, i))
+    if o.get("llfm_variant", "jo") != "jo":
+        nearest = nearest[: o.get("neighbours", 5)]
+        weight = [np.exp(-o.get("coding_c", 1.0) * distance[i]) for i in nearest]
+        return [(i, one / sum(weight)) for i, one in zip(nearest, weight, strict=True)]
+    u = [o.get("lc", 0.4) * (distance[i] - distance[nearest[0]]) for i in nearest]
+    n, level = 0, complex(np.inf)
+    while n < len(u) and level.real > u[n].real:
+        n += 1
+        root = n + sum(u[:n]) ** 2 - n * sum(one**2 for one in u[:n])
+        level = (sum(u[:n]) + root**0.5) / n
+    total = sum(level - one for one in u[:n])
+    return [(i, (level - one) / total) for i, one in zip(nearest[:n], u[:n], strict=True)]
+
+
 def stub(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
     return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
@@ -84,6 +108,7 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "sglfm": fm,
     "glfm": fm,
     "l1fm": fm,
+    "llfm": llfm,
     "stub": stub,
 }
 
@@ -92,10 +117,13 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
 # Arrays whose second axis is the feature; all others are global.
 BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4")
 
-STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
+STRUCTURAL = ("bias", "theta", "anchors")  # no penalty ever touches these
+SHARED = ("anchors",)  # by all classes: there is no axis of classes
 
 
 def features(params: Params) -> int:
+    if "anchors" in params:
+        return params["anchors"].shape[1]
     return max((params[name].shape[1] for name in BY_FEATURE if name in params), default=0)
 
 
@@ -105,7 +133,7 @@ def support(params: Params, x: Sample) -> Sample:
 
 
 def one_class(params: Params, c: int) -> Params:
-    return {name: array[c] for name, array in params.items()}
+    return {name: array if name in SHARED else array[c] for name, array in params.items()}
 
 
 def classes(params: Params) -> int:
@@ -119,11 +147,26 @@ def score(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> np.n
 
 
 def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Mask:
-    """Which parameters enter the sample's score: in all kinds so far its features' rows, and every global parameter."""
+    """Which parameters enter the sample's score: its features' rows, and every global parameter; of llfm what the
+    active anchors have of these, and the anchors where they are learned."""
+    if kind == "llfm":
+        return touched_around_anchors(params, x, choices)
     masks = {name: np.full(array.shape, name not in BY_FEATURE) for name, array in params.items()}
     for name in BY_FEATURE:
         if name in masks:
             masks[name][:, list(support(params, x))] = True
+    return masks
+
+
+def touched_around_anchors(params: Params, x: Sample, o: Choices) -> Mask:
+    masks = {name: np.zeros(array.shape, dtype=bool) for name, array in params.items()}
+    entries = support(params, x)
+    for i, _ in coding(params, entries, o):
+        masks["anchors"][i] = o.get("llfm_variant", "jo") != "do"
+        if "bias" in masks:
+            masks["bias"][:, i] = True
+        for name in {"w", "V"} & masks.keys():
+            masks[name][:, i, list(entries)] = True
     return masks
 
 
@@ -134,7 +177,7 @@ def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NO
     derivative = {name: np.zeros(array.shape) for name, array in params.items()}
     for name, mask in touched(kind, params, x, choices).items():
         for at in map(tuple, np.argwhere(mask)):
-            if at[0] == c:
+            if name in SHARED or at[0] == c:
                 stepped[name][at] += COMPLEX_STEP * 1j
                 derivative[name][at] = KINDS[kind](one_class(stepped, c), x, choices).imag / COMPLEX_STEP
                 stepped[name][at] = params[name][at]
@@ -159,12 +202,15 @@ Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the in
 
 
 def rows(params: Params) -> list[Row]:
-    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t; beta, theta; the bias."""
-    found: list[Row] = []
+    """All parameters, row by row: what one feature owns in one class, of llfm with one anchor; v0 and each gamma_t;
+    beta, theta; the bias; each anchor."""
     owners = [name for name in BY_FEATURE if name in params]
+    anchors = range(len(params.get("anchors", ())))
+    found: list[Row] = [[("anchors", (i,))] for i in anchors]
     for c in range(classes(params)):
-        found += [[(name, (c, j)) for name in owners] for j in range(features(params))]
-        found += [[(name, (c,))] for name in ("v0", "beta", *STRUCTURAL) if name in params]
+        places = product(anchors, range(features(params))) if anchors else zip(range(features(params)))
+        found += [[(name, (c, *place)) for name in owners] for place in places]
+        found += [[(name, (c,))] for name in ("v0", "beta", "bias", "theta") if name in params]
         found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1] if "gamma" in params else 0)]
     return found
 

@@ -55,6 +55,9 @@ typedef struct Kernels {
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);
 
+    // out[i] = |x - point i|^2 less the smallest of them
+    void (*distances)(const Points* points, const Sample* x, double* out);
+
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);
 

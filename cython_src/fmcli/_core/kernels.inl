@@ -1,6 +1,7 @@
 // The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
+#include "distances.inl"
 #include "kernels.h"
 #include "second_order.inl"
 #include "steps.inl"
@@ -33,6 +34,7 @@ const Kernels TABLE = {
     linear_gradient,
     second_order,
     second_order_gradient,
+    distances,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

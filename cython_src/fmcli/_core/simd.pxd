@@ -1,4 +1,4 @@
-from fmcli._core.types cimport Block, Factors, Sample, Slab, real
+from fmcli._core.types cimport Block, Factors, Points, Sample, Slab, real
 from libc.stdint cimport int32_t
 
 
@@ -33,6 +33,7 @@ cdef extern from "kernels.h" nogil:
         double (*second_order)(const Factors*, const Sample*, const real*, const real*, real*) noexcept nogil
         void (*second_order_gradient)(
             const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
+        void (*distances)(const Points*, const Sample*, double*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
