@@ -24,8 +24,9 @@ The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
     kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
     data parser         rows in compressed form, and the reader of text
     model solver loss penalty                the contracts
-    linear fm llfm stub  sgd adagrad ftrl fobos   what keeps them; kernel_basis needs no solver
+    linear poly2 fm anova polynet lifted bilinear ffm llfm stub  sgd adagrad ftrl fobos   what keeps them
     coding kmeans   how llfm shares a sample among anchors, and where those start
+    kernel_basis    a model that no solver trains
     batch loop          the loop; writer    numbers to text
 
 What the design rests on, each measured:
@@ -42,11 +43,15 @@ What the design rests on, each measured:
 
 Above the core, dependencies run one way:
 
-    cli -> training, prediction -> validation, warmstart, closedform, labels, metrics, modelfile, data
-        -> registry, specs -> _core
+    cli -> training, prediction, evaluation, inspection, catalogue
+        -> validation, warmstart, closedform, labels, metrics, modelfile, data -> registry, specs, names -> _core
 
-registry.py is the one table of pieces and options; the command line, the model file's header and the tests derive from
-it. The library raises children of FmcliError, each with its exit status, never prints and never imports click.
+registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
+file's header and the tests derive from it. CONTRIBUTING.md has the steps that a new piece takes.
+
+cli/ has a module for each command, imported when it is used. Arguments are put into our own words before click parses
+them (spellings.py; other_tools.py has the words of libFM, libffm, xLearn, alphaFM, liblinear and VW). The library
+raises children of FmcliError, each with its exit status, never prints and never imports click.
 """
 
 __version__ = "0.1.0"

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from fmcli._core.data import Dataset
@@ -26,6 +26,8 @@ LARGEST_INDEX = 2**31 - 2
 LONGEST_QUOTE = 40
 # The first feature token of a text: behind a label and a query number, if any, the first token with a colon.
 FEATURE_TOKEN = re.compile(rb"^[ \t\r]*(?:[^\s:#][^\s:]*[ \t]+)?(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)", re.MULTILINE)
+# The first token of a line that is neither blank nor a comment.
+LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 T = TypeVar("T")
@@ -98,26 +100,49 @@ def score_pieces(
     keep_fields: bool = False,
     limit: int,
     threads: int = 1,
+    labelled: bool = False,
+    model: str = "this model",
 ) -> Iterator[Piece[T]]:
     """Read rows to predict piece by piece: yield the results of `work`, which runs in the thread that parsed, in order.
 
     Labels are optional: a piece's Dataset has label None if none of its rows has one, else NaN for rows without. A
     blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1); entries beyond are left
-    out and counted. Otherwise as `read`; an error comes after the pieces before it.
+    out and counted. With `labelled` each row needs a label and blank lines are no rows, as in training, and `work` may
+    raise RowError. `model` is for messages. Otherwise as `read`; an error comes after the pieces before it.
     """
-    text = _Text(paths, format, keep_fields)
+    text = _Text(paths, format, keep_fields, model)
+    highest = LARGEST_INDEX + 1 if labelled else limit
 
     def parse(block: Block) -> _Parsed[Piece[T] | None]:
-        rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=False, limit=limit)
+        rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=labelled, limit=highest)
         lines, fault = rows.parse(block.data, block.start, block.stop)
         if fault or lines == 0:
             return _Parsed(lines, fault, rows.rows, None)
-        counts = rows.rows, rows.nnz, rows.labelled, rows.comments, rows.unseen, rows.repeated
-        return _Parsed(lines, None, rows.rows, Piece(work(rows.dataset(limit)), *counts))
+        read, nnz, unseen = rows.rows, rows.nnz, rows.unseen
+        labels, comments, repeated = rows.labelled, rows.comments, rows.repeated
+        data = rows.dataset(highest).within(limit)
+        unseen += nnz - data.nnz
+        try:
+            return _Parsed(lines, None, read, Piece(work(data), read, data.nnz, labels, comments, unseen, repeated))
+        except RowError as error:
+            before, column, label = _find_label(block, error.row)
+            return _Parsed(before, Fault(column, label, error.expected, "", b"", error.complaint), read, None)
 
-    for _, parsed in text.parsed(parse, threads, blank_is_row=True):
+    for _, parsed in text.parsed(parse, threads, blank_is_row=not labelled):
         if parsed.payload is not None:
             yield parsed.payload
+
+
+class RowError(Exception):
+    """A row whose label is not one to be had.
+
+    row : its number in the piece.
+    expected, complaint : ends of the message "found LABEL, expected ...; ...".
+    """
+
+    def __init__(self, row: int, expected: str, complaint: str) -> None:
+        super().__init__(row, expected, complaint)
+        self.row, self.expected, self.complaint = row, expected, complaint
 
 
 class _Parsed(NamedTuple, Generic[T]):
@@ -132,7 +157,7 @@ class _Parsed(NamedTuple, Generic[T]):
 class _Text:
     """The text of inputs, and its format."""
 
-    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool):
+    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model"):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
         self._first = next(self._blocks)
@@ -146,7 +171,7 @@ class _Text:
         self.ffm = format == "ffm"
         if needs_fields and self._sure and not self.ffm:
             raise BadInputError(
-                f"{self._first.name}: found {format} text, whose features have no fields; this model needs them, as in "
+                f"{self._first.name}: found {format} text, whose features have no fields; {model} needs them, as in "
                 "ffm text: label field:index:value ..."
             )
 
@@ -220,6 +245,14 @@ def _require_memory(paths: Sequence[str], read: int, taken: int) -> None:
         from fmcli import memory
 
         memory.require(left * taken // read, f"reading {paths[0]}" + (" and the other files" if len(paths) > 1 else ""))
+
+
+def _find_label(block: Block, row: int) -> tuple[int, int, bytes]:
+    """Lines before a row in a block in which each row has a label; the label's column and the label."""
+    lines = bytes(block.data[block.start : block.stop]).split(b"\n")
+    labels = ((number, found) for number, line in enumerate(lines) if (found := LABEL.match(line)))
+    number, found = next(islice(labels, row, None))
+    return number, found.start(1) + 1, found[1]
 
 
 def _describe(block: Block, line: int, fault: Fault) -> str:

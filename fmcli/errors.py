@@ -9,6 +9,12 @@ class FmcliError(Exception):
     exit_status = 70
 
 
+class NotMetError(FmcliError):
+    """A metric is worse than the limit that was set."""
+
+    exit_status = 1
+
+
 class UsageError(FmcliError):
     """A choice that cannot be had, found before any data is read."""
 

@@ -37,21 +37,29 @@ class Labels:
         """Scores a sample has."""
         return len(self.values) if self.values and LOSSES[self.loss].task == "classes" else 1
 
-    def encode(self, label: Floats) -> Floats:
+    def encode(self, label: Floats, source: str = "") -> Floats:
         """Labels as the loss takes them: numbers, -1 and +1, or class ids.
 
-        Raises BadInputError for a label that is none of the values.
+        Raises BadInputError for a label that is none of the values, naming the source where there is one.
         """
         if self.values is None:
             return label
-        values = np.array(self.values)
-        places = np.minimum(np.searchsorted(values, label), len(values) - 1)
-        unknown = label[values[places] != label]
+        unknown = label[~self.known(label)]
         if unknown.size:
             raise BadInputError(
-                f"label {unknown[0]:g} is unknown to the model, which knows {listed(values)}; check the file's labels"
+                f"{source and source + ': '}label {unknown[0]:g} is unknown to the model, which knows "
+                f"{listed(np.array(self.values))}; check the file's labels"
             )
-        return places.astype(np.float64) if LOSSES[self.loss].task == "classes" else 2.0 * places - 1.0
+        places: Floats = np.searchsorted(np.array(self.values), label).astype(np.float64)
+        return places if LOSSES[self.loss].task == "classes" else 2.0 * places - 1.0
+
+    def known(self, label: Floats) -> NDArray[np.bool_]:
+        """bool (rows): whether a label is one of the values; where labels are numbers, whether the loss takes it."""
+        if self.values is None:
+            return np.greater_equal(label, 0 if LOSSES[self.loss].task == "counts" else -np.inf)
+        values = np.array(self.values)
+        nearest: Floats = values[np.minimum(np.searchsorted(values, label), len(values) - 1)]
+        return np.equal(nearest, label)
 
 
 def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:

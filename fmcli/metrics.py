@@ -17,27 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
+from fmcli.names import find_name
+from fmcli.registry import LOSSES
 
 Floats = NDArray[np.float64]
 
 # A probability below this counts as this much: one confident error must not make the logloss infinite.
 SMALLEST_PROBABILITY = 1e-15
 
-# The losses by the labels they take: real numbers, two values, classes.
-REAL = ("squared", "huber", "poisson")
-BINARY = ("logistic", "squared-hinge", "hinge")
-CLASSES = ("softmax",)
+# The tasks of losses (registry.py) that metrics understand: numbers and counts, two values, classes.
+NUMBERS, BINARY, CLASSES = ("real", "counts"), ("binary",), ("classes",)
+# The losses whose scores give probabilities.
+PROBABLE = ("logistic", "softmax")
 
-# What is measured unless asked otherwise; early stopping watches the first. Hinge losses give no probabilities.
-DEFAULTS = {
-    "squared": ("rmse", "mae"),
-    "huber": ("mae", "rmse"),
-    "poisson": ("rmse", "mae"),
-    "logistic": ("logloss", "auc"),
-    "squared-hinge": ("accuracy", "auc"),
-    "hinge": ("accuracy", "auc"),
-    "softmax": ("logloss", "accuracy"),
+# What is measured unless asked otherwise, by task, and by loss where that knows better; early stopping watches the
+# first. Hinge losses give no probabilities.
+USUAL = {
+    "real": ("rmse", "mae"),
+    "counts": ("rmse", "mae"),
+    "binary": ("accuracy", "auc"),
+    "classes": ("accuracy", "macro-f1"),
 }
+OWN = {"huber": ("mae", "rmse"), "logistic": ("logloss", "auc"), "softmax": ("logloss", "accuracy")}
 
 
 class ClassWeights(NamedTuple):
@@ -48,6 +49,13 @@ class ClassWeights(NamedTuple):
     predicted: Floats
 
 
+class Ranking(NamedTuple):
+    """Weight of the rows of each score that occurs, each array (scores), in increasing order of scores."""
+
+    positive: Floats  # of rows labelled +1
+    negative: Floats
+
+
 class Outcome:
     """What a model made of labelled rows; what several metrics need of it is computed once.
 
@@ -55,20 +63,23 @@ class Outcome:
     ----------
     loss : name of the loss that the model was trained with; it says what labels and scores mean.
     label : (rows): real numbers; -1 and +1; or classes 0 .. outputs - 1.
-    score : (rows, outputs), raw scores.
+    score : (rows, outputs), raw scores; with `probable` probabilities of +1 or of each class.
     weight : (rows), not negative; None: all 1. A row of weight 0 is left out altogether, as in training.
     """
 
-    def __init__(self, loss: str, label: Floats, score: Floats, weight: Floats | None = None):
+    def __init__(
+        self, loss: str, label: Floats, score: Floats, weight: Floats | None = None, *, probable: bool = False
+    ):
         if weight is None:
             weight = np.ones(len(label))
         elif not weight.all():
             kept = weight != 0
             label, score, weight = label[kept], score[kept], weight[kept]
-        self.loss = loss
+        self.loss, self.task = loss, LOSSES[loss].task
         self.label = label
         self.score = score
         self.weight = weight
+        self.probable = probable
 
     @property
     def usable(self) -> bool:
@@ -81,22 +92,41 @@ class Outcome:
 
     @cached_property
     def error(self) -> Floats:
-        """(rows) prediction - label, for real labels; a Poisson model's prediction is exp(score)."""
-        score = self.score[:, 0]
-        return (np.exp(score) if self.loss == "poisson" else score) - self.label
+        """(rows) prediction - label, for labels that are numbers."""
+        return predicted_numbers(self.loss, self.score[:, 0]) - self.label
 
     @cached_property
     def class_label(self) -> NDArray[np.intp]:
         """(rows) class of each row; of two label values -1 is class 0 and +1 is class 1."""
-        return (self.label > 0 if self.loss in BINARY else self.label).astype(np.intp)
+        return (self.label > 0 if self.task in BINARY else self.label).astype(np.intp)
 
     @cached_property
     def class_predicted(self) -> NDArray[np.intp]:
         """(rows) class of the highest score, the lowest one on ties; of two label values +1 where the score is > 0."""
-        if self.loss in BINARY:
-            return (self.score[:, 0] > 0).astype(np.intp)
+        if self.task in BINARY:
+            return (self.score[:, 0] > (0.5 if self.probable else 0.0)).astype(np.intp)
         highest: NDArray[np.intp] = self.score.argmax(axis=1)
         return highest
+
+    @cached_property
+    def probability(self) -> Floats:
+        """(rows, outputs) of +1, or of each class."""
+        if self.probable:
+            return self.score
+        return probability(self.score) if self.task in BINARY else class_probabilities(self.score)
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """Rows of +1 and of -1 by score."""
+        score = self.score[:, 0]
+        order = np.argsort(score, kind="stable")
+        score = score[order]
+        starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
+        weight = self.weight[order]
+        is_positive = self.label[order] > 0
+        positive = np.add.reduceat(np.where(is_positive, weight, 0.0), starts)
+        negative = np.add.reduceat(np.where(is_positive, 0.0, weight), starts)
+        return Ranking(positive, negative)
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
@@ -118,9 +148,20 @@ class Outcome:
         return ClassWeights(correct[present], labelled[present], predicted[present])
 
 
+def predicted_numbers(loss: str, score: Floats) -> Floats:
+    """What scores predict where labels are numbers: themselves, or for counts their exponentials."""
+    if LOSSES[loss].task != "counts":
+        return score
+    with np.errstate(over="ignore"):  # inf is what is reported
+        return np.asarray(np.exp(score))
+
+
 def logloss(outcome: Outcome) -> float:
     """Mean of -log(probability of the label)."""
-    if outcome.loss == "logistic":
+    if outcome.probable:
+        with np.errstate(divide="ignore"):
+            losses = -np.log(own_probability(outcome))
+    elif outcome.loss == "logistic":
         losses = np.logaddexp(0.0, -outcome.label * outcome.score[:, 0])
     else:
         below = outcome.score - outcome.score.max(axis=1, keepdims=True)
@@ -131,20 +172,40 @@ def logloss(outcome: Outcome) -> float:
 
 def auc(outcome: Outcome) -> float:
     """Share of the pairs of a +1 and a -1 in which the +1 has the higher score; a tie counts half."""
-    score = outcome.score[:, 0]
-    order = np.argsort(score, kind="stable")
-    score = score[order]
-    starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))  # of runs of equal scores
-    weight = outcome.weight[order]
-    is_positive = outcome.label[order] > 0
-    positive = np.add.reduceat(np.where(is_positive, weight, 0.0), starts)
-    negative = np.add.reduceat(np.where(is_positive, 0.0, weight), starts)
+    positive, negative = outcome.ranking
     up_to = np.cumsum(negative)
     pairs = positive.sum() * up_to[-1]
     if pairs == 0:
         return math.nan
     won = (positive * (up_to - 0.5 * negative)).sum()
     return min(1.0, float(won / pairs))  # rounding of the weights' sums may lift it above 1
+
+
+def pr_auc(outcome: Outcome) -> float:
+    """Average precision: the mean over the +1 of the precision among the rows with their score or a higher one."""
+    positive, negative = outcome.ranking
+    found = np.cumsum(positive[::-1])
+    if found[-1] == 0:
+        return math.nan
+    precision = found / (found + np.cumsum(negative[::-1]))
+    return min(1.0, float((positive[::-1] * precision).sum() / found[-1]))  # lifted above 1 as the auc may be
+
+
+def own_probability(outcome: Outcome) -> Floats:
+    """(rows) probability of each row's label."""
+    probability = outcome.probability
+    if outcome.task in BINARY:
+        return np.where(outcome.label > 0, probability[:, 0], 1.0 - probability[:, 0])
+    return np.take_along_axis(probability, outcome.class_label[:, None], axis=1)[:, 0]
+
+
+def brier(outcome: Outcome) -> float:
+    """Mean squared error of the probability of +1; of classes, summed over all of them."""
+    if outcome.task in BINARY:
+        return outcome.mean((outcome.probability[:, 0] - (outcome.label > 0)) ** 2)
+    own = own_probability(outcome)
+    squares = (outcome.probability**2).sum(axis=1)
+    return outcome.mean(squares - own**2 + (1.0 - own) ** 2)
 
 
 def accuracy(outcome: Outcome) -> float:
@@ -187,26 +248,46 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
+def probability(score: Floats) -> Floats:
+    """1 / (1 + exp(-score)) without overflow."""
+    small = np.exp(-np.abs(score))
+    return np.where(score >= 0, 1.0, small) / (1.0 + small)
+
+
+def class_probabilities(score: Floats) -> Floats:
+    """softmax of each row."""
+    powers: Floats = np.exp(score - score.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
+
+
 @dataclass(frozen=True)
 class Metric:
-    """A number that says how good predictions are, and the losses whose scores and labels it understands."""
+    """A number that says how good predictions are, and the tasks whose scores and labels it understands."""
 
     name: str
     help: str
     larger_is_better: bool
-    losses: tuple[str, ...]
+    tasks: tuple[str, ...]
     compute: Callable[[Outcome], float]
+    of_probabilities: bool = False
+
+    def fits(self, loss: str) -> bool:
+        """Whether it can be computed for models of a loss."""
+        return LOSSES[loss].task in self.tasks and (loss in PROBABLE or not self.of_probabilities)
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("logloss", "Mean negative log of the label's probability.", False, ("logistic", "softmax"), logloss),
+        Metric("logloss", "Mean negative log of the label's probability.", False, BINARY + CLASSES, logloss, True),
         Metric("auc", "Area under the ROC curve.", True, BINARY, auc),
+        Metric("pr-auc", "Average precision: area under the precision-recall curve.", True, BINARY, pr_auc),
+        Metric("brier", "Mean squared error of the probabilities.", False, BINARY + CLASSES, brier, True),
         Metric("accuracy", "Share of rows predicted right.", True, BINARY + CLASSES, accuracy),
-        Metric("rmse", "Root of the mean squared error.", False, REAL, rmse),
-        Metric("mae", "Mean absolute error.", False, REAL, mae),
-        Metric("r2", "Share of the labels' variance that is explained.", True, REAL, r2),
+        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, rmse),
+        Metric("mae", "Mean absolute error.", False, NUMBERS, mae),
+        Metric("r2", "Share of the labels' variance that is explained.", True, NUMBERS, r2),
         # A row has one label and one prediction, so that F1 over all decisions at once is the accuracy.
         Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, accuracy),
         Metric("macro-f1", "Mean of the classes' F1.", True, BINARY + CLASSES, macro_f1),
@@ -217,12 +298,12 @@ METRICS = {
 
 def default_metrics(loss: str) -> tuple[str, ...]:
     """What is measured for a loss unless asked otherwise; early stopping watches the first."""
-    return DEFAULTS[loss]
+    return OWN.get(loss) or USUAL[LOSSES[loss].task]
 
 
 def allowed(loss: str) -> tuple[str, ...]:
     """Names of the metrics that fit a loss."""
-    return tuple(metric.name for metric in METRICS.values() if loss in metric.losses)
+    return tuple(metric.name for metric in METRICS.values() if metric.fits(loss))
 
 
 def check(names: Iterable[str], loss: str | None) -> None:
@@ -231,9 +312,8 @@ def check(names: Iterable[str], loss: str | None) -> None:
     While the loss is yet to be chosen by the labels (None) only the names are checked.
     """
     for name in names:
-        if name not in METRICS:
-            raise UsageError(f"there is no metric {name!r}; the metrics are: {', '.join(METRICS)}")
-        if loss is not None and loss not in METRICS[name].losses:
+        find_name("metric", name, METRICS)
+        if loss is not None and not METRICS[name].fits(loss):
             raise UsageError(f"metric {name} does not fit loss {loss}; those that fit are: {', '.join(allowed(loss))}")
 
 

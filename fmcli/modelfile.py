@@ -73,10 +73,12 @@ class ModelFile:
     meta : JSON values by name; no name begins with "fmcli.".
     tensors : C-contiguous arrays of float32, float64, uint8, int32 or int64 by name; no name begins with "_".
         Those of a loaded model are read-only views into the file.
+    verified : whether the tensors were compared with their checksums when the file was loaded.
     """
 
     meta: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
+    verified: bool = False
 
 
 class _Tensor(NamedTuple):
@@ -129,11 +131,13 @@ def load(path: str, *, verify: bool = False) -> ModelFile:
         checksums = _parse(metadata.pop(TENSOR_CHECKSUMS, "null"))
         if not isinstance(checksums, dict) or checksums.keys() != tensors.keys():
             _corrupted("its checksums are not those of its tensors")
-        if verify or len(file) - start <= ALWAYS_VERIFIED:
+        verify = verify or len(file) - start <= ALWAYS_VERIFIED
+        if verify:
             for name, array in tensors.items():
                 if _digits(zlib.crc32(_bytes_of(array))) != checksums[name]:
                     _corrupted(f"tensor {name!r} does not match its checksum")
-        return ModelFile({key: _parse(text) for key, text in metadata.items() if not key.startswith(OWN)}, tensors)
+        meta = {key: _parse(text) for key, text in metadata.items() if not key.startswith(OWN)}
+        return ModelFile(meta, tensors, verify)
     except BadInputError as error:
         raise BadInputError(f"{path}: {error}") from error
 

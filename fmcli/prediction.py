@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from fmcli._core.data import Dataset
 from fmcli._core.layout import REAL_TYPE
 from fmcli._core.model import Model
 from fmcli._core.writer import format_table, format_values
-from fmcli.data import Piece, score_pieces
+from fmcli.data import score_pieces
 from fmcli.errors import BadInputError
 from fmcli.labels import Labels
 from fmcli.memory import require
+from fmcli.metrics import PROBABLE, class_probabilities, predicted_numbers, probability
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import LOSSES, MODELS
 from fmcli.registry import Piece as Kind
@@ -26,6 +27,7 @@ from fmcli.training import Trained
 from fmcli.validation import score_rows
 from fmcli.warmstart import Earlier, state_arrays
 
+T = TypeVar("T")
 OutputType = Literal["raw", "prob", "label"]
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
 SEEN = "seen"
@@ -39,6 +41,7 @@ class Scorer:
     norm : whether rows are scaled to unit length.
     seen : bool (features), whether the feature occurred in training.
     meta : all that the model file says.
+    path : of the model file, for messages.
     """
 
     model: Model
@@ -46,12 +49,13 @@ class Scorer:
     norm: bool
     seen: NDArray[np.bool_]
     meta: dict[str, Any]
+    path: str
 
     @property
     def needs_fields(self) -> bool:
-        """Whether the rows to score must have fields."""
+        """Whether the rows to score must have fields: where the model itself knows how many there are."""
         kind: Kind = MODELS[self.meta["model"]]
-        return kind.needs_fields(self.meta["options"])
+        return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows whose columns the model has."""
@@ -63,10 +67,10 @@ class Scorer:
 
     @property
     def has_probabilities(self) -> bool:
-        return self.labels.loss in ("logistic", "softmax")
+        return self.labels.loss in PROBABLE
 
     def lines(self, data: Dataset, output: OutputType) -> bytes:
-        """One line of text a row: raw scores, probabilities, or the label itself.
+        """One line of text a row: raw scores, probabilities, or the label itself, which may be a number.
 
         With classes there is a column for each, in increasing order of labels; with two label values the probability is
         the larger one's. Numbers have the fewest digits that read back as the same number of the build's real type.
@@ -76,6 +80,8 @@ class Scorer:
             names = [f"{label:.17g}\n".encode() for label in self.labels.values]
             chosen = (score[:, 0] > 0) if self.model.outputs == 1 else score.argmax(axis=1)
             return b"".join([names[place] for place in chosen.tolist()])
+        if output == "label":
+            score = predicted_numbers(self.labels.loss, score)
         if output == "prob":
             score = probability(score) if self.model.outputs == 1 else class_probabilities(score)
         return format_values(np.ascontiguousarray(score[:, 0])) if self.model.outputs == 1 else format_table(score)
@@ -89,19 +95,6 @@ class Counts:
     nonzeros: int = 0
     unseen: int = 0  # non-zeros of features that training never saw
     comments: int = 0
-
-
-def probability(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 / (1 + exp(-score)) without overflow."""
-    small = np.exp(-np.abs(score))
-    return np.where(score >= 0, 1.0, small) / (1.0 + small)
-
-
-def class_probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """softmax of each row."""
-    powers: NDArray[np.float64] = np.exp(score - score.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
@@ -147,6 +140,7 @@ def load_earlier(path: str) -> Earlier:
         path,
         scorer.model,
         meta["model"],
+        meta["options"],
         meta["solver"],
         scorer.labels,
         scorer.norm,
@@ -178,7 +172,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         model.attach(arrays)
         seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
         labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
-        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta)
+        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta, path)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{path}: the model file contradicts itself: {error}") from error
 
@@ -190,31 +184,56 @@ def predict(
 
     Raises BadInputError and MissingInputError, after the lines of the rows before the error.
     """
+    return each_piece(
+        scorer, paths, lambda data: scorer.lines(data, output), format=format, threads=threads, counts=counts
+    )
+
+
+def each_piece(
+    scorer: Scorer,
+    paths: Sequence[str],
+    work: Callable[[Dataset], T],
+    *,
+    format: str,
+    threads: int,
+    labelled: bool = False,
+    counts: Counts,
+) -> Iterator[T]:
+    """Yield the results of `work` on pieces of the inputs' rows, in order; `counts` and errors as in `predict`.
+
+    With `labelled` every row needs a label, see fmcli.data.score_pieces.
+    """
     every_feature = bool(scorer.seen.all())
 
-    def work(data: Dataset) -> tuple[bytes, int]:
+    def counted(data: Dataset) -> tuple[T, int]:
         cold = 0 if every_feature else data.nnz - int(np.count_nonzero(scorer.seen[data.index]))
-        return scorer.lines(data, output), cold
+        return work(data), cold
 
-    pieces: Iterator[Piece[tuple[bytes, int]]] = score_pieces(
+    for piece in score_pieces(
         paths,
-        work,
+        counted,
         format=format,
         keep_fields=scorer.needs_fields,
         limit=scorer.model.features,
         threads=threads,
-    )
-    for piece in pieces:
-        lines, cold = piece.result
+        labelled=labelled,
+        model=scorer.path,
+    ):
+        result, cold = piece.result
         counts.rows += piece.rows
         counts.nonzeros += piece.nnz + piece.unseen
         counts.unseen += piece.unseen + cold
         counts.comments += piece.comments
-        yield lines
+        yield result
+
+
+def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
+    """The arrays of a model under the names that other programs know, in the types they are kept in."""
+    return scorer.model.exported()
 
 
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
-    """The arrays of a model as float64, under the names of models.md section 6."""
-    model = load_model(path).model
-    require(np.dtype(np.float64).itemsize * model.parameter_count, f"exporting {path}")
-    return {name: array.astype(np.float64) for name, array in model.exported().items()}
+    """The arrays of a model as float64."""
+    scorer = load_model(path)
+    require(np.dtype(np.float64).itemsize * scorer.model.parameter_count, f"exporting {path}")
+    return {name: array.astype(np.float64) for name, array in exported(scorer).items()}

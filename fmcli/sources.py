@@ -49,6 +49,11 @@ def blocks(paths: Sequence[str], spare: list[bytearray], size: int) -> Generator
             yield from _cut(_Inflated(source, kind) if kind else source, source.name, spare, size)
 
 
+def name_of(path: str) -> str:
+    """What messages call an input."""
+    return "<stdin>" if path == "-" else path
+
+
 def size_on_disk(path: str) -> int:
     """Bytes of a regular file, also one that standard input comes from; 0 for what is none."""
     try:
@@ -102,11 +107,10 @@ class _Raw:
     """The bytes of a file or of standard input. `head` are its first bytes, read again by `readinto`."""
 
     def __init__(self, path: str, stack: ExitStack):
-        self.name = path
+        self.name = name_of(path)
         self.head = b""
         self._raw: Any
         if path == "-":
-            self.name = "<stdin>"
             if sys.stdin is None or sys.stdin.closed:
                 raise MissingInputError("cannot read standard input: it is closed")
             # Without its buffer, which reads on when a signal has come, and then nothing stops a read that waits.

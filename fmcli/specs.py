@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fmcli.errors import UsageError
+from fmcli.names import find_name
 from fmcli.registry import (
     CLOSED_FORM,
     CLOSED_FORM_LOSS,
@@ -102,6 +103,7 @@ def make_spec(
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
     check_groups(values)
+    check_degrees(kind, values)
     return Spec(model, solver or kind.solver, loss, values)
 
 
@@ -127,18 +129,29 @@ def check_groups(values: Mapping[str, Any]) -> None:
                 )
 
 
+def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:
+    """UsageError where an option has several numbers, but the model takes one, or not so many."""
+    for name, value in values.items():
+        if not isinstance(value, list):
+            continue
+        given, degrees = f"{OPTIONS[name].flag} is {as_given(value)}", values.get("order", 2) - 1
+        if name not in kind.by_degree:
+            raise UsageError(f"{given}; {kind.name} takes one number")
+        if len(value) != degrees:
+            raise UsageError(
+                f"{given}; with {OPTIONS['order'].flag} {degrees + 1} {kind.name} takes {degrees}, one for each degree "
+                f"from 2 on, or one for all"
+            )
+
+
 def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
-    """The piece of that name; UsageError naming the others where there is none."""
-    if name not in table:
-        raise UsageError(f"there is no {what} {name!r}; there are: {', '.join(table)}")
-    return table[name]
+    """The piece of that name; UsageError naming others where there is none."""
+    return table[find_name(what, name, table)]
 
 
 def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
     """UsageError where an option does not exist, does not belong to the chosen pieces, or is out of range."""
-    if name not in OPTIONS:
-        raise UsageError(f"there is no option {name!r}")
-    option = OPTIONS[name]
+    option = OPTIONS[find_name("option", name, OPTIONS)]
     for piece in pieces:
         if name in piece.refuses:
             raise UsageError(f"{option.flag} cannot be had with {piece.name}: {piece.refuses[name]}")
@@ -151,7 +164,15 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
         chosen = ", ".join(piece.name for piece in pieces)
         raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
     if option.kind is not bool and not option.permits(value):
-        raise UsageError(f"{option.flag} is {value}; it must be {option.range()}")
+        raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
+    for piece in pieces:
+        if name in piece.most and value > piece.most[name]:
+            raise UsageError(f"{option.flag} is {value}; with {piece.name} it can be at most {piece.most[name]}")
+
+
+def as_given(value: Any) -> str:
+    """An option's value as the command line has it."""
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:

@@ -22,7 +22,7 @@ from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec, build_model
-from fmcli.validation import Best, Validation, model_sparsity, split
+from fmcli.validation import Best, Validation, model_sparsity, score_rows, split
 from fmcli.warmstart import Earlier, take_over
 
 # Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
@@ -99,6 +99,7 @@ def plan(
     spec: Spec,
     *,
     valid: Dataset | None = None,
+    valid_name: str = "validation data",
     holdout: float | None = 0.0,
     metrics: tuple[str, ...] = (),
     patience: int = 3,
@@ -110,6 +111,7 @@ def plan(
     Parameters
     ----------
     valid : rows to judge epochs by.
+    valid_name : what they are, for messages.
     holdout : share of `data` to hold out and judge epochs by; None: 5 % of 10,000 rows or more in several epochs.
     metrics : names of metrics, the first of which (but for sparsity) chooses the epoch; none: the usual ones.
     patience : epochs without a better one after which training stops.
@@ -131,7 +133,10 @@ def plan(
     data = data.changed(label=labels.encode(data.label), features=features)
     held, rows = split(data.rows, holdout if valid is None else 0.0, spec, generator(spec, HOLDOUT_STREAM))
     known = data.seen(rows)
-    judged = data.take(held) if valid is None else valid.within(features).changed(label=labels.encode(valid.label))
+    if valid is None:
+        judged = data.take(held)
+    else:
+        judged = valid.within(features).changed(label=labels.encode(valid.label, valid_name))
     if spec.values["norm"]:
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
     judge = Validation(data, labels.loss, metrics, patience, threads)
@@ -139,8 +144,10 @@ def plan(
     fields = max(data.fields, earlier.fields if earlier else 0)
     model = make_model(spec, features, labels, fields)
     if earlier:
-        earlier.check(spec, model)
+        check_earlier(earlier, spec)
     model.prepare(data, rows, generator(spec, PREPARE_STREAM))
+    if earlier:
+        model.inherit(earlier.model, earlier.seen)
     solver = make_solver(spec)
     resumes = earlier is not None and earlier.has_state(spec, solver)
     needed = model.bytes_needed(solver.slots) * (2 if validation else 1) + 2 * rows.nbytes
@@ -179,6 +186,8 @@ def train(
     *,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
+    on_loss: Callable[[int, int, float], None] = lambda epoch, rows, loss: None,
+    every: int | None = None,
 ) -> Trained:
     """Train a plan's model.
 
@@ -186,6 +195,9 @@ def train(
     ----------
     on_epoch : called after every epoch.
     on_rows : called several times a second with the epoch (from 1) and the rows of it that are done.
+    on_loss : called every so many rows with the epoch, the rows of it that are done, and the mean loss over them, each
+        before its own update.
+    every : how many rows that is, rounded up to whole batches; None: never.
 
     Raises
     ------
@@ -205,7 +217,7 @@ def train(
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
     if model.has_bias:
-        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight)
+        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
     if plan.earlier:
         seen = take_over(plan.earlier, model, seen)
     else:
@@ -225,7 +237,7 @@ def train(
     try:
         for number in range(1, spec.values["epochs"] + 1):
             begin = time.perf_counter()
-            total = run_epoch(trainer, plan, number, on_rows)
+            total = run_epoch(trainer, plan, number, on_rows, on_loss, every)
             solver.end_epoch(number)
             model.end_epoch()
             value = penalty.value(model) / (1 if solver.averages_weights else total_weight)
@@ -259,20 +271,40 @@ def solve(plan: Plan, on_epoch: Callable[[Epoch], None]) -> Trained:
     return Trained(plan, solver, plan.data.seen(plan.rows), [epoch], best=1)
 
 
-def run_epoch(trainer: Trainer, plan: Plan, number: int, on_rows: Callable[[int, int], None]) -> float:
+def empty_score(model: Model) -> NDArray[np.float64]:
+    """The scores (outputs) of a row without entries."""
+    row = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
+    scores: NDArray[np.float64] = score_rows(model, row)[0]
+    return scores
+
+
+def run_epoch(
+    trainer: Trainer,
+    plan: Plan,
+    number: int,
+    on_rows: Callable[[int, int], None],
+    on_loss: Callable[[int, int, float], None],
+    every: int | None,
+) -> float:
     """One pass over the rows; the sum of their weighted losses."""
     order = plan.rows.copy()
     if plan.spec.values["shuffle"]:
         generator(plan.spec, SHUFFLE_STREAM, number).shuffle(order)
     batch = plan.spec.values["batch_size"]
-    chunk = max(1, CHUNK_NONZEROS * plan.data.rows // max(plan.data.nnz, plan.data.rows) // batch) * batch
-    total = 0.0
-    for start in range(0, len(order), chunk):
-        stop = min(start + chunk, len(order))
-        total += trainer.run(order, start, stop)
+    step = max(1, CHUNK_NONZEROS * plan.data.rows // max(plan.data.nnz, plan.data.rows) // batch) * batch
+    every = math.ceil(every / batch) * batch if every else len(order) + 1
+    total = weight = 0.0
+    start = 0
+    while start < len(order):
+        stop = min(len(order), (start // step + 1) * step, (start // every + 1) * every)
+        total = trainer.run(order, start, stop, total)
         if not np.isfinite(total):
             raise diverged(plan.spec, f"the loss is no longer a finite number in epoch {number}")
+        weight += stop - start if plan.data.weight is None else float(plan.data.weight[order[start:stop]].sum())
+        if stop % every == 0:
+            on_loss(number, stop, total / weight if weight else math.nan)
         on_rows(number, stop)
+        start = stop
     return total
 
 
@@ -296,6 +328,7 @@ def summary(trained: Trained) -> dict[str, Any]:
     parameters."""
     plan = trained.plan
     kept = trained.epochs[trained.best - 1] if trained.best else None
+    of_start = plan.validation.measure(plan.model) if plan.validation and not kept else {}
     figures = {
         "rows": len(plan.rows),
         "nonzeros": plan.data.nnz,
@@ -307,7 +340,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,
         "train": plan.judge.measure(plan.model, plan.rows),
-        "valid": kept.valid if kept else {},
+        "valid": kept.valid if kept else of_start,
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
     }
@@ -315,11 +348,13 @@ def summary(trained: Trained) -> dict[str, Any]:
 
 
 def finite(figures: dict[str, Any]) -> dict[str, Any]:
-    """The figures with None for nan and infinity, which JSON does not have; figures within figures too."""
+    """The figures with None for nan and infinity, which JSON does not have; figures within figures and lists too."""
 
     def one(value: Any) -> Any:
         if isinstance(value, dict):
             return finite(value)
+        if isinstance(value, list):
+            return [one(item) for item in value]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return {name: one(value) for name, value in figures.items()}

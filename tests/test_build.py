@@ -14,7 +14,7 @@ from setuptools import Distribution
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
-TOP = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
+TOP = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
 FOLDERS = ("fmcli", "cython_src", "tests", "sample_data", "scripts", ".ci")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MODULES = PROJECT["tool"]["setuptools"]["ext-modules"]

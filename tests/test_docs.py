@@ -1,5 +1,7 @@
 """The README is true: its shell blocks run, what they print is what it shows, and its tables are complete."""
 
+import importlib.util
+import json
 import os
 import re
 import shlex
@@ -12,8 +14,10 @@ import pytest
 
 import fmcli
 from fmcli import errors
+from fmcli.cli import COMMANDS
+from fmcli.cli.completion import SHELLS
 from fmcli.cli.train import PATIENCE
-from fmcli.metrics import METRICS, default_metrics
+from fmcli.metrics import METRICS
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.validation import ENOUGH_ROWS, USUAL_SHARE
 
@@ -83,23 +87,51 @@ def rows(heading: str, number: int = 0) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in [lines[0], *lines[2:]]]
 
 
-def test_the_table_of_models_and_solvers_is_that_of_the_registry():
+def test_generated_parts_are_those_of_the_registry_and_the_commands():
+    spec = importlib.util.spec_from_file_location("reference_script", ROOT / "scripts" / "reference.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.written(README) == README, "the README is not up to date: run python scripts/reference.py"
+
+
+def test_the_table_of_models_and_solvers_is_complete():
     head, *models = rows("Models and solvers")
     assert [cell.strip("`") for cell in head[2:]] == list(SOLVERS)
-    assert [row[0].split("`")[1] for row in models] == list(MODELS)
+    assert [row[0].strip("`") for row in models] == list(MODELS)
     for row in models:
-        kind = MODELS[row[0].split("`")[1]]
-        other = "no" if kind.closed_form else "yes"
-        assert row[2:] == ["default" if solver == kind.solver else other for solver in SOLVERS]
+        closed_form = MODELS[row[0].strip("`")].closed_form
+        assert row[2:] == ["-"] * len(SOLVERS) if closed_form else row[2:].count("default") == 1
 
 
-def test_the_table_of_losses_is_that_of_the_registry_and_their_metrics():
+def test_the_tables_of_losses_and_metrics_are_complete():
+    assert [row[0].strip("`") for row in rows("Losses and metrics")[1:]] == list(LOSSES)
+    assert [row[0].strip("`") for row in rows("Losses and metrics", 1)[1:]] == list(METRICS)
+
+
+def test_the_reference_has_every_command_and_option():
+    text = section("Reference")
+    assert re.findall(r"^### fmcli (\w+)$", text, re.M) == list(COMMANDS)
+    for option in OPTIONS.values():
+        assert f"{option.flag}" in text
+
+
+def test_every_shell_has_its_line():
+    assert [row[0] for row in rows("Completion")[1:]] == list(SHELLS)
+    assert all(f"fmcli completion {shell}" in section("Completion") for shell in SHELLS)
+
+
+def test_the_events_of_the_json_log_are_those_that_are_written(folder):
+    options = ["-q", "-e", "1", "--log-every", "1000", "--log-json", "-", "-o", "log.fm"]
+    done = subprocess.run(
+        [folder / "bin" / "fmcli", "train", *options, folder / "sample_data" / "adult.train.libsvm"],
+        cwd=folder, capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    written = {line["event"]: [name for name in line if name != "event"] for line in lines}
     listed = {}
-    for losses, _, metrics in rows("Models and solvers", 1)[1:]:
-        for name in re.findall(r"`([^`]+)`", losses):
-            listed[name] = tuple(re.findall(r"`([^`]+)`", metrics))
-    assert listed == {name: default_metrics(name) for name in LOSSES}
-    assert all(f"`{name}`" in section("Models and solvers") for name in METRICS)
+    for kind, figures in rows("Which epoch is kept")[1:]:
+        listed[kind.strip("`")] = re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", figures))
+    assert listed == written
 
 
 def test_what_is_said_of_options_is_so():

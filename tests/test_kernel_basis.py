@@ -17,7 +17,7 @@ from fmcli.registry import LOSSES, SOLVERS
 from fmcli.specs import make_spec
 
 FEATURES = 6
-KERNELS = [("poly", 2), ("poly", 3), ("anova", 1), ("anova", 2), ("anova", 3)]
+KERNELS = [("poly", 2), ("poly", 3), ("anova", 2), ("anova", 3)]
 
 
 def slow_kernel(p, x, kernel, order, coef0):

@@ -12,11 +12,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fmcli.errors import UsageError
-from fmcli.metrics import BINARY, CLASSES, REAL, Outcome, allowed, check, default_metrics, measure
+from fmcli.metrics import Outcome, allowed, check, default_metrics, measure
 from fmcli.registry import LOSSES
 
 CLIP = 1e-15
-every_loss = pytest.mark.parametrize("loss", [*REAL, *BINARY, *CLASSES])
+REAL = [name for name, loss in LOSSES.items() if loss.task in ("real", "counts")]
+BINARY = [name for name, loss in LOSSES.items() if loss.task == "binary"]
+CLASSES = [name for name, loss in LOSSES.items() if loss.task == "classes"]
+every_loss = pytest.mark.parametrize("loss", LOSSES)
 
 
 @st.composite
@@ -82,6 +85,29 @@ def slow_auc(loss, rows):
     return float(won / total) if total else math.nan
 
 
+def slow_pr_auc(loss, rows):
+    """Every score that occurs is a threshold: precision there, weighted by the recall that it adds."""
+    rows = [(y, s[0], Fraction(w)) for y, s, w in rows if w]
+    positive = sum(w for y, _, w in rows if y > 0)
+    if not positive:
+        return math.nan
+    total = Fraction(0)
+    for threshold in {s for _, s, _ in rows}:
+        above = [(y, w) for y, s, w in rows if s >= threshold]
+        precision = sum(w for y, w in above if y > 0) / sum(w for _, w in above)
+        total += precision * sum(w for y, s, w in rows if y > 0 and s == threshold) / positive
+    return float(total)
+
+
+def slow_brier(loss, rows):
+    def squares(y, score):
+        if loss == "logistic":
+            return (float(scipy.special.expit(score[0])) - (y > 0)) ** 2
+        return sum((p - (c == y)) ** 2 for c, p in enumerate(scipy.special.softmax(score).tolist()))
+
+    return mean(rows, squares)
+
+
 def slow_accuracy(loss, rows):
     return mean(rows, lambda y, s: y == predicted_class(loss, s))
 
@@ -134,6 +160,8 @@ def slow_macro_f1_pr(loss, rows):
 SLOW = {
     "logloss": slow_logloss,
     "auc": slow_auc,
+    "pr-auc": slow_pr_auc,
+    "brier": slow_brier,
     "accuracy": slow_accuracy,
     "rmse": slow_rmse,
     "mae": slow_mae,
@@ -186,6 +214,22 @@ def sk_auc(outcome):
     return sklearn.metrics.roc_auc_score(outcome.label, outcome.score[:, 0], sample_weight=outcome.weight)
 
 
+def sk_pr_auc(outcome):
+    if not (outcome.label > 0).any():
+        return math.nan
+    return sklearn.metrics.average_precision_score(outcome.label > 0, outcome.score[:, 0], sample_weight=outcome.weight)
+
+
+def sk_brier(outcome):
+    score, weight = outcome.score, outcome.weight
+    if outcome.loss == "logistic":
+        p = scipy.special.expit(score[:, 0])
+        return sklearn.metrics.brier_score_loss(outcome.label, p, sample_weight=weight, labels=[-1, 1], pos_label=1)
+    p = scipy.special.softmax(score, axis=1)
+    classes = range(score.shape[1])
+    return sklearn.metrics.brier_score_loss(outcome.label, p, sample_weight=weight, labels=classes, scale_by_half=False)
+
+
 def sk_r2(outcome):
     return math.nan if len(set(outcome.label)) == 1 else sk(sklearn.metrics.r2_score)(outcome)
 
@@ -207,6 +251,8 @@ def sk_macro_f1_pr(outcome):
 SKLEARN = {
     "logloss": sk_logloss,
     "auc": sk_auc,
+    "pr-auc": sk_pr_auc,
+    "brier": sk_brier,
     "accuracy": sk(sklearn.metrics.accuracy_score),
     "rmse": sk(sklearn.metrics.root_mean_squared_error),
     "mae": sk(sklearn.metrics.mean_absolute_error),
@@ -328,7 +374,7 @@ def test_every_registered_loss_has_metrics():
 
 
 def test_logloss_needs_probabilities():
-    assert [loss for loss in (*REAL, *BINARY, *CLASSES) if "logloss" in allowed(loss)] == ["logistic", "softmax"]
+    assert [loss for loss in LOSSES if "logloss" in allowed(loss)] == ["logistic", "softmax"]
 
 
 def test_a_metric_that_does_not_fit_names_those_that_do():
@@ -340,5 +386,32 @@ def test_a_metric_that_does_not_fit_names_those_that_do():
 
 def test_an_unknown_metric_names_the_known():
     for loss in ("logistic", None):
-        with pytest.raises(UsageError, match="no metric 'acc'; the metrics are: logloss, auc, accuracy,"):
+        with pytest.raises(UsageError, match=r"no metric 'acc'; did you mean accuracy or auc\? there are: logloss,"):
             check(["acc"], loss)
+
+
+# Probabilities in place of scores.
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+@given(st.data())
+def test_probabilities_are_measured_as_their_scores(loss, data):
+    outcome = data.draw(outcomes(loss))
+    moderate = np.clip(outcome.score, -15, 15).round(2)  # else rounding makes ties of different scores
+    label, weight = outcome.label, outcome.weight
+    p = scipy.special.expit(moderate) if loss == "logistic" else scipy.special.softmax(moderate, axis=1)
+    told = Outcome(loss, label, p, weight, probable=True)
+    measured = measure(allowed(loss), Outcome(loss, label, moderate, weight))
+    for name, value in measure(allowed(loss), told).items():
+        assert value == pytest.approx(measured[name], rel=1e-8, abs=1e-8, nan_ok=True), name
+
+
+def test_probabilities_of_0_and_1_are_measured():
+    outcome = Outcome(
+        "logistic", np.array([1.0, -1.0, 1.0, -1.0]), np.array([[1.0], [0.0], [0.0], [0.5]]), probable=True
+    )
+    measured = measure(allowed("logistic"), outcome)
+    assert measured["logloss"] == pytest.approx((math.log(2) - math.log(CLIP)) / 4, rel=1e-15)
+    assert measured["brier"] == 1.25 / 4
+    assert measured["accuracy"] == 0.75  # 0.5 is no more than the half
+    assert measured["auc"] == 2.5 / 4

@@ -427,10 +427,10 @@ LIBSVM_ERRORS = {
     b"1 1:1\n1 1:2:3": "2:3: found '1:2:3', expected index:value; "
     "two colons are the ffm format, and this is read as libsvm",
     b"1 1:2:3:4": "1:3: found '1:2:3:4', expected index:value; there are too many colons",
-    b"1 1:1\n2:1": "2:1: found '2:1', expected a label; the row has no label",
+    b"1 1:1\n2:1": "2:1: found '2:1', expected a label; the row has no label, and only predict takes it so",
     b"abc 1:1": "1:1: found 'abc', expected a label; label 'abc' is not a number",
-    b"1:1": "1:1: found '1:1', expected a label; the row has no label",
-    b"qid:1 1:1": "1:1: found 'qid:1', expected a label; the row has no label",
+    b"1:1": "1:1: found '1:1', expected a label; the row has no label, and only predict takes it so",
+    b"qid:1 1:1": "1:1: found 'qid:1', expected a label; the row has no label, and only predict takes it so",
     b"nan 1:1": "1:1: found 'nan', expected a label; label 'nan' is not a finite number",
     b"1e400 1:1": "1:1: found '1e400', expected a label; label '1e400' is too large for float64",
     b"1 qid:x 1:1": "1:3: found 'qid:x', expected qid:number; query number 'x' is not a number",

@@ -337,3 +337,40 @@ def test_fobos_finds_the_zeros_of_the_lasso():
     lasso = Lasso(alpha=l1).fit(X, label)
     np.testing.assert_allclose(trained.plan.model.parameters["w"][0], lasso.coef_, atol=5e-3)
     assert (lasso.coef_ == 0).sum() >= 6
+
+
+# ---- The pieces of an epoch ----
+
+
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_no_bit_depends_on_the_pieces_of_an_epoch(monkeypatch, batch_size):
+    data, _ = planted("fm", "logistic")
+    losses, ends = set(), set()
+    for chunk in (training.CHUNK_NONZEROS, 6 * 100, 1):
+        monkeypatch.setattr(training, "CHUNK_NONZEROS", chunk)
+        pieces = []
+        trained = training.train(
+            training.plan(data, make_spec("fm", "adagrad", None, {"epochs": 2, "batch_size": batch_size})),
+            on_rows=lambda epoch, rows, pieces=pieces: pieces.append((epoch, rows)),
+        )
+        assert (len(pieces) > 2) == (chunk < data.nnz)
+        assert pieces[-1] == (2, data.rows)
+        assert all(rows % batch_size == 0 or rows == data.rows for _, rows in pieces)
+        losses.add(tuple(epoch.loss for epoch in trained.epochs))
+        ends.add(trained.plan.model.parameters["V"].tobytes())
+    assert len(losses) == len(ends) == 1
+
+
+def test_the_loss_so_far_is_a_weighted_mean():
+    data, _ = planted("linear", "squared")
+    weight = np.where(np.arange(data.rows) < 10, 0.0, np.arange(data.rows) % 3)
+    data = data.changed(weight=weight)
+    said = []
+    spec = make_spec("linear", "sgd", "squared", {"epochs": 1, "shuffle": False, "learning_rate": 1e-12, "l2": 0.0})
+    trained = training.train(training.plan(data, spec), on_loss=lambda *figures: said.append(figures), every=5)
+    assert [rows for _, rows, _ in said] == list(range(5, data.rows + 1, 5))
+    assert np.isnan([said[0][2], said[1][2]]).all()
+    start = data.label - np.average(data.label, weights=weight)
+    for _, rows, loss in said[2:50]:
+        np.testing.assert_allclose(loss, np.average(start[:rows] ** 2 / 2, weights=weight[:rows]), rtol=1e-4)
+    assert said[-1][2] == trained.epochs[0].loss

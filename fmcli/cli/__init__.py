@@ -18,10 +18,15 @@ import click
 
 import fmcli
 from fmcli.cli.options import HELP_NAMES
+from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
 from fmcli.cli.output import say
+from fmcli.cli.spellings import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
+from fmcli.names import no_such
 
-COMMANDS = ("train", "predict", "export")
+COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
+# By this variable a shell's script says that it asks what may follow.
+COMPLETION = "_FMCLI_COMPLETE"
 # Ended by these as by Ctrl-C: temporary files are removed first.
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -46,6 +51,29 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing:
+            raise click.UsageError(no_such_command(name), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"\n{ctx.command_path} COMMAND --help tells all about a command.\n")
+
+
+def no_such_command(name: str) -> str:
+    """What to say to a command that does not exist."""
+    if os.path.isfile(name):
+        return f"there is no command {name!r}, but a file; did you mean fmcli train {name}?"
+    if name in OTHER_COMMANDS:
+        return f"there is no command {name!r}; did you mean {OTHER_COMMANDS[name]}?"
+    return no_such("command", name, COMMANDS)
+
 
 def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
     """Print version and real type, and end."""
@@ -62,13 +90,22 @@ def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> N
     context_settings={"help_option_names": HELP_NAMES},
     subcommand_metavar="COMMAND ...",
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Show version and type of numbers, and exit.",
+)
 def group() -> None:
     """Train factorization machines and predict with them.
 
     \b
     Examples:
+      # Writes the model train.libsvm.fm.
       fmcli train train.libsvm
+      # Writes a number for each row.
       fmcli predict train.libsvm.fm test.libsvm > predictions.txt
     """
 
@@ -96,6 +133,10 @@ def run(arguments: Sequence[str]) -> int:
     Raises KeyboardInterrupt, Stopped and BrokenPipeError, which end a process by a signal.
     """
     try:
+        if question := os.environ.get(COMPLETION):
+            from fmcli.cli.completion import answer
+
+            return answer(group, question)
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.types import StringParamType
 
+from fmcli.cli.spellings import in_our_words
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.specs import REFINES, takers_of
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 HELP_NAMES = ["-h", "--help"]
 # Sections of the help, in order, by the registry's names of groups.
@@ -22,21 +27,64 @@ SECTIONS = {
     "output": "Output",
 }
 METAVARS = {int: "N", float: "X", str: "NAME"}
+# Metavars of options whose values are files, for shells to complete.
+FILES = ("FILE", "MODEL")
+# fmcli.metrics has them, and takes NumPy's time to import.
+METRIC_NAMES = (
+    *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
+    "sparsity",
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class SectionOption(click.Option):
-    """An option that stands in a section of the help."""
+class ByDegree(click.ParamType[Any]):
+    """A number, or several with slashes between them."""
 
-    def __init__(self, *args: Any, section: str = "output", **kwargs: Any) -> None:
+    name = "by degree"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
+        numbers = [int(click.INT(part, param, ctx)) for part in str(value).split("/")]
+        return numbers if len(numbers) > 1 else numbers[0]
+
+
+class FileName(StringParamType):
+    """A file, which may not exist: shells complete it as one."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
+
+
+class SectionOption(click.Option):
+    """An option that stands in a section of the help.
+
+    names : the values there are, for shells to complete: names, or names and what each means.
+    """
+
+    def __init__(self, *args: Any, section: str = "output", names: Iterable[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.section = section
+        self.section, self.names = section, names
+        if self.metavar in FILES:
+            self.type = FileName()
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        helps = self.names if isinstance(self.names, Mapping) else {}
+        found = [CompletionItem(name, help=helps.get(name)) for name in self.names if name.startswith(incomplete)]
+        return found or super().shell_complete(ctx, incomplete)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         record = super().get_help_record(ctx)
+        text = self.help or ""
+        if self.required:
+            text += " [required]"
+        elif not self.is_flag and "default: " not in text:
+            text += " [default: none]"
         # An option without a positive flag begins with the blank and slash that say so. Our own help tells the range.
-        return record and (record[0].removeprefix(" / "), self.help or "")
+        return record and (record[0].removeprefix(" / "), text)
 
 
 class SectionCommand(click.Command):
@@ -44,7 +92,7 @@ class SectionCommand(click.Command):
 
     Parameters
     ----------
-    examples : command lines, each with a line above it that says what it does, or none.
+    examples : lines, each command below one that begins with # and says what it does.
     lists : title -> ((name, help), ...), listed behind the options.
     """
 
@@ -58,6 +106,12 @@ class SectionCommand(click.Command):
         kwargs.setdefault("context_settings", {"help_option_names": HELP_NAMES})
         super().__init__(*args, **kwargs)
         self.examples, self.lists = examples, lists or {}
+        for parameter in self.params:
+            if isinstance(parameter, click.Argument) and parameter.type is click.STRING:
+                parameter.type = FileName()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, title in SECTIONS.items():
@@ -80,6 +134,7 @@ class SectionCommand(click.Command):
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"  {example}\n")
+        super().format_epilog(ctx, formatter)
 
 
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
@@ -109,9 +164,10 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=choice.kind,
+        type=ByDegree() if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
+        names=choice.choices,
     )
 
 
@@ -125,9 +181,11 @@ def notes(choice: Option) -> str:
     parts += [f"not {', '.join(refusers)}"] if refusers else []
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
-    elif not choice.negative:
-        own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if shows(piece, choice.name)]
-        parts.append(f"default: {', '.join([usual(choice), *own])}")
+    elif not choice.negative and choice.default is not None:
+        own = [f"{piece.name} {in_words(choice, piece.defaults[choice.name])}" for piece in pieces
+               if shows(piece, choice.name)]  # fmt: skip
+        parts.append(f"default: {', '.join([in_words(choice, choice.default), *own])}")
+    parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
     if choice.range():
         parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
     return f"[{'; '.join(parts)}]" if parts else ""
@@ -138,12 +196,12 @@ def shows(piece: Piece, name: str) -> bool:
     return name in piece.defaults and name not in piece.refuses
 
 
-def usual(choice: Option) -> str:
-    """The default in words."""
+def in_words(choice: Option, value: Any) -> str:
+    """A value of an option; a switch's is the flag without its dashes."""
     if choice.kind is bool:
         flag = choice.name.replace("_", "-")
-        return flag if choice.default else f"no-{flag}"
-    return choice.default if choice.kind is str else f"{choice.default:g}"
+        return flag if value else f"no-{flag}"
+    return value if choice.kind is str else f"{value:g}"
 
 
 def threads_option(section: str = "run") -> Callable[[F], F]:
@@ -174,6 +232,19 @@ def logging_options(function: F) -> F:
     """-q and --verbose."""
     function = option("output", "--verbose", is_flag=True, help="Say more; show where errors happened.")(function)
     return option("output", "-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
+
+
+def check_last(inputs: Sequence[str], product: str) -> None:
+    """Refuse a last one of several inputs that is missing: other tools name their output there.
+
+    Raises MissingInputError.
+    """
+    import os
+
+    if len(inputs) > 1 and inputs[-1] != "-" and not os.path.lexists(inputs[-1]):
+        raise MissingInputError(
+            f"cannot read {inputs[-1]}: No such file or directory; to write {product} to it say -o {inputs[-1]}"
+        )
 
 
 def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:

@@ -104,11 +104,14 @@ class Sink(Protocol):
 
 
 class StandardOutput:
-    """Standard output without a buffer: what is written has left the process."""
+    """Standard output without a buffer: what is written has left the process.
 
-    def __init__(self) -> None:
+    way_out : what to do where it is closed.
+    """
+
+    def __init__(self, way_out: str) -> None:
         if sys.stdout is None:
-            raise OutputError("standard output: cannot be written: it is closed; -o FILE writes to a file")
+            raise OutputError(f"standard output: cannot be written: it is closed; {way_out}")
         self._descriptor = sys.stdout.fileno()
 
     def write(self, data: bytes, /) -> None:
@@ -126,10 +129,10 @@ class StandardOutput:
 
 
 @contextmanager
-def open_sink(path: str | None) -> Iterator[Sink]:
-    """A file that appears when it is complete, or standard output for None."""
+def open_sink(path: str | None, way_out: str = "-o FILE writes to a file") -> Iterator[Sink]:
+    """A file that appears when it is complete; or, for None, standard output, `way_out` as in StandardOutput."""
     if path is None:
-        yield StandardOutput()
+        yield StandardOutput(way_out)
         return
     with atomic_output(path) as file:
         yield file
@@ -141,7 +144,7 @@ def open_lines(path: str | None) -> Iterator[Lines]:
     if path is None:
         yield lambda line: None
     elif path == "-":
-        output = StandardOutput()
+        output = StandardOutput("name a file in place of -")
         yield lambda line: output.write(f"{line}\n".encode())
     else:
         with followed_output(path) as file:
@@ -151,6 +154,11 @@ def open_lines(path: str | None) -> Iterator[Lines]:
                 file.flush()
 
             yield write
+
+
+def write_report(text: str) -> None:
+    """Write what a command was asked for to standard output."""
+    StandardOutput("> FILE writes to a file").write(text.encode())
 
 
 def seconds(value: float) -> str:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli.options import SectionCommand, check_files, format_option, logging_options, option, threads_option
+from fmcli.cli.options import (
+    SectionCommand,
+    check_files,
+    check_last,
+    format_option,
+    logging_options,
+    option,
+    threads_option,
+)
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.errors import UsageError
 from fmcli.files import probe_output
@@ -23,10 +31,13 @@ SUSPECT_SHARE = 0.5
 @click.command(
     cls=SectionCommand,
     name="predict",
-    short_help="Predict with a model.",
+    short_help="Predict a number or label for each row.",
     examples=[
+        "# A number for each row.",
         "fmcli predict train.libsvm.fm test.libsvm > predictions.txt",
+        "# Labels, of several files, to a file that appears when it is complete.",
         "fmcli predict --output-type label -o labels.txt best.fm part1.ffm.gz part2.ffm.gz",
+        "# In a pipe.",
         "zcat day*.gz | fmcli predict day.fm | head",
     ],
 )
@@ -38,8 +49,8 @@ SUSPECT_SHARE = 0.5
     "output",
     "--output-type",
     type=click.Choice(["raw", "prob", "label"]),
-    help="Raw score, probability of the larger label (of each class for softmax), or label. [default: prob for "
-    "logistic and softmax loss, else raw]",
+    help="Raw score, probability of the larger label (of each class for softmax), or label, which may be a number. "
+    "[default: prob for logistic and softmax loss, else raw]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
@@ -66,6 +77,7 @@ def command(
     inputs = inputs or ("-",)
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
+    check_last(inputs, "predictions")
     check_files((model, *inputs), [output] if output is not None else [])
     if output is not None:
         probe_output(output)

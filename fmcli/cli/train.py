@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fmcli.cli.options import (
+    METRIC_NAMES,
     SectionCommand,
     check_files,
+    check_last,
     format_option,
     logging_options,
     option,
@@ -19,9 +22,10 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_lines
+from fmcli.cli.spellings import SPELLINGS
 from fmcli.errors import DivergedError, UsageError
 from fmcli.files import probe_output
-from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS
+from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS, Piece
 from fmcli.specs import Spec, make_spec
 
 if TYPE_CHECKING:
@@ -32,6 +36,11 @@ if TYPE_CHECKING:
 
 ENDING = ".fm"
 PATIENCE = 3
+
+
+def helps(table: Mapping[str, Piece]) -> dict[str, str]:
+    """What each piece is, by name."""
+    return {piece.name: piece.help for piece in table.values()}
 
 
 def usual_solvers() -> str:
@@ -59,6 +68,7 @@ class Request:
     dry_run: bool
     output: str
     log_json: str | None
+    log_every: int | None
 
     @property
     def share_held_out(self) -> float | None:
@@ -77,23 +87,50 @@ class Request:
     name="train",
     short_help="Learn a model from examples.",
     examples=[
-        "fmcli train train.libsvm                          writes train.libsvm.fm",
-        "fmcli train -v valid.libsvm -x auc train.libsvm   keeps the epoch with the best AUC",
+        "# All by default: writes train.libsvm.fm.",
+        "fmcli train train.libsvm",
+        "# Keeps the epoch with the best AUC on other rows.",
+        "fmcli train -v valid.libsvm -x auc train.libsvm",
+        "# Sparse: many weights are exactly 0.",
         "fmcli train -m shfm -s ftrl --l1 1 train.libsvm",
+        "# Several compressed files, a larger rank, more and larger steps.",
         "fmcli train -k 16 -e 20 -r 0.1 -o best.fm part1.ffm.gz part2.ffm.gz",
-        "zcat day*.gz | fmcli train -o day.fm -",
+        "# From a pipe, saying the loss every 100,000 rows.",
+        "zcat day*.gz | fmcli train -e 1 --log-every 100000 -o day.fm -",
     ],
     lists={
-        title: [(piece.name, piece.help) for piece in table.values()]
+        title: list(helps(table).items())
         for title, table in (("Models", MODELS), ("Solvers", SOLVERS), ("Losses", LOSSES))
     },
+    epilog=f"Of other tools' options {', '.join(SPELLINGS)} are understood; others are answered with their name here.",
 )
 @click.argument("inputs", metavar="TRAIN...", nargs=-1, required=True)
-@option("model", "-m", "--model", default=DEFAULT_MODEL, metavar="NAME", help=f"Model kind. [default: {DEFAULT_MODEL}]")
+@option(
+    "model",
+    "-m",
+    "--model",
+    default=DEFAULT_MODEL,
+    metavar="NAME",
+    names=helps(MODELS),
+    help=f"Model kind; see Models. [default: {DEFAULT_MODEL}]",
+)
 @registered("model")
-@option("penalty", "--loss", metavar="NAME", help="Loss. [default: logistic for two label values, else squared]")
+@option(
+    "penalty",
+    "--loss",
+    metavar="NAME",
+    names=helps(LOSSES),
+    help="Loss; see Losses. [default: logistic for two label values, else squared]",
+)
 @registered("penalty")
-@option("solver", "-s", "--solver", metavar="NAME", help=f"Solver. [default: {usual_solvers()}]")
+@option(
+    "solver",
+    "-s",
+    "--solver",
+    metavar="NAME",
+    names=helps(SOLVERS),
+    help=f"Solver; see Solvers. [default: {usual_solvers()}]",
+)
 @registered("solver")
 @registered("run")
 @option("run", "-i", "--init-model", metavar="FILE", help="Go on from this model, which may have fewer features.")
@@ -116,8 +153,9 @@ class Request:
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="What to measure; may be repeated, and the first one chooses the epoch: logloss, auc, accuracy, rmse, mae, "
-    "r2, micro-f1, macro-f1, macro-f1-pr, sparsity. [default: two that fit the loss]",
+    names=METRIC_NAMES,
+    help="What to measure; may be repeated, and the first one chooses the epoch: "
+    f"{', '.join(METRIC_NAMES)}. [default: two that fit the loss]",
 )
 @option(
     "validation",
@@ -136,6 +174,13 @@ class Request:
 )
 @option("output", "--keep-state", is_flag=True, help="Keep the solver's state in the model, for -i to go on exactly.")
 @option("output", "--log-json", metavar="FILE", help="Figures of every epoch and of the model, a line of JSON each.")
+@option(
+    "output",
+    "--log-every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Say the mean loss of an epoch's rows so far every N rows (whole batches). [default: never; >= 1]",
+)
 @logging_options
 def command(
     inputs: tuple[str, ...],
@@ -153,36 +198,39 @@ def command(
     output: str | None,
     keep_state: bool,
     log_json: str | None,
+    log_every: int | None,
     quiet: bool,
     verbose: bool,
     **options: Any,
 ) -> None:
     """Learn a model from examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
     are read as one."""
-    teach(model, solver, valid)
     spec = make_spec(model, solver, loss, {name: value for name, value in options.items() if value is not None})
     check_judging(spec, valid, holdout, metrics)
     output = output_path(inputs, output)
+    check_last(inputs, "the model")
     outputs = [path for path in (output, log_json) if path not in (None, "-")]
     check_files([*inputs, *(path for path in (valid, init_model) if path is not None)], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
     request = Request(
-        inputs, format, valid, holdout, metrics, patience, init_model, keep_state, threads, dry_run, output, log_json
+        inputs=inputs,
+        format=format,
+        valid=valid,
+        holdout=holdout,
+        metrics=metrics,
+        patience=patience,
+        init_model=init_model,
+        keep_state=keep_state,
+        threads=threads,
+        dry_run=dry_run,
+        output=output,
+        log_json=log_json,
+        log_every=log_every,
     )
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, spec, request)
-
-
-def teach(model: str, solver: str | None, valid: str | None) -> None:
-    """Say what letters mean here to who knows them from another tool. Raises UsageError."""
-    if model not in MODELS and (os.sep in model or "." in model or os.path.isfile(model)):
-        raise UsageError(f"-m is the model kind; the model file is -o: -o {model}")
-    if solver is not None and solver.isdecimal():
-        raise UsageError(f"-s is the solver; threads are -j: -j {solver}")
-    if valid is not None and valid.isdecimal() and not os.path.exists(valid):
-        raise UsageError(f"-v is the validation file, and there is no file {valid}; --verbose says more")
 
 
 def check_judging(spec: Spec, valid: str | None, holdout: float | None, metrics: tuple[str, ...]) -> None:
@@ -226,6 +274,7 @@ def run(log: Log, spec: Spec, request: Request) -> None:
         table.dataset,
         spec,
         valid=valid,
+        valid_name=request.valid or "validation data",
         holdout=request.share_held_out,
         metrics=request.metrics,
         patience=request.patience,
@@ -239,16 +288,23 @@ def run(log: Log, spec: Spec, request: Request) -> None:
     with open_lines(request.log_json) as lines:
         progress = Progress(log, lines, plan)
 
-        def finish(trained: Trained) -> None:
-            save(log, progress, trained, table, request, begin)
+        def finish(trained: Trained, *, diverged: bool) -> None:
+            save(log, progress, trained, table, request, begin, diverged=diverged)
 
         try:
-            finish(training.train(plan, on_epoch=progress.epoch, on_rows=progress.rows))
+            trained = training.train(
+                plan,
+                on_epoch=progress.epoch,
+                on_rows=progress.rows,
+                on_loss=progress.loss,
+                every=request.log_every,
+            )
         except DivergedError as error:
             if error.trained is not None:
                 log.line(f"training diverged after epoch {len(error.trained.epochs)}")
-                finish(error.trained)
+                finish(error.trained, diverged=True)
             raise
+        finish(trained, diverged=False)
 
 
 def open_earlier(path: str | None, spec: Spec) -> Earlier | None:
@@ -275,7 +331,9 @@ def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, thre
     return table
 
 
-def save(log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float) -> None:
+def save(
+    log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, *, diverged: bool
+) -> None:
     """Write the model and its figures."""
     from fmcli.cli.training_log import figures, say_best, sizes
     from fmcli.prediction import save_model
@@ -285,6 +343,6 @@ def save(log: Log, progress: Progress, trained: Trained, table: Table, request: 
     training = summary(trained)
     save_model(request.output, trained, training, table.format, keep_state=request.keep_state)
     took = time.perf_counter() - begin
-    progress.summary({**training, "seconds": took, "model": request.output})
+    progress.summary({**training, "diverged": diverged, "seconds": took, "model": request.output})
     say_best(log, trained)
     log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)

@@ -49,7 +49,7 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
             f"holding out {100 * held / plan.data.rows:.3g} % ({held:,} rows) to choose the epoch; "
             "--holdout 0 trains on all rows"
         )
-    elif plan.validation:
+    elif plan.validation and spec.values["epochs"]:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {valid}")
     for name, value in spec.values.items():
         log.detail(f"{name} {value}")
@@ -113,7 +113,7 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
         for name, value in summary[part].items():
             if name != SPARSITY:
                 shown[f"{part}_{name}"] = "undefined" if value is None else f"{value:.6f}"
-    if summary["valid"]:
+    if summary["valid"] and summary["epochs"]:
         shown["best_epoch"] = f"{summary['best_epoch']} of {summary['epochs']}"
     return shown
 
@@ -130,7 +130,7 @@ class Progress:
         """Say the figures of an epoch."""
         valid = "".join(f"  valid-{name} {value:.6f}" for name, value in epoch.valid.items())
         self._log.line(
-            f"epoch {epoch.number:>{len(str(self._epochs))}}  loss {epoch.loss:.6f}  penalty {epoch.penalty:.6f}"
+            f"{self._numbered(epoch.number)}  loss {epoch.loss:.6f}  penalty {epoch.penalty:.6f}"
             f"{valid}  {seconds(epoch.seconds)}"
         )
         self._event(
@@ -144,6 +144,14 @@ class Progress:
                 "seconds": epoch.seconds,
             },
         )
+
+    def loss(self, epoch: int, rows: int, loss: float) -> None:
+        """Say the mean loss over the rows of an epoch so far."""
+        self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {loss:.6f}")
+        self._event("rows", {"epoch": epoch, "rows": rows, "loss": loss})
+
+    def _numbered(self, epoch: int) -> str:
+        return f"epoch {epoch:>{len(str(self._epochs))}}"
 
     def summary(self, figures: dict[str, Any]) -> None:
         """The last line of JSON."""

@@ -8,9 +8,9 @@ scaled to mean 0 and variance 1. Step sizes and coding are chosen from a small g
 training rows; all models are trained with AdaGrad, for the number of epochs that was best there.
 
 "train" is the log loss of each row before its own update, over all epochs, as the paper's; "test" and the accuracy are
-of the rest of the rows. A PASS is an accuracy that is at most one point below the paper's. The row "linear" shows what
-the paper's FM amounts to on IJCNN; an FM whose factors have been learned is several points better, so that the gain
-that the paper finds over FM shows over the linear model.
+of the rest of the rows. A PASS is an accuracy that is at most one point below the paper's, or a gain of LLFM-JO over
+FM that comes near the paper's. The row "linear" is for comparison: on IJCNN the paper's FM is as good as a linear model,
+while an FM whose factors have been learned is several points better.
 """
 
 import argparse
@@ -29,8 +29,8 @@ PAPER = {
     "Banana": {"linear": None, "fm": 53.34, "do": 88.39, "apl": 89.42, "jo": 89.51},
     "IJCNN": {"linear": None, "fm": 91.51, "do": 92.88, "apl": 94.31, "jo": 95.41},
 }
-# Points that LLFM-JO gains: over which model, and how many.
-GAIN = {"Banana": ("fm", 30.0), "IJCNN": ("linear", 2.5)}
+# Points that LLFM-JO is to gain over FM.
+GAIN = {"Banana": 30.0, "IJCNN": 2.5}
 STEPS = {"learning_rate": (0.05, 0.2)}
 SOFT, ANCHORS = {"coding_c": (0.1, 1.0, 10.0)}, {"anchors": (20,)}
 GRIDS = {
@@ -107,12 +107,11 @@ def table(title: str, x: np.ndarray, label: np.ndarray) -> dict[str, list[float]
         beside = "" if paper is None else f"{paper:.2f} {'PASS' if mean[2] >= paper - 1 else 'FAIL'}"
         chosen = " ".join(f"{key}={value:g}" for key, value in options.items())
         print(f"{name:7}  {numbers}  {mean[2]:.2f} ± {deviation[2]:.2f}  {beside:11}  {chosen}", flush=True)
-    base, points = GAIN[title]
-    gain = accuracy["jo"][0] - accuracy[base][0]
+    points, gain = GAIN[title], accuracy["jo"][0] - accuracy["fm"][0]
     kept = accuracy["jo"][0] >= accuracy["do"][0] - max(accuracy["jo"][1], accuracy["do"][1])
     print(
-        f"jo gains {gain:.2f} points over {base}, {points:g} are wanted: {'PASS' if gain >= points else 'FAIL'}; "
-        f"{accuracy['jo'][0] - accuracy['fm'][0]:.2f} over fm; not below do: {'PASS' if kept else 'FAIL'}\n"
+        f"jo gains {gain:.2f} points over fm, {points:g} are wanted: {'PASS' if gain >= points else 'FAIL'}; "
+        f"{accuracy['jo'][0] - accuracy['linear'][0]:.2f} over linear; not below do: {'PASS' if kept else 'FAIL'}\n"
     )
     return curves
 

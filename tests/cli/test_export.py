@@ -1,9 +1,22 @@
 """fmcli export: arrays from which anyone can score."""
 
 import os
+import re
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
+import pytest
+
+from fmcli._core.simd import REAL
+from fmcli.prediction import export_arrays
+from fmcli.textmodel import CHUNK, lines
+
+README = (Path(__file__).resolve().parent.parent.parent / "README.md").read_text()
+# Agreement of a score summed in doubles with one of the build's type.
+CLOSE = {"float": 1e-5, "double": 1e-12}[REAL]
 
 
 def test_exported_arrays_give_the_scores(run, sample, adult_model, tmp_path):
@@ -37,7 +50,7 @@ def test_the_file_depends_on_the_model_only(run, adult_model, tmp_path):
 def test_other_endings_are_refused_before_the_model_is_looked_at(run, tmp_path):
     done = run("export", "missing.fm", "out.csv")
     assert done.returncode == 2
-    assert "export writes .npz files" in done.stderr
+    assert "export writes .npz and .txt files" in done.stderr
     assert os.listdir(tmp_path) == []
 
 
@@ -59,3 +72,112 @@ def test_a_text_file_is_not_a_model(run, sample):
     done = run("export", sample / "adult.test.libsvm", "out.npz")
     assert done.returncode == 65
     assert "is a text file, not an fmcli model" in done.stderr
+
+
+# Text.
+
+
+def parsed(text):
+    """Header and arrays of an exported text."""
+    header, arrays = {}, {}
+    rows = iter(text.splitlines())
+    for line in rows:
+        key, *rest = line.split()
+        if key == "array":
+            shape = tuple(map(int, rest[1:]))
+            numbers = [next(rows).split() for _ in range(int(np.prod(shape[:-1])))]
+            assert all(len(row) == shape[-1] for row in numbers)
+            arrays[rest[0]] = np.array(numbers, float).reshape(shape)
+        else:
+            header[" ".join([key, *rest[:-1]]) if key == "option" else key] = rest if key == "labels" else rest[-1]
+    return header, arrays
+
+
+@pytest.mark.parametrize(
+    "options", [["-m", "sha2"], ["--loss", "softmax", "-k", "3"], ["-m", "linear", "--norm"]], ids=" ".join
+)
+def test_text_gives_back_the_very_numbers(run, sample, tmp_path, options):
+    assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
+    assert run("export", "m", "out.txt").returncode == 0
+    header, arrays = parsed((tmp_path / "out.txt").read_text())
+    expected = export_arrays(str(tmp_path / "m"))
+    seen = arrays.pop("seen", None)
+    assert (seen is not None) == ("--norm" in options)
+    assert arrays.keys() == expected.keys()
+    for name, array in arrays.items():
+        assert array.shape == expected[name].shape
+        assert array.tobytes() == expected[name].tobytes()
+    if seen is not None:
+        assert seen.sum() == 117
+    assert (header["fmcli-text"], header["features"], header["labels"]) == ("1", "122", ["-1", "1"])
+    assert header["option norm"] == str(int("--norm" in options))
+    assert header["outputs"] == ("2" if "softmax" in options else "1")
+
+
+def test_the_script_of_the_readme_scores(run, sample, adult_model, tmp_path):
+    (script,) = re.findall(r"```python\n(.*?)```", README.split("## Text export\n")[1].split("\n## ")[0], re.S)
+    test = sample / "adult.test.libsvm"
+    assert run("export", adult_model, "m.txt").returncode == 0
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script, "m.txt", test], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    theirs = np.array(done.stdout.split(), float)
+    raw = np.array(run("predict", "--raw", adult_model, test).stdout.split(), float)
+    assert len(raw) == 1500
+    assert np.ptp(raw) > 1
+    assert np.max(np.abs(theirs - raw) / np.maximum(1, np.abs(raw))) < CLOSE
+
+
+def test_a_dash_is_text_on_standard_output(run, adult_model, tmp_path):
+    done = run("export", adult_model, "-")
+    assert run("export", "-q", adult_model, "out.txt").stderr == ""
+    assert done.stdout == (tmp_path / "out.txt").read_bytes()
+    assert "wrote standard output\n" in done.stderr
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 5), (2, 3 * CHUNK + 1), (1, CHUNK, 3), (0, 4), (2, 0)])
+def test_lines_are_rows_whatever_their_length(rng, shape):
+    array = rng.normal(size=shape)
+    text = "".join(lines(array)).split("\n")
+    assert text.pop() == ""
+    assert len(text) == np.prod(shape[:-1])
+    assert not any(line != line.strip() for line in text)
+    np.testing.assert_array_equal(np.array([line.split() for line in text], float).reshape(shape), array)
+
+
+def test_a_full_disk_and_a_closed_output(run, adult_model, tmp_path):
+    (tmp_path / "full.txt").symlink_to("/dev/full")
+    assert run("export", adult_model, "full.txt").returncode == 74
+    done = run("export", adult_model, "-", preexec=lambda: os.close(1))
+    assert done.returncode == 74
+    assert "it is closed; name a file in place of -" in done.stderr
+
+
+def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
+    train, test = sample / "adult.train.libsvm", sample / "adult.test.libsvm"
+    assert run("train", "-q", "-m", "lifted-pn", "-k", "3", "-o", "lifted.fm", train).returncode == 0
+    done = run("export", "--kernel-form", "lifted.fm", "direct.fm")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert "P: 1 x 122 x 6\n" in done.stderr
+    assert done.stderr.endswith("wrote direct.fm\n")
+    scores = [
+        np.array(run("predict", "--raw", model, test).stdout.split(), float) for model in ("lifted.fm", "direct.fm")
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-5 * np.abs(scores[0]).max())
+    assert run("train", "-i", "direct.fm", "-m", "pn", "-k", "6", "-o", "on.fm", train).returncode == 0
+    assert run("export", "-q", "--kernel-form", "lifted.fm", "direct.npz").returncode == 0
+    arrays = np.load(tmp_path / "direct.npz")
+    assert {name: arrays[name].shape for name in arrays} == {
+        "bias": (1,), "w": (1, 122), "P": (1, 122, 6), "beta": (1, 6), "gamma": (1, 6),
+    }  # fmt: skip
+
+
+def test_kernel_form_is_refused_for_other_models_and_files(run, adult_model):
+    done = run("export", "--kernel-form", adult_model, "out.fm")
+    assert done.returncode == 2
+    assert "is of kind fm; a kernel form is there for lifted-anova and lifted-pn of order 2" in done.stderr
+    done = run("export", "--kernel-form", adult_model, "out.txt")
+    assert done.returncode == 2
+    assert "export --kernel-form writes .npz and .fm files" in done.stderr
+    done = run("export", "--kernel-form", adult_model, "-")
+    assert done.returncode == 2

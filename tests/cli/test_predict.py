@@ -57,6 +57,15 @@ def test_numbers_come_as_scores_and_have_no_probabilities(run, sample, diabetes_
     assert "squared loss gives no probabilities" in done.stderr
 
 
+def test_labels_that_are_numbers_are_predicted_as_numbers(run, sample, diabetes_model):
+    test = sample / "diabetes.test.libsvm"
+    assert run("predict", "--sign", diabetes_model, test).stdout == run("predict", "--raw", diabetes_model, test).stdout
+    assert run("train", "-q", "--loss", "poisson", "-o", "m", sample / "diabetes.train.libsvm").returncode == 0
+    counts, scores = numbers(run("predict", "--sign", "m", test)), numbers(run("predict", "m", test))
+    assert counts == pytest.approx([math.exp(score) for score in scores], rel=1e-6)
+    assert min(counts) > 10 > max(scores)
+
+
 def test_order_is_kept_with_any_number_of_threads(run, large, adult_model):
     whole = run("predict", "--raw", "-j", "1", adult_model, large).stdout
     assert len(whole.splitlines()) == 40_000

@@ -215,12 +215,11 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     assert [line for line in text.splitlines() if line in sections] == sections
     assert "Step size. [sgd, adagrad, fobos; default: 0.01, adagrad 0.05; > 0]" in text
     assert "[default: adagrad; ftrl for shfm, sha2; fobos for sglfm, glfm, l1fm]" in text
-    with_rank = ", ".join(name for name, piece in MODELS.items() if "rank" in piece.options)
-    assert f"[{with_rank}; default: 8, kernel-basis 100; 1 to 65536]" in text
+    takers = ", ".join(name for name, piece in MODELS.items() if "rank" in piece.options)
+    assert f"[{takers}; default: 8, ffm 4, kernel-basis 100; 1 to 65536]" in text
     assert "[default: --l2; >= 0]" in text
     assert "[not glfm, kernel-basis; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
-    assert "[anova, sha2; alternate, ones or random; default: alternate]" in text
-    assert "[anova, sha2; default: fit-beta]" in text
+    assert "[anova, sha2, pn; alternate, ones or random]" in text
     assert "[huber; default: 1; > 0]" in text
     assert "--adaptive / --no-adaptive" in text
     assert f": {', '.join([*METRICS, 'sparsity'])}. [" in text

@@ -170,9 +170,39 @@ def test_json_lines_are_complete(run, sample, tmp_path):
     assert all(epoch["objective"] == epoch["loss"] + epoch["penalty"] for epoch in epochs)
     assert summary["loss"] == epochs[-1]["loss"]
     assert (summary["epochs"], summary["best_epoch"], summary["model"]) == (3, 3, "m")
+    assert summary["diverged"] is False
     assert load_model(str(tmp_path / "m")).meta["training"]["train"] == summary["train"]
     to_stdout = run("train", "-q", "-e", "3", "--log-json", "-", "-o", "m", sample / "adult.train.libsvm").stdout
     assert [json.loads(line)["event"] for line in to_stdout.splitlines()] == ["epoch"] * 3 + ["summary"]
+
+
+@pytest.mark.parametrize(("batch", "every"), [(1, 1000), (1, 1), (3, 1000), (64, 500), (5000, 1)])
+def test_the_loss_so_far_is_said_every_so_many_rows(run, sample, tmp_path, batch, every):
+    options = ["-e", "2", "--batch-size", str(batch)]
+    assert run("train", *options, "-q", "-o", "plain", sample / "adult.train.libsvm").returncode == 0
+    done = run(
+        "train", *options, "--log-every", str(every), "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    step = -(-every // batch) * batch
+    places = list(range(step, 2501, step))
+    for epoch in (1, 2):
+        said = [line for line in lines if line["event"] == "rows" and line["epoch"] == epoch]
+        assert [line["rows"] for line in said] == places
+        assert len({line["loss"] for line in said}) >= 0.9 * len(said)
+        whole = next(line["loss"] for line in lines if line["event"] == "epoch" and line["epoch"] == epoch)
+        assert all(said[place // step - 1]["loss"] == whole for place in places if place == 2500)
+        for line in said[:3]:
+            assert re.search(rf"^epoch {epoch}  rows +{line['rows']:,}  loss {line['loss']:.6f}$", done.stderr, re.M)
+    if step == 1000:  # what training on these rows alone says
+        (tmp_path / "part").write_text("".join((sample / "adult.train.libsvm").open().readlines()[:1000]))
+        first = run("train", "-e", "1", "--no-shuffle", "--log-json", "part.log", "-o", "p", "part")
+        again = run("train", "-e", "1", "--no-shuffle", "--log-every", "1000", "--log-json", "-", "-o", "q", "part")
+        assert first.returncode == again.returncode == 0
+        alone = json.loads((tmp_path / "part.log").read_text().splitlines()[0])["loss"]
+        assert json.loads(again.stdout.splitlines()[0]) == {"event": "rows", "epoch": 1, "rows": 1000, "loss": alone}
 
 
 def test_json_lines_can_be_followed(start, sample, tmp_path):
@@ -217,7 +247,27 @@ def test_validation_rows_have_the_format_of_the_training_data_and_may_have_other
     (tmp_path / "other").write_text("3 3:1\n")
     done = run("train", "-v", "other", "-o", "n", sample / "adult.train.libsvm")
     assert done.returncode == 65
-    assert "label 3 is unknown to the model" in done.stderr
+    assert done.stderr.endswith(
+        "fmcli: error: other: label 3 is unknown to the model, which knows -1, 1; check the file's labels\n"
+    )
+
+
+@pytest.mark.parametrize("options", [["-v", "adult.test.libsvm"], ["--holdout", "0.2"]])
+def test_start_values_are_validated_too(run, sample, tmp_path, options):
+    test = sample / "adult.test.libsvm"
+    options = [test if option == test.name else option for option in options]
+    done = run(
+        "train", "-e", "0", *options, "-x", "logloss", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"
+    )
+    assert done.returncode == 0, done.stderr
+    epochs, summary = events(tmp_path / "log")
+    assert epochs == []
+    assert table(done.stderr)["valid-logloss"] == f"{summary['valid']['logloss']:.6f}"
+    assert "best-epoch" not in table(done.stderr)
+    assert not re.search("choosing|kept", done.stderr)
+    if test in options:
+        p = predictions(run, "m", test)[:, 0]
+        assert summary["valid"]["logloss"] == pytest.approx(logloss(labels(test), p), abs=1e-6)
 
 
 def test_metrics_are_checked_against_the_loss_that_the_labels_choose(run, sample, tmp_path):
@@ -244,7 +294,8 @@ def test_the_best_epoch_before_divergence_is_saved(run, tmp_path):
     assert "\nkept epoch 2, the best by rmse on the validation data\n" in done.stderr
     assert "fmcli: error: training diverged: the loss is no longer a finite number in epoch" in done.stderr
     assert load_model(str(tmp_path / "t.fm")).model.parameters["w"][0, 0] == pytest.approx(-(2.0**120))
-    assert events(tmp_path / "log")[1]["best_epoch"] == 2
+    summary = events(tmp_path / "log")[1]
+    assert (summary["best_epoch"], summary["diverged"]) == (2, True)
 
 
 def test_a_number_is_not_taken_for_a_validation_file(run, sample, tmp_path):

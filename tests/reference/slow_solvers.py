@@ -183,7 +183,7 @@ def penalise(params: Params, r: State, o: Options, factors: bool) -> None:
     """Put a row's λ1 and λ_g in force, or, with ``factors`` false, only those that do not act on factors."""
     r.l1, _, r.group = strengths(params, r.where, o)
     if not factors:
-        linear = np.concatenate([np.full(np.size(params[name][at]), name == "w") for name, at in r.where])
+        linear = np.concatenate([np.full(np.size(params[name][at]), name in ("w", "W")) for name, at in r.where])
         r.l1 = np.where(linear, r.l1, 0.0)
         r.group = r.group if linear.all() else 0.0
 
@@ -210,7 +210,7 @@ def run(
     params = {name: np.array(array, dtype=float) for name, array in params.items()}
     s = np.ones(len(samples)) if weights is None else np.asarray(weights, dtype=float)
     scale = s if solver == "ftrl" else s / s[s > 0].mean()
-    states = [start(params, row, o) for row in rows(params)]
+    states = [start(params, row, o) for row in rows(params, o.model)]
     if solver == "ftrl":
         for r in states:
             penalise(params, r, o, factors=o.l1_from_epoch <= 1)

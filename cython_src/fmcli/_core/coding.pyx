@@ -1,4 +1,4 @@
-"""Local codings: which anchors are near a sample, and what share each of them has (models.md section 1, llfm)."""
+"""Local codings: which anchors are near a sample, and what share each of them has [LL]."""
 
 import numpy as np
 

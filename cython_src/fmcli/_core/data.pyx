@@ -81,7 +81,7 @@ cdef class Dataset:
     def visited_at_random(self):
         """Prepare for several passes in random order: in small pages, looking up addresses would cost them a tenth."""
         cdef const unsigned char[::1] flat
-        for array in (self.indptr, self.index, self.value, self.label):
+        for array in (self.indptr, self.index, self.field, self.value, self.label):
             if array is not None and array.nbytes:
                 flat = array.view(np.uint8)
                 into_huge_pages(&flat[0], flat.shape[0])

@@ -145,7 +145,9 @@ cdef class FOBOS(Solver):
             slab = s.slab + i
             for j in range(slab.n):
                 self.visited[slab.block][slab.first + slab.row[j]] = self.now
-        if self.now == LONGEST or min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY:
+        if self.now == LONGEST or (
+            self.plain is not None and min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY
+        ):
             self.all_up_to_date()
 
     cdef void all_up_to_date(self) noexcept nogil:

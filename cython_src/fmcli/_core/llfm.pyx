@@ -59,6 +59,7 @@ cdef class LLFM(Model):
     cdef double[::1] scale, squares, shrink
     # (features, anchors) Whether a row entered a score or is no start value; None and NULL where that does not matter.
     cdef object touched
+    cdef object inherited  # bool (features of the earlier model), which of them it has seen
     cdef unsigned char* marks
     cdef vector[Move] moves
 
@@ -75,6 +76,7 @@ cdef class LLFM(Model):
         self.biased, self.linear, self.fms = bias, linear, self.n_blocks - 1
         self.anchors, self.learned, self.anchor_rate = anchors, llfm_variant != "do", anchor_rate
         self.coding = Adaptive(anchors, lc) if llfm_variant == "jo" else Soft(min(neighbours, anchors), coding_c)
+        self.inherited = np.zeros(0, dtype=np.bool_)
         self.scale, self.squares, self.shrink = np.ones(anchors), np.zeros(anchors), np.zeros(anchors)
         self.points.n, self.points.scale, self.points.squares = anchors, &self.scale[0], &self.squares[0]
 
@@ -83,8 +85,12 @@ cdef class LLFM(Model):
     def shapes(self):
         return {**super().shapes(), "anchors": (self.anchors, self.features)}
 
-    def feature_axis(self, name):
-        return 1 if name == "anchors" else super().feature_axis(name)
+    def known(self, name, seen):
+        return seen if name == "anchors" else super().known(name, seen)
+
+    def inherit(self, earlier, seen):
+        """Rows of features that the earlier model has seen are no start values, touched or not."""
+        self.inherited = seen
 
     @property
     def parameter_count(self):
@@ -143,16 +149,13 @@ cdef class LLFM(Model):
         cdef unsigned char[:, ::1] marks
         super().start(seen, init_std, generator)
         marks = self.touched = np.zeros((max(self.features, 1), self.anchors), dtype=np.uint8)
+        self.touched[np.flatnonzero(self.inherited)] = True
         self.marks = &marks[0, 0]
 
     def start_on(self, data, rows, generator):
         """Put the anchors where k-means has its centres."""
         self.parameters["anchors"][...] = kmeans(data, rows, self.anchors, generator)
         self.remeasure()
-
-    def go_on(self, known):
-        """The rows of features that an earlier model knows are no start values, touched or not."""
-        self.touched[:len(known)][known] = True
 
     def end_epoch(self):
         """Fold the anchors' scales in; rows that no sample of the first epoch came near lose their start values."""

@@ -50,25 +50,23 @@ cdef class Trainer:
         self.weight_scale = 1 / mean_weight if solver.averages_weights else 1
         model.remeasure()
 
-    def run(self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
-        """Update with samples order[start:stop]; return the sum of their weighted losses, each before its own update.
+    def run(self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0):
+        """Update with samples order[start:stop]; return `total` plus their weighted losses, each before its own update.
 
+        The losses are added one by one, so that a sum goes on from piece to piece as if there were no pieces.
         `start` and `stop` lie on batches' borders, or at the end of `order`, which is one epoch: what comes after
         `stop` is only asked for in advance.
         """
         if not 0 <= start <= stop <= order.shape[0]:
             raise IndexError("no such samples")
-        cdef double total
-        if start == stop:
-            return 0.0
-        with nogil:
-            total = self.updates(&order[0], start, stop, order.shape[0])
+        if start < stop:
+            with nogil:
+                total = self.updates(&order[0], start, stop, order.shape[0], total)
         return total
 
     cdef double updates(
-        self, const int32_t* order, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end
+        self, const int32_t* order, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end, double total
     ) noexcept nogil:
-        cdef double total = 0
         cdef Py_ssize_t i = start
         cdef Py_ssize_t last
         cdef double share
@@ -112,6 +110,9 @@ cdef class Trainer:
             prefetch_line(x.index + IN_LINE)
             prefetch_line(x.value)
             prefetch_line(x.value + IN_LINE)
+            if x.field != NULL:
+                prefetch_line(x.field)
+                prefetch_line(x.field + IN_LINE)
         if i + AHEAD < end:
             self.data.sample(order[i + AHEAD], &x)
             self.model.prefetch(&x)

@@ -91,6 +91,29 @@ cdef class Model:
         generator : numpy.random.Generator.
         """
 
+    def inherit(self, earlier, seen):
+        """Take what an earlier model of this kind had from its own data; comes between `prepare` and `allocate`.
+
+        Parameters
+        ----------
+        earlier : Model, attached.
+        seen : bool array (features of the earlier model), which features occurred in its data.
+
+        Raises UsageError or BadInputError where this model cannot go on from it.
+        """
+
+    def known(self, name, seen):
+        """Which numbers of an array took part in training: bool, of the array's axes behind the classes or the first
+        of them, given which features occurred. A later model takes these over."""
+        for layout in self.layout:
+            if name in layout.names and layout.by_feature:
+                return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])
+        return np.ones((), dtype=np.bool_)
+
+    def exported(self):
+        """The arrays of the model, by the names that other programs know."""
+        return {**self.parameters, **self.constants}
+
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
         cdef Py_ssize_t at, p, body_stride, weight_stride, rows
@@ -156,10 +179,6 @@ cdef class Model:
                 shapes[layout.weight] = leading
         return shapes
 
-    def exported(self):
-        """Name -> array of what other programs need to check a score (models.md section 6)."""
-        return {**self.parameters, **self.constants}
-
     def snapshot(self):
         """A copy of all parameters and state, for `restore`."""
         return [array.copy() for array in self.memory]
@@ -220,10 +239,11 @@ cdef class Model:
                     if layout.start != "random":
                         values[...] = layout.start
                     elif layout.axes[:1] == (FEATURES,):
-                        for at in range(0, self.features, START_ROWS):
-                            part = values[at:at + START_ROWS]
+                        step = max(1, START_ROWS * array.columns // max(1, values[:1].size))
+                        for at in range(0, self.features, step):
+                            part = values[at:at + step]
                             part[...] = normal(part.shape, init_std, generator)
-                            part[~seen[at:at + START_ROWS]] = 0
+                            part[~seen[at:at + step]] = 0
                     else:
                         values[...] = normal(values.shape, init_std, generator)
                         if layout.by_feature:
@@ -232,12 +252,6 @@ cdef class Model:
     def start_on(self, data, rows, generator):
         """Choose the start values that depend on the training data; comes after `start`, unless the run goes on from an
         earlier model. Takes what `prepare` takes.
-        """
-
-    def go_on(self, known):
-        """Take the rows of these features (bool, features) for an earlier model's, no start values.
-
-        Comes after `start`.
         """
 
     def remeasure(self):
@@ -249,12 +263,6 @@ cdef class Model:
     def figures(self, data, rows):
         """Name -> number of what is to be said of the model on some rows of a Dataset, beyond what all models have."""
         return {}
-
-    def feature_axis(self, name):
-        """The axis of an array in `parameters` that counts features, or None."""
-        for layout in self.layout:
-            if name in layout.names:
-                return 1 + layout.axes.index(FEATURES) if layout.by_feature else None
 
     # Rows of block b that a sample of `longest` entries touches at most.
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
@@ -288,17 +296,30 @@ cdef class Model:
             part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
 
-    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others. Slab
-    # c * n_blocks + b is block b of class c, and the gradient buffer is cut in that order.
+    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others.
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef const int32_t* row[MAX_BLOCKS]
+        cdef Py_ssize_t n[MAX_BLOCKS]
+        self.usual_rows(x, row, n)
+        self.cut(row, n, s)
+
+    cdef void usual_rows(self, const Sample* x, const int32_t** row, Py_ssize_t* n) noexcept nogil:
+        cdef int b
+        for b in range(self.n_blocks):
+            row[b] = x.index if self.by_feature[b] else self.every_row
+            n[b] = x.nnz if self.by_feature[b] else self.block[b].rows
+
+    # Slabs of the n[b] rows row[b] of each block b, in every class: slab c * n_blocks + b is block b of class c, and
+    # the gradient buffer is cut in that order.
+    cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil:
         cdef int b, c
         cdef real* room = s.gradient
         cdef Slab* slab = s.slab
         for c in range(self.outputs):
             for b in range(self.n_blocks):
                 slab.block = b
-                slab.row = x.index if self.by_feature[b] else self.every_row
-                slab.n = x.nnz if self.by_feature[b] else self.block[b].rows
+                slab.row = row[b]
+                slab.n = n[b]
                 slab.first = c * self.block[b].rows
                 slab.body = room
                 room += slab.n * self.block[b].lanes

@@ -172,7 +172,8 @@ class Parser {
         const Span token = {p, token_end(p)};
         if (std::find(token.begin, token.end, ':') != token.end) {
             has_label = false;
-            return !rows_.reading.training || fail("the row has no label", "", "a label", token, token);
+            return !rows_.reading.training ||
+                   fail("the row has no label, and only predict takes it so", "", "a label", token, token);
         }
         if (const char* wrong = read_number(token.begin, token.end, y)) return fail(wrong, "label", "a label", token, token);
         p = token.end;

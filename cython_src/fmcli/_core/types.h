@@ -95,4 +95,11 @@ static inline void into_huge_pages(const void* begin, size_t bytes) {
 // drops calls to it.
 static inline __attribute__((always_inline)) void prefetch_line(const void* p) { __builtin_prefetch(p); }
 
+// The same for n reals.
+static inline __attribute__((always_inline)) void prefetch_reals(const real* p, ptrdiff_t n) {
+    enum { LINE = 64 };
+    const char* const end = (const char*)(p + n);
+    for (const char* at = (const char*)((uintptr_t)p / LINE * LINE); at < end; at += LINE) __builtin_prefetch(at);
+}
+
 #endif

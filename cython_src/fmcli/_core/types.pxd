@@ -55,3 +55,4 @@ cdef extern from "types.h" nogil:
 
     void into_huge_pages(const void* begin, size_t bytes)
     void prefetch_line(const void* p)
+    void prefetch_reals(const real* p, Py_ssize_t n)

@@ -1,0 +1,235 @@
+"""fmcli evaluate: how good a model, or a file of predictions, is on labelled rows."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fmcli.cli.options import (
+    METRIC_NAMES,
+    SectionCommand,
+    check_files,
+    format_option,
+    logging_options,
+    option,
+    threads_option,
+)
+from fmcli.cli.output import Log, write_report
+from fmcli.cli.predict import say_counts, say_model
+from fmcli.cli.report import as_json, section
+from fmcli.errors import NotMetError, UsageError
+from fmcli.names import find_name
+from fmcli.registry import LOSSES
+
+if TYPE_CHECKING:
+    from fmcli.evaluation import Limit
+    from fmcli.labels import Labels
+    from fmcli.metrics import Outcome
+    from fmcli.prediction import Counts, Scorer
+
+# Classes up to which the table of labels and predictions is shown; JSON has it always.
+MOST_CLASSES_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for. One of model and predictions is there."""
+
+    model: str | None
+    predictions: str | None
+    inputs: tuple[str, ...]
+    loss: str | None
+    raw: bool
+    metrics: tuple[str, ...]
+    limits: tuple[Limit, ...]
+    format: str
+    threads: int | None
+    json: bool
+
+    @property
+    def named(self) -> list[str]:
+        """The metrics that are named anywhere, each once."""
+        return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
+
+
+@click.command(
+    cls=SectionCommand,
+    name="evaluate",
+    short_help="Judge a model by labelled rows.",
+    examples=[
+        "# All metrics that fit.",
+        "fmcli evaluate train.libsvm.fm test.libsvm",
+        "# Two of them, for a program.",
+        "fmcli evaluate --json -x auc -x logloss train.libsvm.fm part1.libsvm.gz part2.libsvm.gz",
+        "# Ends with status 1 where the model is worse than that.",
+        "fmcli evaluate --fail-below auc=0.75 --fail-below logloss=0.4 train.libsvm.fm test.libsvm",
+        "# Judges what fmcli predict wrote.",
+        "fmcli evaluate --predictions predictions.txt test.libsvm",
+    ],
+)
+@click.argument("paths", metavar="MODEL INPUT...", nargs=-1)
+@option(
+    "validation",
+    "-x",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    names=("loss", *METRIC_NAMES),
+    help=f"What to measure; may be repeated: loss, {', '.join(METRIC_NAMES)}. [default: all that fit, and tables of "
+    "the classes]",
+)
+@option(
+    "validation",
+    "--fail-below",
+    "limits",
+    multiple=True,
+    metavar="METRIC=X",
+    help="Exit with status 1 if METRIC is worse than X: below it, or above it for those of which less is better (loss, "
+    "logloss, brier, rmse, mae). An undefined one is worse. May be repeated.",
+)
+@option(
+    "validation",
+    "--predictions",
+    metavar="FILE",
+    help='Judge these numbers in place of a MODEL, a line for each row, as predict writes them; "-" is standard input.',
+)
+@option(
+    "validation",
+    "--loss",
+    metavar="NAME",
+    names=LOSSES,
+    help="With --predictions: what they are: logistic (probabilities of the larger label), softmax (of each class, in "
+    "increasing order of the labels), or another loss (scores). [default: softmax for several numbers a line, logistic "
+    "for two label values, else squared]",
+)
+@option("validation", "--raw", is_flag=True, help="With --predictions: they are scores, not probabilities.")
+@format_option()
+@threads_option()
+@option("output", "--json", is_flag=True, help="One JSON object; what is undefined is null.")
+@logging_options
+def command(
+    paths: tuple[str, ...],
+    metrics: tuple[str, ...],
+    limits: tuple[str, ...],
+    predictions: str | None,
+    loss: str | None,
+    raw: bool,
+    format: str,
+    threads: int | None,
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Compare what a model predicts for the rows of the inputs with their labels. "-" is standard input; several inputs
+    are one.
+
+    Figures go to standard output. As in training, every row needs a label, and blank lines and comments are no rows."""
+    model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
+    if predictions is None and (loss is not None or raw):
+        raise UsageError("--loss and --raw say what --predictions are; a MODEL knows its own loss")
+    if not inputs:
+        missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
+        raise UsageError(f"missing argument '{missing}': the labelled rows to judge by; - is standard input")
+    if loss is not None:
+        find_name("loss", loss, LOSSES)
+    check_files([path for path in (model, predictions, *inputs) if path is not None])
+    parsed = tuple(map(parse_limit, limits))
+    request = Request(model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json)
+    with Log(quiet=quiet, verbose=verbose) as log:
+        run(log, request)
+
+
+def parse_limit(text: str) -> Limit:
+    """METRIC=X. Raises UsageError."""
+    from fmcli.evaluation import Limit
+
+    name, _, number = text.partition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not name or math.isnan(value):
+        raise UsageError(f"--fail-below {text}: it must be METRIC=X with a number X, such as auc=0.75")
+    return Limit(name, value)
+
+
+def run(log: Log, request: Request) -> None:
+    """Judge, report, and compare with the limits."""
+    from fmcli.evaluation import figures, usual_metrics
+
+    labels, outcome, scorer, counts = judged(log, request)
+    names = request.named
+    if not request.metrics:
+        names = list(dict.fromkeys([*usual_metrics(labels.loss, of_model=scorer is not None), *names]))
+    measured = figures(names, outcome, scorer)
+    write_report(report(request, labels, outcome, measured, counts))
+    missed = [text for limit in request.limits if (text := limit.complaint(measured[limit.metric]))]
+    if missed:
+        raise NotMetError(f"worse than --fail-below: {'; '.join(missed)}")
+
+
+def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, Counts]:
+    """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as can be."""
+    from fmcli.evaluation import check_metrics, judge_model, judge_predictions
+    from fmcli.machine import cpu_count
+    from fmcli.prediction import Counts, load_model
+    from fmcli.sources import name_of
+
+    begin = time.perf_counter()
+    counts = Counts()
+    threads = request.threads or cpu_count()
+    if request.model is not None:
+        scorer = load_model(request.model)
+        check_metrics(request.named, scorer.labels.loss, of_model=True)
+        say_model(log, request.model, scorer)
+        outcome = judge_model(scorer, request.inputs, format=request.format, threads=threads, counts=counts)
+        say_counts(log, counts, time.perf_counter() - begin)
+        return scorer.labels, outcome, scorer, counts
+    assert request.predictions is not None
+    check_metrics(request.named, request.loss, of_model=False)
+    labels, outcome = judge_predictions(
+        request.predictions,
+        request.inputs,
+        loss=request.loss,
+        raw=request.raw,
+        format=request.format,
+        threads=threads,
+        counts=counts,
+    )
+    check_metrics(request.named, labels.loss, of_model=False)
+    kind = "probabilities" if outcome.probable else "scores"
+    log.line(f"{name_of(request.predictions)}: {counts.rows:,} rows of {kind}, judged as loss {labels.loss}")
+    return labels, outcome, None, counts
+
+
+def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Counts) -> str:
+    """The figures as text or JSON; tables of classes unless metrics were chosen."""
+    from fmcli.evaluation import class_table, confusion
+
+    tables: dict[str, Any] = {}
+    if labels.values is not None and not request.metrics:
+        table = confusion(outcome)
+        tables = {"classes": class_table(labels.values, table), "confusion": table.tolist()}
+    if request.json:
+        head = {"model": request.model, "predictions": request.predictions, "loss": labels.loss, "rows": counts.rows}
+        if request.model is not None:
+            head |= {"nonzeros": counts.nonzeros, "unseen": counts.unseen}
+        return as_json({**head, "metrics": measured, **tables})
+    text = section(measured)
+    if tables and labels.values is not None:
+        text += section(tables["classes"], "Classes")
+        if len(labels.values) <= MOST_CLASSES_SHOWN:
+            names = [f"{value:g}" for value in labels.values]
+            rows = [
+                {"label": name, **dict(zip(names, row, strict=True))}
+                for name, row in zip(names, tables["confusion"], strict=True)
+            ]
+            text += section(rows, "Rows by label (down) and prediction (across)")
+        else:
+            text += "\n--json has the table of labels and predictions\n"
+    return text

@@ -1,0 +1,105 @@
+"""fmcli models: what there is to choose from, and what combines."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from fmcli.cli.options import SectionCommand, logging_options, notes, option
+from fmcli.cli.output import write_report
+from fmcli.registry import OPTIONS
+
+COLUMNS = 100
+
+
+@click.command(
+    cls=SectionCommand,
+    name="models",
+    short_help="List models, solvers, losses and penalties.",
+    examples=["# As tables.", "fmcli models", "# For a program.", "fmcli models --json"],
+)
+@option("output", "--json", is_flag=True, help="One JSON object.")
+@logging_options
+def command(json: bool, quiet: bool, verbose: bool) -> None:
+    """List models, solvers, losses and penalties, their options with defaults, and what combines."""
+    from fmcli.catalogue import catalogue, refusals
+
+    listed = catalogue()
+    if json:
+        import json as text
+
+        write_report(text.dumps({**listed, "refused": refusals()}) + "\n")
+    else:
+        write_report("".join(f"{line}\n" for line in lines(listed, refusals())))
+
+
+def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterator[str]:
+    """The catalogue as text."""
+    solvers = [piece["name"] for piece in listed["solvers"]]
+    yield "Models (-m), and the solvers (-s) that train them"
+    yield from grid(
+        [["", *solvers]]
+        + [
+            [model["name"], *(mark(model["solver"], solver, model["solvers"]) for solver in solvers)]
+            for model in listed["models"]
+        ]
+    )
+    for title, kind in (("Models", "models"), ("Solvers", "solvers"), ("Losses (--loss)", "losses")):
+        yield ""
+        yield title
+        for piece in listed[kind]:
+            yield from entry(piece["name"], piece["help"], options(piece["options"]))
+    yield ""
+    yield "Penalties"
+    for piece in listed["penalties"]:
+        yield from entry(piece["flag"], f"{piece['help']} {notes(OPTIONS[piece['name']])}", "")
+    yield ""
+    yield "What does not combine" if refused else "All models, solvers, losses and penalties combine."
+    for reason in refused:
+        yield from wrapped(reason, "  ", "    ")
+
+
+def mark(usual: str, solver: str, possible: list[str]) -> str:
+    """Whether a solver trains a model, and whether it does so by default."""
+    return "default" if solver == usual else "yes" if solver in possible else "-"
+
+
+def grid(rows: list[list[str]]) -> Iterator[str]:
+    """Cells under each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def entry(name: str, text: str, options: str) -> Iterator[str]:
+    """A piece: its name, what it is, and its options."""
+    indent = " " * 18
+    yield from wrapped(text, f"  {name:<14}  ", indent)
+    if options:
+        yield from wrapped(options, indent, indent + "  ")
+
+
+def options(defaults: dict[str, Any]) -> str:
+    """Options with their defaults: "--rank 8, --no-bias"."""
+    # A switch that can only be turned off has no default worth a word.
+    return ", ".join(
+        OPTIONS[name].flag if OPTIONS[name].negative or value is None else f"{OPTIONS[name].flag} {shown(value)}"
+        for name, value in defaults.items()
+    )
+
+
+def shown(value: Any) -> str:
+    """A default in words."""
+    if isinstance(value, bool):
+        return "(on)" if value else "(off)"
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def wrapped(text: str, first: str, rest: str) -> list[str]:
+    """Lines of at most so many columns."""
+    return textwrap.wrap(
+        text, COLUMNS, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )

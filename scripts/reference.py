@@ -1,0 +1,146 @@
+"""Writes the README's tables of pieces and options: what stands between two marks, by the registry and the commands.
+
+python scripts/reference.py     from the repository's root, with fmcli built in place or installed
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from fmcli.catalogue import catalogue
+from fmcli.cli import COMMANDS, group
+from fmcli.cli.options import SECTIONS, SectionOption
+from fmcli.cli.other_tools import FREE_LETTERS
+from fmcli.cli.spellings import SPELLINGS
+from fmcli.metrics import METRICS, allowed, default_metrics
+from fmcli.registry import LOSSES, SOLVERS
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+# Wide enough that click breaks no line.
+WIDTH = 10_000
+LABELS = {"real": "numbers", "counts": "counts", "binary": "two values", "classes": "classes"}
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table in Markdown."""
+    head = list(head)
+    for row in (head, ["---"] * len(head), *rows):
+        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |"
+
+
+def code(words: Iterable[str]) -> str:
+    """Words as code: `a`, `b`."""
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def models() -> Iterator[str]:
+    """Every model, and with which solvers it goes."""
+    found = catalogue()["models"]
+    yield from table(
+        ["model `-m`", "", *(f"`{solver}`" for solver in SOLVERS)],
+        (
+            [
+                f"`{model['name']}`",
+                model["help"],
+                *(
+                    "default" if solver == model["solver"] else "yes" if solver in model["solvers"] else "-"
+                    for solver in SOLVERS
+                ),
+            ]
+            for model in found
+        ),
+    )
+    yield ""
+    yield from table(["solver `-s`", ""], ([f"`{solver.name}`", solver.help] for solver in SOLVERS.values()))
+
+
+def losses() -> Iterator[str]:
+    """Every loss and every metric."""
+    yield from table(
+        ["loss `--loss`", "", "labels", "usual metrics, the first of which chooses the epoch"],
+        (
+            [f"`{loss.name}`", loss.help, LABELS[loss.task], code(default_metrics(loss.name))]
+            for loss in LOSSES.values()
+        ),
+    )
+    yield ""
+    yield from table(
+        ["metric `-x`", "", "losses"],
+        (
+            [f"`{metric.name}`", metric.help, code(loss for loss in LOSSES if metric.name in allowed(loss))]
+            for metric in METRICS.values()
+        ),
+    )
+
+
+def spellings() -> Iterator[str]:
+    """What is understood of other tools, and what never will be."""
+    yield from table(
+        ["understood", "from", "means"],
+        (
+            [
+                f"`{f'{flag} {spelling.metavar}'.rstrip()}`",
+                spelling.tools,
+                code(f"{option} {spelling.fixed or ''}".rstrip() for option in spelling.means),
+            ]
+            for flag, spelling in SPELLINGS.items()
+        ),
+    )
+    yield ""
+    yield (
+        f"The letters {code(f'-{letter}' for letter in FREE_LETTERS)} clash between those tools and are no options of "
+        "any command. Whatever else they call an option is answered with its name here."
+    )
+
+
+def options() -> Iterator[str]:
+    """Every command with its options."""
+    top = click.Context(group, info_name="fmcli")
+    for name in COMMANDS:
+        command = group.get_command(top, name)
+        assert command
+        context = click.Context(command, top, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH)
+        yield f"### fmcli {name}"
+        yield ""
+        yield f"`{' '.join(command.get_usage(context).split()[1:])}`"
+        yield ""
+        yield " ".join((command.help or "").split())
+        yield ""
+        yield from table(["option", "", ""], rows(command, context))
+        yield ""
+
+
+def rows(command: click.Command, context: click.Context) -> Iterator[list[str]]:
+    """A command's options in sections; but for --help, which all have."""
+    for section, title in SECTIONS.items():
+        for option in command.params:
+            if isinstance(option, SectionOption) and option.section == section:
+                record = option.get_help_record(context)
+                assert record
+                yield [f"`{record[0]}`", title, record[1]]
+
+
+PARTS: dict[str, Callable[[], Iterator[str]]] = {
+    "models": models,
+    "losses": losses,
+    "spellings": spellings,
+    "options": options,
+}
+
+
+def written(text: str) -> str:
+    """A README with its generated parts as they must be."""
+    for name, part in PARTS.items():
+        marks = re.compile(rf"(<!-- {name}: .* -->\n).*?(\n<!-- end of {name} -->)", re.S)
+        lines = "\n".join(part()).strip("\n")
+        text, count = marks.subn(lambda found, lines=lines: f"{found[1]}\n{lines}\n{found[2]}", text)
+        if count != 1:
+            sys.exit(f"{README}: there must be one part between <!-- {name}: ... --> and <!-- end of {name} -->")
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(written(README.read_text()))

@@ -1,0 +1,133 @@
+"""The help of every command and option: complete, in sections, with examples that run."""
+
+import re
+import shlex
+import warnings
+
+import click
+import pytest
+
+from fmcli.cli import COMMANDS, group
+from fmcli.cli.options import METRIC_NAMES, SECTIONS, SectionCommand, SectionOption
+from fmcli.metrics import METRICS
+from fmcli.registry import OPTIONS
+from fmcli.validation import SPARSITY
+
+TOP = click.Context(group, info_name="fmcli", max_content_width=10_000, terminal_width=10_000)
+
+
+def commands():
+    return {name: group.get_command(TOP, name) for name in COMMANDS}
+
+
+EVERY_COMMAND = pytest.mark.parametrize("name", COMMANDS)
+EVERY_OPTION = pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        pytest.param(name, parameter, id=f"{name} {parameter.name}")
+        for name, command in commands().items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+    ],
+)
+
+
+def help_of(name, width=10_000):
+    command = commands()[name]
+    return command.get_help(click.Context(command, TOP, info_name=name, max_content_width=width, terminal_width=width))
+
+
+def examples(command):
+    """What each example does, and its command line."""
+    lines = list(command.examples)
+    return list(zip(lines[::2], lines[1::2], strict=True))
+
+
+def calls(line):
+    """The words of each call of fmcli in a command line of a shell."""
+    for part in re.split(r"\||\$\(|\)", line):
+        words = shlex.split(re.split(r" >>? ", part)[0].strip('" '))
+        if words[:1] == ["fmcli"]:
+            yield words[1:]
+
+
+@EVERY_COMMAND
+def test_commands_have_one_imperative_line_and_a_text(name):
+    command = commands()[name]
+    assert isinstance(command, SectionCommand)
+    assert command.name == name
+    line = command.get_short_help_str(200)
+    assert re.fullmatch(r"[A-Z][a-z]+ .*\.", line)
+    assert not line.split()[0].endswith("s")
+    assert f"  {name.ljust(max(map(len, COMMANDS)))}  {line}\n" in group.get_help(TOP) + "\n"
+    assert command.help.strip().endswith((".", ")"))
+
+
+def test_the_group_says_where_more_is_told():
+    assert group.get_help(TOP).endswith("fmcli COMMAND --help tells all about a command.")
+
+
+@EVERY_COMMAND
+def test_examples_say_what_they_do_and_parse(name):
+    command = commands()[name]
+    assert examples(command)
+    for what, line in examples(command):
+        assert re.fullmatch(r"# [A-Z].*\.", what)
+        assert [call[0] for call in calls(line)].count(name) == 1
+        for called, *arguments in calls(line):
+            with warnings.catch_warnings(), click.Context(group, info_name="fmcli") as top:
+                commands()[called].make_context(called, arguments, parent=top)
+    assert help_of(name).count("\n  # ") == len(examples(command))
+
+
+@EVERY_COMMAND
+def test_lines_fit_a_terminal(name):
+    text = help_of(name, 80)
+    options = text.split("\nExamples:")[0]
+    assert max(map(len, options.splitlines())) <= 80
+
+
+@EVERY_OPTION
+def test_options_have_help_and_a_section(name, option):
+    assert isinstance(option, SectionOption)
+    assert option.section in SECTIONS
+    assert re.match(r"[A-Z].*[.\]]$", option.help, re.S)
+    if not option.is_flag:
+        said = option.get_help_record(click.Context(commands()[name], TOP))[1]
+        assert re.search(r"default: |\[required\]", said)
+        assert option.metavar or isinstance(option.type, click.Choice)
+
+
+@EVERY_OPTION
+def test_defaults_that_are_said_are_those_that_are_taken(name, option):
+    if not option.is_flag and isinstance(option.default, (int, float, str)):
+        assert f"[default: {option.default}" in option.help
+
+
+@EVERY_OPTION
+def test_ranges_are_said(name, option):
+    choice = OPTIONS.get(option.name)
+    if isinstance(option.type, (click.IntRange, click.FloatRange)) and option.type.max is None:
+        assert f">= {option.type.min}" in option.help
+    elif choice and choice.range():
+        assert choice.range() in option.help
+
+
+@EVERY_COMMAND
+def test_every_section_that_is_listed_has_something_in_it(name):
+    titles = re.findall(r"^([A-Z][\w ]+):$", help_of(name), re.M)
+    assert len(titles) == len(set(titles))
+    order = [title for title in titles if title in SECTIONS.values()]
+    assert order == [title for title in SECTIONS.values() if title in titles]
+    assert titles[-1] == "Examples"
+
+
+def test_the_names_of_metrics_are_theirs():
+    assert (*METRICS, SPARSITY) == METRIC_NAMES
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_comes_from_the_process_too(run, name):
+    done = run(*([name] if name else []), "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.decode().startswith(f"Usage: fmcli {name}".rstrip())

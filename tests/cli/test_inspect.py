@@ -1,0 +1,138 @@
+"""fmcli inspect: what a model is and what it learned, as text and as JSON."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fmcli.prediction import export_arrays
+
+
+def figures(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def trained(run, sample):
+    """Train on the adult sample; the path of the model."""
+
+    def made(*options):
+        assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
+        return "m"
+
+    return made
+
+
+def test_the_figures_are_those_of_the_arrays(run, adult_model):
+    done = run("inspect", "--json", "--top", "5", adult_model)
+    got = figures(done)
+    assert list(got) == ["model", "options", "training", "arrays", "weights"]
+    assert got["model"]["model"] == "fm"
+    assert got["model"]["labels"] == [-1, 1]
+    assert (got["model"]["features"], got["model"]["features_occurring"]) == (122, 117)
+    assert got["options"]["rank"] == 8
+    assert got["training"]["rows"] == 2500
+    arrays = export_arrays(str(adult_model))
+    assert [row["array"] for row in got["arrays"]] == list(arrays)
+    for row in got["arrays"]:
+        array = arrays[row["array"]]
+        assert row["shape"] == list(array.shape)
+        assert row["zeros"] == np.mean(array == 0)
+        assert row["norm"] == pytest.approx(np.linalg.norm(array))
+        assert (row["min"], row["max"]) == (array.min(), array.max())
+    w = arrays["w"][0]
+    places = np.argsort(-np.abs(w), kind="stable")[:5]
+    assert [(row["feature"], row["weight"]) for row in got["weights"]] == [(j, w[j]) for j in places]
+    assert done.stderr.endswith(" bytes, all of which match their checksums\n")
+
+
+def test_text_has_the_same_figures(run, adult_model):
+    text = run("inspect", "--top", "3", adult_model).stdout.decode()
+    got = figures(run("inspect", "--json", "--top", "3", adult_model))
+    titles = ("Options", "Training", "Arrays", "Largest linear weights")
+    assert [part.splitlines()[0] for part in text.split("\n\n")[1:]] == list(titles)
+    lines = text.split("Largest linear weights\n")[1].splitlines()
+    assert lines[0].split() == ["feature", "weight"]
+    assert [int(line.split()[0]) for line in lines[1:]] == [row["feature"] for row in got["weights"]]
+    assert f"train-auc      {got['training']['train']['auc']:.6g}\n" in text
+
+
+@pytest.mark.parametrize("kind", ["shfm", "sha2"])
+def test_main_effects(run, trained, tmp_path, kind):
+    got = figures(run("inspect", "--json", "--top", "1000", trained("-m", kind, "--l1", "10")))
+    arrays = {name: array[0] for name, array in export_arrays(str(tmp_path / "m")).items()}
+    V, constant = arrays["V"], arrays["v0"] * arrays.get("beta", 1)
+    effects = V @ constant
+    assert {row["feature"]: row["effect"] for row in got["main_effects"]} == pytest.approx(
+        {j: effects[j] for j in np.flatnonzero(effects)}
+    )
+    sizes = [abs(row["effect"]) for row in got["main_effects"]]
+    assert sizes == sorted(sizes, reverse=True)
+    (row,) = got["hierarchy"]
+    occurring = got["model"]["features_occurring"]
+    assert row["zero"] == pytest.approx(1 - V.any(axis=1).sum() / occurring)
+    assert 0 < row["zero"] < 1
+    assert row["strong_hierarchy"] == (row["orthogonal"] == 0)
+    assert "weights" not in got
+
+
+@pytest.mark.parametrize(
+    ("kind", "penalties"),
+    [("sglfm", ["--l1", "1e-3", "--group-l1", "1e-3"]), ("glfm", ["--group-l1", "3e-3"]), ("l1fm", ["--l1", "5e-4"])],
+)
+def test_what_a_sparse_group_lasso_left(run, trained, tmp_path, kind, penalties):
+    got = figures(run("inspect", "--json", trained("-m", kind, *penalties)))
+    arrays = export_arrays(str(tmp_path / "m"))
+    V, w = arrays["V"][0], arrays["w"][0]
+    occurring = got["model"]["features_occurring"]
+    gone = np.sum((w == 0) & ~V.any(axis=1)) - (122 - occurring)
+    assert 0 < gone < occurring
+    assert got["rows"] == [{"features": occurring, "zero": gone, "share": gone / occurring}]
+    histogram = {row["factors"]: row["features"] for row in got["factors"]}
+    kept = np.bincount((V != 0).sum(axis=1), minlength=9)
+    kept[0] -= 122 - occurring
+    assert histogram == {n: count for n, count in enumerate(kept) if count}
+    assert len(histogram) > 1
+
+
+def test_classes_each_have_their_rows(run, trained, tmp_path):
+    got = figures(run("inspect", "--json", "--top", "2", trained("-m", "l1fm", "--loss", "softmax")))
+    w = export_arrays(str(tmp_path / "m"))["w"]
+    assert [(row["class"], row["feature"]) for row in got["weights"]] == [
+        (label, j) for label, own in zip((-1, 1), w, strict=True) for j in np.argsort(-np.abs(own))[:2]
+    ]
+    assert [row["class"] for row in got["rows"]] == [-1, 1]
+
+
+def test_no_list_and_nothing_to_list(run, trained):
+    path = trained("-m", "linear", "-e", "0")
+    assert figures(run("inspect", "--json", path))["weights"] == []
+    assert run("inspect", path).stdout.decode().endswith("Largest linear weights\nnone\n")
+    assert figures(run("inspect", "--json", "--top", "0", path))["weights"] == []
+
+
+def test_verify_finds_what_is_wrong_in_a_large_model(run, adult_model, tmp_path):
+    content = bytearray(adult_model.read_bytes())
+    content[-70] ^= 1
+    (tmp_path / "m").write_bytes(content)
+    large = "import fmcli.modelfile as m; m.ALWAYS_VERIFIED = 0"
+    done = run("inspect", "m", before=large)
+    assert done.returncode == 0
+    assert "whose header matches its checksum; --verify checks the rest" in done.stderr
+    assert figures(run("inspect", "--json", "m", before=large))["model"]["verified"] is False
+    done = run("inspect", "--verify", "m", before=large)
+    assert done.returncode == 65
+    assert "does not match its checksum" in done.stderr
+    assert run("inspect", "m").returncode == 65
+    done = run("inspect", "--verify", adult_model, before=large)
+    assert "all of which match their checksums" in done.stderr
+
+
+def test_errors(run, sample):
+    assert run("inspect").returncode == 2
+    assert run("inspect", "--top", "-1", "m").returncode == 2
+    assert run("inspect", "missing").returncode == 66
+    done = run("inspect", sample / "adult.test.libsvm")
+    assert done.returncode == 65
+    assert "is a text file, not an fmcli model" in done.stderr

@@ -1,0 +1,69 @@
+"""fmcli models: the registry as a table, and what combines."""
+
+import json
+
+import pytest
+
+from fmcli import catalogue
+from fmcli.cli import models
+from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+
+
+def test_json_is_the_registry(run):
+    done = run("models", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = json.loads(done.stdout)
+    for kind, table in (("models", MODELS), ("solvers", SOLVERS), ("losses", LOSSES)):
+        assert [piece["name"] for piece in listed[kind]] == list(table)
+        for piece in listed[kind]:
+            assert set(table[piece["name"]].options) <= set(piece["options"])
+    for model in listed["models"]:
+        assert model["solver"] == MODELS[model["name"]].solver
+        assert model["solver"] in model["solvers"]
+    sparse = next(model for model in listed["models"] if model["name"] == "glfm")
+    assert sparse["options"]["group_l1"] == 1e-5
+    assert "group_l1" in sparse["penalties"]
+    assert "l1" not in sparse["penalties"]
+    assert any("glfm has the group penalty alone" in reason for reason in listed["refused"])
+    assert [penalty["flag"] for penalty in listed["penalties"]] == [
+        option.flag for name, option in OPTIONS.items() if name in catalogue.PENALTIES
+    ]
+
+
+def test_text_has_all_names_in_lines_of_100_columns(run):
+    done = run("models")
+    assert done.returncode == 0
+    lines = done.stdout.decode().splitlines()
+    assert max(map(len, lines)) <= 100
+    begins = [line.split()[0] for line in lines if line.startswith("  ") and line.split()]
+    for name in (*MODELS, *SOLVERS, *LOSSES, *(OPTIONS[name].flag for name in catalogue.PENALTIES)):
+        assert name in begins
+
+
+def test_what_is_refused_is_marked(monkeypatch):
+    make_spec = catalogue.make_spec
+
+    def strict(model, solver=None, loss=None, options=None):
+        if (model, solver) == ("fm", "ftrl") or (solver, loss) == ("sgd", "hinge"):
+            raise catalogue.UsageError(f"{solver} cannot")
+        return make_spec(model, solver, loss, options)
+
+    monkeypatch.setattr(catalogue, "make_spec", strict)
+    listed = catalogue.catalogue()
+    model = next(model for model in listed["models"] if model["name"] == "fm")
+    assert model["solvers"] == [name for name in SOLVERS if name != "ftrl"]
+    solver = next(solver for solver in listed["solvers"] if solver["name"] == "sgd")
+    assert solver["losses"] == [name for name in LOSSES if name != "hinge"]
+    assert {"ftrl cannot", "sgd cannot"} < set(catalogue.refusals())
+    (row,) = [line for line in models.lines(listed, []) if line.startswith("  fm ")][:1]
+    assert row.split()[1 + list(SOLVERS).index("ftrl")] == "-"
+
+
+def test_all_combine_where_nothing_is_refused():
+    assert list(models.lines(catalogue.catalogue(), []))[-1].endswith("combine.")
+
+
+@pytest.mark.parametrize("arguments", [["models"], ["models", "--json"], ["evaluate", "--help"], ["inspect", "--help"]])
+def test_what_needs_no_numpy_does_not_import_it(run, arguments):
+    tell = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules, file=sys.stderr))"
+    assert run(*arguments, before=tell).stderr.endswith("False\n")

@@ -1,0 +1,193 @@
+"""Words of other tools: those that are understood mean what they mean there, all others are answered with ours."""
+
+import re
+
+import click
+import pytest
+
+from fmcli.cli import group
+from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
+from fmcli.cli.other_tools import FREE_LETTERS, LOSS_NAMES, MODEL_NAMES, VALUES, WORDS
+from fmcli.cli.spellings import SPELLINGS, options_of
+from fmcli.errors import UsageError
+from fmcli.names import close
+from fmcli.registry import LOSSES, MODELS
+
+TOP = click.Context(group, info_name="fmcli")
+COMMANDS = {name: group.get_command(TOP, name) for name in group.list_commands(TOP)}
+FLAGS = {name: options_of(command, click.Context(command, TOP, info_name=name)) for name, command in COMMANDS.items()}
+LESSONS = [(command, word) for command, words in WORDS.items() for word in words]
+
+
+def parse(command, *arguments):
+    """The values of a command's options."""
+    return COMMANDS[command].make_context(command, [*arguments], parent=TOP).params
+
+
+def refused(command, *arguments):
+    with pytest.raises((UsageError, click.UsageError)) as caught:
+        parse(command, *arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "ours"),
+    [
+        (["--dim", "1,1,4"], ["--rank", "4"]),
+        (["--dim=0,1,4"], ["--rank", "4", "--no-bias"]),
+        (["--dim", "1,0,16"], ["--rank", "16", "--no-linear"]),
+        (["--dim", "0,0,16"], ["--rank", "16", "--no-linear", "--no-bias"]),
+        (["--regular", "0,0.1,0.2"], ["--l2-w", "0.1", "--l2-v", "0.2"]),
+        (["--regular=0.3"], ["--l2-w", "0.3", "--l2-v", "0.3"]),
+        (["--iter", "7"], ["-e7"]),
+        (["--passes=7"], ["--epochs", "7"]),
+        (["--lr", "0.5"], ["-r", "0.5"]),
+        (["--nthread", "2"], ["-j", "2"]),
+        (["--auto-stop"], ["--patience", "1"]),
+        (["-q", "--lr", "0.5", "-k4"], ["-q", "-r0.5", "-k", "4"]),
+    ],
+)
+def test_familiar_spellings_mean_ours(spelled, ours):
+    assert parse("train", *spelled, "x") == parse("train", *ours, "x") != parse("train", "x")
+
+
+def test_a_familiar_spelling_trains_the_same_model(run, sample, tmp_path):
+    ours = ["-k", "4", "--no-linear", "--l2-w", "0.1", "--l2-v", "0.2", "-e", "3", "-r", "0.2", "-o", "ours"]
+    theirs = ["--dim", "1,0,4", "--regular", "0,0.1,0.2", "--iter", "3", "--lr=0.2", "-o", "theirs"]
+    for options in (ours, theirs):
+        assert run("train", "-q", *options, sample / "adult.train.libsvm").returncode == 0
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
+def test_threads_are_spelled_so_in_every_command_that_has_them():
+    assert parse("predict", "--nthread", "3", "m")["threads"] == 3
+    assert "there is no option '--iter'" in refused("predict", "--iter", "3", "m")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--iter", "3", "-e", "4"], "--iter and -e say the same thing; give one of them"),
+        (["--epochs=4", "--passes", "3"], "--epochs and --passes say the same thing"),
+        (["--iter", "3", "--passes", "3"], "--iter and --passes say the same thing"),
+        (["--dim", "1,1,4", "-k", "4"], "--dim and -k say the same thing"),
+        (["--dim", "1,1,4", "--no-bias"], "--dim and --no-bias say the same thing"),
+        (["--regular", "1", "--l2", "1"], "--regular and --l2 say the same thing"),
+        (["--auto-stop", "--patience", "2"], "--auto-stop and --patience say the same thing"),
+        (["--auto-stop=2"], "--auto-stop takes no value"),
+        (["--regular", "1,2,3"], "the bias is never penalised, so that the first number must be 0: --regular 0,2,3"),
+        (["--regular", "0,1"], "one strength belongs here, or three"),
+        (["--regular", "a"], "one strength belongs here, or three"),
+        (["--regular", "0,1,-1"], "--l2-v"),
+        (["--dim", "8"], "three numbers belong here, K0,K1,K2"),
+        (["--dim", "1,2,8"], "three numbers belong here"),
+        (["--dim", "1,1,-8"], "three numbers belong here"),
+        (["--dim", "1,1,0"], "without factors this is the linear model: -m linear"),
+        (["--iter", "many"], "'many' is not a valid integer"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(run, tmp_path, arguments, message):
+    (tmp_path / "x").write_text("1 1:1\n0 2:1\n")
+    done = run("train", *arguments, "x")
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_line_of_another_tool_is_answered_as_a_whole():
+    said = refused("train", "-l", "0.00002", "-k", "4", "-t", "-15", "-r", "0.2", "-s", "4", "--nosuch", "t", "out")
+    assert [line[:28] for line in said.splitlines()] == [
+        "there is no option '-l': the",
+        "there is no option '-t': pas",
+        "-s is the solver; threads ar",
+        "there is no option '--nosuch",
+    ]
+
+
+def test_a_spelling_at_the_end_lacks_its_value():
+    assert "requires an argument" in refused("train", "x", "--iter")
+
+
+def test_options_of_ours_may_be_repeated_as_before():
+    assert parse("train", "-e", "3", "--epochs", "4", "x")["epochs"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["--l2", "-1"], "l2", -1.0),
+        (["--l2=-1"], "l2", -1.0),
+        (["-r-1"], "learning_rate", -1.0),
+        (["-o", "-t"], "output", "-t"),
+        (["-o", "--iter"], "output", "--iter"),
+        (["-qk", "4"], "rank", 4),
+        (["-qk4"], "rank", 4),
+        (["-i-iter"], "init_model", "-iter"),
+        (["-m", "fm", "--", "-iter"], "inputs", ("-iter", "x")),
+        (["-"], "inputs", ("-", "x")),
+    ],
+)
+def test_what_looks_like_an_option_may_be_a_value(arguments, name, value):
+    assert parse("train", *arguments, "x")[name] == value
+
+
+@pytest.mark.parametrize("word", ["-iter", "-dim", "-regular", "-nthread", "-alpha", "-rank", "-init_std"])
+def test_words_have_two_dashes(word):
+    double = "--" + word[1:].replace("_", "-")
+    assert refused("train", word, "1", "x") == (
+        f"there is no option {word!r}: options of one word have two dashes here: {double}"
+    )
+
+
+@pytest.mark.parametrize(("command", "word"), LESSONS)
+def test_words_of_other_tools_are_answered(command, word):
+    flags = [f"-{word}", f"-{word.replace('-', '_')}"] + ([f"--{word}"] if len(word) > 1 else [])
+    for flag in flags:
+        assert refused(command, flag, "1", "x") == f"there is no option {flag!r}: {WORDS[command][word]}"
+
+
+@pytest.mark.parametrize(("command", "word"), LESSONS)
+def test_the_answers_are_true(command, word):
+    """What they name exists, and what they are given for does not."""
+    flag = f"-{word}" if len(word) == 1 else f"--{word}"
+    assert flag not in FLAGS[command]
+    assert flag not in SPELLINGS or not set(SPELLINGS[flag].means) <= FLAGS[command].keys()
+    answer = re.sub(r"\w+'s -\w+", "", WORDS[command][word])  # what the other tool's is
+    for sentence in answer.split(";"):
+        named = re.search(r"fmcli (\w+)", sentence)
+        flags = FLAGS[named[1] if named else command]
+        for flag in re.findall(r"(?<![\w-])--?\w[\w-]*", sentence):
+            assert flag in flags, flag
+        for model in re.findall(r"-m (\w+)", sentence):
+            assert model in MODELS
+
+
+def test_free_letters_stay_free():
+    for flags in FLAGS.values():
+        assert not {f"-{letter}" for letter in FREE_LETTERS} & flags.keys()
+    assert set(FREE_LETTERS) <= WORDS["train"].keys()
+
+
+def test_values_are_looked_at_in_options_that_exist():
+    for command, option in VALUES:
+        assert option in {parameter.name for parameter in COMMANDS[command].params}
+
+
+def test_closeness():
+    names = ["learning-rate", "rank", "logistic", "fm", "l1fm", "micro-f1"]
+    assert close("fn", names)[0] == "fm"
+    assert close("learning_rate", names) == ["learning-rate"]
+    assert close("LOGISTIC", names) == ["logistic"]
+    assert close("learn", names) == ["learning-rate"]
+    assert close("zzzzzz", names) == []
+
+
+def test_other_names_of_commands_losses_and_models_lead_to_ours():
+    assert set(OTHER_COMMANDS.values()) <= {*COMMANDS, "--help"}
+    assert set(LOSS_NAMES.values()) <= LOSSES.keys()
+    assert set(MODEL_NAMES.values()) <= MODELS.keys()
+    assert not OTHER_COMMANDS.keys() & COMMANDS.keys()
+    assert not LOSS_NAMES.keys() & LOSSES.keys()
+    for name, meant in LOSS_NAMES.items():
+        assert refused("train", "--loss", name, "x") == f"there is no loss {name!r}; did you mean {meant}?"
+    for name, meant in MODEL_NAMES.items():
+        assert refused("train", "-m", name, "x") == f"there is no model {name!r}; did you mean {meant}?"

@@ -1,0 +1,54 @@
+"""A toy model, loss and solver, as the recipes of CONTRIBUTING.md ask for them. Each is new, but made of compiled parts
+that exist: a recipe's compiled step is the constructor's call."""
+
+import numpy as np
+
+from fmcli._core.fm import SecondOrder
+from fmcli._core.layout import BlockLayout
+from fmcli._core.loss import Huber
+from fmcli._core.sgd import SGD
+from fmcli.registry import LOSSES, MODELS, SOLVERS, Piece
+
+DELTA = 0.6  # no kink at the tests' scores
+FASTER = 1.5
+
+
+class ConstantFM(SecondOrder):
+    """b + <w, x> + sum over pairs of <v_i, v_j> x_i x_j + sum over features of <v_0, v_j> x_j."""
+
+    def __init__(self, features, outputs, *, rank, bias=True):
+        constant = BlockLayout(axes=(), body=[("v0", rank)])
+        super().__init__(features, outputs, rank, bias=bias, linear=True, constant=constant)
+
+
+class HalfHuber(Huber):
+    """The Huber loss that turns linear at 0.6."""
+
+    def __init__(self):
+        super().__init__(huber_delta=DELTA)
+
+
+class Eager(SGD):
+    """SGD with steps half as large again as the learning rate."""
+
+    def __init__(self, *, learning_rate):
+        super().__init__(learning_rate=FASTER * learning_rate)
+
+
+MODEL = Piece("toy-fm", "FM with a constant feature.", "toys:ConstantFM", ("rank", "bias"))
+LOSS = Piece("toy-huber", "Squared near 0, then linear.", "toys:HalfHuber", task="real")
+SOLVER = Piece("toy-sgd", "SGD that takes larger steps.", "toys:Eager", ("learning_rate",))
+PIECES = ((MODELS, MODEL), (LOSSES, LOSS), (SOLVERS, SOLVER))
+
+
+def register():
+    """For a process that has not imported the commands yet."""
+    for table, piece in PIECES:
+        table[piece.name] = piece
+
+
+def slow_model(p, x, order):
+    """The definition, for slow_models.KINDS."""
+    from reference.slow_models import fm
+
+    return fm(p, x, order) + sum(np.sum(p["v0"] * p["V"][j]) * x[j] for j in x)
