@@ -152,7 +152,7 @@ def weights(subject: Subject) -> list[Row]:
 
 
 def effects(subject: Subject) -> list[Row]:
-    """The largest main effects <v_0 beta, v_j> of a strongly hierarchical model."""
+    """The largest main effects <v_0 beta, v_j> of a strongly hierarchical model [SH]."""
     return listed(subject, "effect", lambda output: main_effects(subject, output)[0])
 
 

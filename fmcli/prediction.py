@@ -228,7 +228,7 @@ def each_piece(
 
 
 def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
-    """The arrays of a model under the names that other programs know, in the types they are kept in."""
+    """The arrays of a model by the names that users meet, in the types they are kept in."""
     return scorer.model.exported()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import CLOSE, DOUBLE, build, dataset, fill, parameters, random_rows, score_all
 
-from fmcli._core.anova import AllSubsets, HigherOrder
+from fmcli._core.anova import LARGEST_ORDER, AllSubsets, HigherOrder
 from fmcli._core.layout import REAL_TYPE
 from fmcli._core.loop import Trainer
 from fmcli._core.loss import Squared
@@ -117,7 +117,7 @@ def test_all_subsets_against_exact_arithmetic(annul):
     assert found[3] > 0
 
 
-# ---- Identities of models.md section 1. ----
+# ---- Identities between kinds. ----
 
 
 def made(name, **options):
@@ -266,6 +266,13 @@ def test_theta_that_is_no_longer_finite_ends_training():
     spec = make_spec("hofm-simplex", "sgd", "squared", {"order": 4, "learning_rate": 1e3})
     with pytest.raises(DivergedError):
         train(plan(data, spec))
+
+
+def test_the_option_permits_every_order_that_kernels_can():
+    assert OPTIONS["order"].high == LARGEST_ORDER
+    model = made("hofm-shared", rank=3, order=LARGEST_ORDER)
+    fill(model, np.random.default_rng(0))
+    assert np.isfinite(score_all(model, DATA)).all()
 
 
 def test_an_empty_row_scores_the_rank_of_all_subsets():

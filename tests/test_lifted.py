@@ -63,7 +63,7 @@ def test_lifted_anova_of_equal_vectors_is_anova(order, augment, rng):
 
 
 def test_pn_of_order_2_is_never_below_the_bias_unless_beta_is(rng):
-    """models.md section 1, note 7."""
+    """Squares never fall below 0."""
     pn = make("pn", linear=False)
     fill(pn, rng)
     beta, bias = pn.parameters["beta"], pn.parameters["bias"][0]

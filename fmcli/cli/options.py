@@ -38,14 +38,10 @@ METRIC_NAMES = (
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class ByDegree(click.ParamType[Any]):
+def by_degree(value: str) -> int | list[int]:
     """A number, or several with slashes between them."""
-
-    name = "by degree"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
-        numbers = [int(click.INT(part, param, ctx)) for part in str(value).split("/")]
-        return numbers if len(numbers) > 1 else numbers[0]
+    numbers = [int(click.INT(part)) for part in value.split("/")]
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 class FileName(StringParamType):
@@ -164,7 +160,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=ByDegree() if choice.by_degree else choice.kind,
+        type=by_degree if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
         names=choice.choices,
@@ -179,6 +175,7 @@ def notes(choice: Option) -> str:
     parts = [", ".join(takers)] if takers else []
     refusers = [piece.name for piece in pieces if choice.name in piece.refuses]
     parts += [f"not {', '.join(refusers)}"] if refusers else []
+    parts += [choice.range()] if choice.choices else []
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
     elif not choice.negative and choice.default is not None:
@@ -186,8 +183,7 @@ def notes(choice: Option) -> str:
                if shows(piece, choice.name)]  # fmt: skip
         parts.append(f"default: {', '.join([in_words(choice, choice.default), *own])}")
     parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
-    if choice.range():
-        parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
+    parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
 
 

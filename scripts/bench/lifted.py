@@ -1,4 +1,4 @@
-"""Cost of the lifted kernels for orders 2 to 5 and ranks 8 and 32, beside models.md's definition in plain doubles.
+"""Cost of the lifted kernels for orders 2 to 5 and ranks 8 and 32, beside the definition in plain doubles.
 
     python -m scripts.bench.lifted [--nonzeros 20] [--runs 200]
 

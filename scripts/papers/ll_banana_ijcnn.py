@@ -9,8 +9,8 @@ training rows; all models are trained with AdaGrad, for the number of epochs tha
 
 "train" is the log loss of each row before its own update, over all epochs, as the paper's; "test" and the accuracy are
 of the rest of the rows. A PASS is an accuracy that is at most one point below the paper's, or a gain of LLFM-JO over
-FM that comes near the paper's. The row "linear" is for comparison: on IJCNN the paper's FM is as good as a linear model,
-while an FM whose factors have been learned is several points better.
+FM that comes near the paper's. The row "linear" is for comparison: the paper's FM on IJCNN is as good as a linear
+model, while an FM whose factors have been learned is several points better.
 """
 
 import argparse

@@ -11,7 +11,8 @@ cdef class Solver:
     Attributes
     ----------
     slots : reals of state beside each parameter.
-    averages_weights : whether a sample's weight counts relative to the mean weight (models.md section 4).
+    averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses,
+        rather than as so many equal samples.
     """
 
     def bind(self, Model model, Penalty penalty):
