@@ -9,7 +9,7 @@ from problems import TRAINED, build, by_feature, dataset, score_all
 from fmcli import prediction, training
 from fmcli._core.data import Dataset
 from fmcli._core.loop import mean_loss
-from fmcli.registry import LOSSES, SOLVERS
+from fmcli.registry import LOSSES, MODELS, SOLVERS
 from fmcli.specs import make_spec
 from fmcli.validation import model_sparsity
 from reference.slow_models import BY_FEATURE
@@ -20,10 +20,10 @@ SECOND_ORDER = ("linear", "fm", "anova", "shfm", "sha2", "sglfm", "glfm", "l1fm"
 # Every pair; with classes those of second order, and of all others one; and every loss with every solver.
 TRIPLES = [(model, solver, "squared") for model, solver in PAIRS]
 TRIPLES += [
-    (model, solver, "softmax") for model, solver in PAIRS if model in SECOND_ORDER or solver == TRAINED[model].solver
+    (model, solver, "softmax") for model, solver in PAIRS if model in SECOND_ORDER or solver == MODELS[model].solver
 ]
 TRIPLES += [("fm", solver, loss) for solver in SOLVERS for loss in LOSSES if loss not in ("squared", "softmax")]
-TRIPLES += [(model, TRAINED[model].solver, "logistic") for model in TRAINED if model != "fm"]
+TRIPLES += [(model, MODELS[model].solver, "logistic") for model in TRAINED if model != "fm"]
 # Size of planted parameters, where it is not the usual one: labels shall be neither noise nor out of reach.
 SIZES = {"V": 0.7, "v0": 0.7, "P2": 0.7, "P3": 0.3}
 SIZES_OF = {"hofm-shared": {"P": 0.4}, "hofm-simplex": {"P": 0.7}, "pn": {"P": 0.4}, "lifted-anova": {"U1": 1, "U2": 1}}
@@ -65,7 +65,7 @@ def planted(model, loss, seed=0):
 
 def coordinate(model, j):
     """The index or, for models of fields, (index, field): for bilinear one of two halves, else of one in three."""
-    if not TRAINED[model].by_fields:
+    if not MODELS[model].by_fields:
         return j
     return j, 2 * j // FEATURES if model == "bilinear" else j % FIELDS
 
@@ -87,7 +87,7 @@ def steps(solver, loss):
 
 def weak_penalties(model):
     """Penalties that a model takes, so weak that they leave the data alone."""
-    piece = TRAINED[model]
+    piece = MODELS[model]
     return dict.fromkeys(("l2", *piece.positive), 1e-06)
 
 
@@ -102,7 +102,7 @@ def held_out(trained, test):
 def test_planted_data(model, solver, loss):
     """The objective falls, and a model that has more than linear weights predicts better than linear weights do."""
     train, test = planted(model, loss)
-    own = {"rank": RANK, "init_std": 0.1} if "rank" in TRAINED[model].options else {}
+    own = {"rank": RANK, "init_std": 0.1} if "rank" in MODELS[model].options else {}
     epochs = EPOCHS // 2 if model == "poly2" or (model == "llfm" and solver != "sgd") else EPOCHS
     trained = run(model, solver, loss, train, epochs=epochs, **weak_penalties(model), **steps(solver, loss), **own)
     objectives = [epoch.objective for epoch in trained.epochs]
@@ -156,7 +156,7 @@ def test_file_order_and_seeds(model, solver):
     assert shuffled.epochs[0].loss != runs[0].epochs[0].loss
 
 
-@pytest.mark.parametrize("model", [model for model in TRAINED if not TRAINED[model].positive])
+@pytest.mark.parametrize("model", [model for model in TRAINED if not MODELS[model].positive])
 def test_l1_makes_ftrl_sparse(model):
     train, _ = planted(model, "logistic")
     shares = [
