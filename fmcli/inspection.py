@@ -224,6 +224,23 @@ def shares_of_degrees(subject: Subject) -> list[Row]:
     ]
 
 
+def anchors(subject: Subject) -> list[Row]:
+    """Each anchor of llfm: its length, and how many features occurred near it, those whose factors are not all 0."""
+    rows = []
+    for output, begin in subject.outputs():
+        for anchor, at in enumerate(subject.arrays["anchors"]):
+            factors = subject.arrays["V"][output, anchor]
+            rows.append(
+                {
+                    **begin,
+                    "anchor": anchor,
+                    "norm": float(np.linalg.norm(at.astype(np.float64))),
+                    "features": int(factors.any(axis=1).sum()),
+                }
+            )
+    return rows
+
+
 def is_group_sparse(subject: Subject) -> bool:
     """For views of the models whose kind is a sparsity penalty."""
     return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
@@ -242,6 +259,7 @@ VIEWS = (
     View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
     View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),
     View("factors", "Features by the number of factors they kept", is_group_sparse, kept_factors),
+    View("anchors", "Anchors, and features that occurred near them", has(anchors=2, V=4), anchors),
 )  # fmt: skip
 
 

@@ -64,6 +64,8 @@ class Option:
 NEGATIVE_ONLY = ("bias", "linear")
 DEFAULT_MODEL = "fm"
 DEFAULT_SOLVER = "adagrad"
+# What stands for the solver of a model that needs none, and its loss.
+CLOSED_FORM, CLOSED_FORM_LOSS = "closed-form", "squared"
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Piece:
     by_degree: tuple[str, ...] = ()  # of a model: options that may be lists, for each of the degrees 2 to `order`
     context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
     by_fields: bool = False  # of a model: whether it learns from the fields of entries
+    closed_form: bool = False  # of a model: no solver trains it
     task: str = ""  # of a loss: binary (two values), real, counts or classes
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
@@ -103,7 +106,7 @@ OPTIONS = _table(
         "rank",
         int,
         8,
-        "Number of factors; of hofm also one a degree, as in 8/4/2.",
+        "Number of factors; of hofm also one a degree, as in 8/4/2; or of landmarks.",
         "model",
         ("-k",),
         low=1,
@@ -145,6 +148,36 @@ OPTIONS = _table(
         high=30,
     ),
     Option("split_index", int, None, "First index of the second group, in place of fields 0 and 1.", "model", low=0),
+    Option("anchors", int, 10, "Number of anchors, each with an FM of its own.", "model", low=1, high=1 << 16),
+    Option("neighbours", int, 5, "Anchors active at a time in the variants do and apl.", "model", low=1),
+    Option("coding_c", float, 1.0, "How fast their shares fall with the distance.", "model", low=0),
+    Option("lc", float, 0.4, "The same in the variant jo: L/C; larger means fewer active anchors.", "model", low=0),
+    Option(
+        "llfm_variant",
+        str,
+        "jo",
+        "Anchors of k-means; learned ones; learned ones with adaptive coding.",
+        "model",
+        choices=("do", "apl", "jo"),
+    ),
+    Option("anchor_rate", float, None, "Step size of anchors.", "model", low=0),
+    Option(
+        "basis",
+        str,
+        "nystrom",
+        "Penalise the weights of the landmarks themselves, or the function that they make.",
+        "model",
+        choices=("random", "nystrom"),
+    ),
+    Option(
+        "kernel",
+        str,
+        "poly",
+        "Kernel: (coef0 + <p, x>)^order, or products of order different features at most.",
+        "model",
+        choices=("poly", "anova"),
+    ),
+    Option("coef0", float, 1.0, "Constant of the kernel poly.", "model", low=0),
     Option("init_std", float, 0.01, "Standard deviation of the factors' start values.", "model", low=0),
     Option("l1", float, 0.0, "Strength of the L1 penalty.", "penalty", low=0),
     Option("l1_w", float, None, "The same for linear weights only.", "penalty", low=0),
@@ -308,6 +341,27 @@ MODELS = _table(
         {"rank": 4, "norm": True, "init_std": 0.1},
         context=("fields", "by_row"),
         by_fields=True,
+    ),
+    Piece(
+        "llfm",
+        "Locally linear FM: FMs around anchors, the nearest of which share a row.",
+        "fmcli._core.llfm:LLFM",
+        (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
+    ),
+    Piece(
+        "kernel-basis",
+        "Kernel functions of some training rows, weighted in closed form: a kernel machine to compare with.",
+        "fmcli._core.kernel_basis:KernelBasis",
+        ("rank", "basis", "kernel", "coef0", "order"),
+        {"rank": 100, "epochs": 1},
+        solver=CLOSED_FORM,
+        closed_form=True,
+        refuses={
+            **dict.fromkeys(("l1", "l1_w", "l1_v", "group_l1"), "its closed form has --l2 alone"),
+            **dict.fromkeys(
+                ("epochs", "batch_size", "shuffle", "init_std"), "it is solved in closed form, not step by step"
+            ),
+        },
     ),
 )
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fmcli.errors import UsageError
 from fmcli.names import find_name
 from fmcli.registry import (
+    CLOSED_FORM,
+    CLOSED_FORM_LOSS,
     COMMON,
     DEFAULT_MODEL,
     LOSSES,
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
     from fmcli._core.model import Model
 
 # Options that refine another for one part of a model: without a value of their own they take the other's.
-REFINES = {"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"}
+# Where the run has none of that name, they take its default.
+REFINES = {
+    **{"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"},
+    "anchor_rate": "learning_rate",
+}
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,14 @@ def make_spec(
         A name that is not registered, an option that neither the model nor the solver takes, or a value out of range.
     """
     kind = find(MODELS, "model", model)
-    solver = solver or kind.solver
-    pieces = [kind, find(SOLVERS, "solver", solver), *([find(LOSSES, "loss", loss)] if loss else [])]
+    pieces = [kind]
+    if kind.closed_form:
+        check_closed_form(model, solver, loss)
+        loss = CLOSED_FORM_LOSS
+    else:
+        pieces.append(find(SOLVERS, "solver", solver or kind.solver))
+    if loss:
+        pieces.append(find(LOSSES, "loss", loss))
     taken = [*COMMON, *(name for piece in pieces for name in piece.options)]
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for name, value in given.items():
@@ -89,10 +101,21 @@ def make_spec(
             raise UsageError(f"{OPTIONS[name].flag} is 0, but it makes {model} what it is; without it say -m fm")
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
-            values[name] = values[whole]
+            values[name] = values.get(whole, OPTIONS[whole].default)
     check_groups(values)
     check_degrees(kind, values)
-    return Spec(model, solver, loss, values)
+    return Spec(model, solver or kind.solver, loss, values)
+
+
+def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
+    """UsageError where a model that is solved in closed form is asked for with a solver or another loss."""
+    if solver not in (None, CLOSED_FORM):
+        raise UsageError(f"{model} is solved in closed form, by no solver; leave out -s {solver}, or choose another -m")
+    if loss not in (None, CLOSED_FORM_LOSS):
+        raise UsageError(
+            f"{model} is solved in closed form, which only --loss {CLOSED_FORM_LOSS} has; leave out --loss {loss}, or "
+            "choose another -m"
+        )
 
 
 def check_groups(values: Mapping[str, Any]) -> None:

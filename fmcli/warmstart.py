@@ -13,7 +13,7 @@ from fmcli._core.model import Model
 from fmcli._core.solver import Solver
 from fmcli.errors import UsageError
 from fmcli.labels import Labels
-from fmcli.registry import OPTIONS
+from fmcli.registry import MODELS, OPTIONS
 from fmcli.specs import Spec
 
 # Name of a state array in a model file: slot 0 of V is state.0.V.
@@ -66,6 +66,8 @@ class Earlier:
 
         model : as the spec makes it for as many features and fields as the earlier model has.
         """
+        if MODELS[spec.model].closed_form:
+            raise UsageError(f"{spec.model} is solved anew from its data, not from {self.path}; leave out -i")
         if spec.values["norm"] != self.norm:
             raise UsageError(
                 f"{self.path} was trained {'with --norm' if self.norm else 'without --norm'}; so must this be"
@@ -83,9 +85,10 @@ class Earlier:
             raise UsageError(f"{self.path} and this run differ in having {different}; give the same options")
         for name in ours:
             if ours[name] != theirs[name]:
+                sizes = [OPTIONS[size].flag for size in ("rank", "anchors", "pair_bits") if size in spec.values]
                 raise UsageError(
                     f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its "
-                    f"{'--pair-bits' if 'pair_bits' in spec.values else '--rank'}"
+                    f"{' and '.join(sizes)}"
                 )
 
     def has_state(self, spec: Spec, solver: Solver) -> bool:

@@ -20,8 +20,13 @@ CLOSE: dict[str, float] = {"rtol": 1e-12, "atol": 1e-12} if DOUBLE else {"rtol":
 FOLLOWED: dict[str, float] = {"rtol": 1e-9, "atol": 1e-9} if DOUBLE else {"rtol": 1e-4, "atol": 1e-4}
 
 
+# The kinds that solvers train.
+TRAINED = {name: piece for name, piece in MODELS.items() if not piece.closed_form}
 # What kinds need besides a rank, unless a test says otherwise.
-USUAL: dict[str, Any] = {"pair_bits": 22, "split_index": 4, "fields": 3}
+USUAL: dict[str, Any] = {
+    **{"pair_bits": 22, "split_index": 4, "fields": 3},
+    **{"anchors": 3, "neighbours": 2, "coding_c": 0.2, "lc": 0.1, "llfm_variant": "jo", "anchor_rate": 0.05},
+}
 
 
 def random_rows(
@@ -85,7 +90,14 @@ def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
 
 def parameters(model: Model) -> Params:
     """A copy of a model's parameters as float64."""
+    model.remeasure()
     return {name: array.astype(np.float64) for name, array in model.parameters.items()}
+
+
+def by_feature(model: Model, name: str) -> np.ndarray:
+    """A parameter's array with its axis of features in front, then that of classes."""
+    array = model.parameters[name]
+    return np.moveaxis(array, array.shape.index(model.features), 0)
 
 
 def assert_close(ours: Mapping[str, Any], slow: Mapping[str, Any], tolerance: Mapping[str, float]) -> None:
@@ -97,6 +109,7 @@ def assert_close(ours: Mapping[str, Any], slow: Mapping[str, Any], tolerance: Ma
 
 def score_all(model: Model, data: Dataset) -> np.ndarray:
     """Scores (rows, C)."""
+    model.remeasure()
     out = np.empty((data.rows, model.outputs))
     scores(model, data, Workspace(model, data.longest), 0, data.rows, out)
     return out

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import DOUBLE
+from problems import DOUBLE, TRAINED
 from test_every_pair import planted, run
 
 from fmcli import prediction, training
@@ -11,7 +11,7 @@ from reference import slow_models
 
 TOLERANCE = 1e-12 if DOUBLE else 1e-5  # of scores beyond 1, relative
 ROWS = 40
-CASES = [(model, order) for model, piece in MODELS.items() for order in ((2, 3) if "order" in piece.options else (2,))]
+CASES = [(model, order) for model, piece in TRAINED.items() for order in ((2, 3) if "order" in piece.options else (2,))]
 
 
 def samples(data):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from problems import TRAINED
 from test_every_pair import planted, run
 
 from fmcli import inspection
@@ -92,7 +93,7 @@ def test_degrees(rng):
 
 
 @pytest.mark.parametrize("loss", ["squared", "softmax"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", TRAINED)
 def test_every_kind_can_be_inspected(model, loss, tmp_path):
     """As text and as JSON, with all arrays that are exported."""
     trained = run(model, MODELS[model].solver, loss, planted(model, loss)[0], epochs=1)

@@ -98,7 +98,7 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
     model = build(name, FEATURES, rank=RANK, augment=augment)
     model.allocate(0)
     fill(model, rng)
-    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": {"order": 2}})
+    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": {"order": 2}}, "m")
     direct, form = kernel_form("m", scorer)
     for x in random_rows(rng, 10, FEATURES):
         want = slow_models.score(name, parameters(model), x)
@@ -112,6 +112,6 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
 ])  # fmt: skip
 def test_other_models_have_none(name, options, said):
     model = build(name, FEATURES, rank=2, **options)
-    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": options})
+    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": options}, "m")
     with pytest.raises(UsageError, match=f"{said}.* lifted-anova and lifted-pn of order 2"):
         kernel_form("m", scorer)

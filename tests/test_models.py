@@ -4,7 +4,20 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import CLOSE, assert_close, build, choices, dataset, fields_of, fill, gradient, random_rows, score_all
+from problems import (
+    CLOSE,
+    TRAINED,
+    assert_close,
+    build,
+    by_feature,
+    choices,
+    dataset,
+    fields_of,
+    fill,
+    gradient,
+    random_rows,
+    score_all,
+)
 
 from fmcli._core.layout import REAL_TYPE, row_stride
 from fmcli._core.loop import Trainer
@@ -12,13 +25,19 @@ from fmcli._core.loss import Squared
 from fmcli._core.penalty import Penalty
 from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import MODELS, OPTIONS, SOLVERS
+from fmcli.registry import OPTIONS, SOLVERS
 from reference import slow_models
 from reference.slow_models import BY_FEATURE
 
 FEATURES = 9
 # One lane to several vectors, whole ones and ragged ones.
 RANKS = (1, 3, 4, 5, 8, 13, 16, 20, 33)
+# Kinds whose pairs are those of fm need not try them all.
+FEW_RANKS = {"llfm": (1, 5)}
+# Steps of length 1 show the gradient.
+OWN = {"llfm": {"anchor_rate": 1.0}}
+# Options of several values: pairs have a table of their own, or one so small that most share an entry.
+SEVERAL = {"pair_bits": (22, 3), "llfm_variant": OPTIONS["llfm_variant"].choices}
 # Orders of kernels: those that the compiler knows and one that it does not, with few ranks, for definitions are slow.
 ORDERS = {2: RANKS, 3: (1, 13), 4: (4, 8), 5: (5,), 6: (3,)}
 # Where the definition goes through all ordered tuples, fewer; of the orders here the constants are left out.
@@ -34,12 +53,11 @@ pytestmark = pytest.mark.isa
 def variants(piece):
     """The options of a model's variants: every choice of its switches with every rank, of higher orders a few."""
     taken = (*piece.options, *piece.context)
-    switches = [option for option in ("bias", "linear", "augment", "by_row", "pair_bits") if option in taken]
-    # Pairs have a table of their own, or one so small that most share an entry.
-    values = [(22, 3) if switch == "pair_bits" else (True, False) for switch in switches]
+    switches = [option for option in ("bias", "linear", "augment", "by_row", *SEVERAL) if option in taken]
+    values = [SEVERAL.get(switch, (True, False)) for switch in switches]
     every_switch = [dict(zip(switches, choice, strict=True)) for choice in itertools.product(*values)]
     if "order" not in piece.options:
-        ranks = RANKS if len(switches) < 3 else RANKS[::3]
+        ranks = FEW_RANKS.get(piece.name, RANKS if len(switches) < 3 else RANKS[::3])
         for switched in every_switch:
             yield from [switched | {"rank": rank} for rank in ranks] if "rank" in piece.options else [switched]
         return
@@ -56,16 +74,16 @@ def variants(piece):
 
 def every_variant():
     """Every class of models with every choice of its switches, and the test stub."""
-    classes = {piece.path: piece for piece in reversed(MODELS.values())}  # some models differ in their penalties only
+    classes = {piece.path: piece for piece in reversed(TRAINED.values())}  # some models differ in their penalties only
     for piece in classes.values():
         for options in variants(piece):
             label = "-".join([piece.name, *(f"{key}={value}" for key, value in options.items())])
-            yield pytest.param(piece.name, options, id=label)
+            yield pytest.param(piece.name, options | OWN.get(piece.name, {}), id=label)
     yield pytest.param("stub", {"rank": 3}, id="stub")
 
 
 VARIANTS = list(every_variant())
-WITH_BETA = [name for name, piece in MODELS.items() if "fit_beta" in piece.options]
+WITH_BETA = [name for name, piece in TRAINED.items() if "fit_beta" in piece.options]
 
 
 def unallocated(name, options, outputs=1):
@@ -136,7 +154,8 @@ def test_gradient_by_central_differences(name, options):
     solver = SGD(learning_rate=1)
     solver.bind(model, Penalty())
     ours = gradient(model, x, solver, Squared(), score_all(model, data)[0, 0] - 1)
-    derivative.pop("theta", ours.pop("theta", None))
+    for key in ("theta", "anchors"):  # one is projected, in the other scores are no polynomials
+        derivative.pop(key, ours.pop(key, None))
     assert_close(ours, derivative, CLOSE)
 
 
@@ -164,7 +183,7 @@ def test_attach_refuses_what_does_not_fit():
         mapped.attach({"V": arrays["V"]})
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_start_values(name):
     features = 70_000  # more than are drawn at a time
     model = build(name, features, 2, rank=5)
@@ -172,12 +191,13 @@ def test_start_values(name):
     seen = np.random.default_rng(0).random(features) < 0.5
     model.start(seen, 0.1, np.random.default_rng(1))
     for key, array in model.parameters.items():
-        if key in ("bias", "w", "W"):
+        if key in ("bias", "w", "W", "anchors"):
             assert not array.any()
         elif key in BY_FEATURE:
-            assert not array[:, ~seen].any()
-            assert (array[:, seen] != 0).all()
-            np.testing.assert_allclose(array[:, seen].std(axis=(1, 2)), 0.1, rtol=0.02)
+            rows = by_feature(model, key)
+            assert not rows[~seen].any()
+            assert (rows[seen] != 0).all()
+            np.testing.assert_allclose(np.std(rows[seen], axis=(0, *range(2, rows.ndim))), 0.1, rtol=0.02)
             assert not np.array_equal(array[0], array[1])
         elif key == "beta":
             assert array.tolist() == [[1, -1, 1, -1, 1]] * 2
@@ -248,7 +268,7 @@ def test_rows_keep_to_cache_lines():
 
 
 def test_shapes_and_counts_are_those_of_the_arrays():
-    for name in MODELS:
+    for name in TRAINED:
         model = build(name, FEATURES, 3, rank=5)
         shapes = model.shapes()
         model.allocate(1)

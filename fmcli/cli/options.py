@@ -10,7 +10,7 @@ from click.types import StringParamType
 
 from fmcli.cli.spellings import in_our_words
 from fmcli.errors import MissingInputError, UsageError
-from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option
+from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.specs import REFINES, takers_of
 
 if TYPE_CHECKING:
@@ -180,11 +180,16 @@ def notes(choice: Option) -> str:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
     elif not choice.negative and choice.default is not None:
         own = [f"{piece.name} {in_words(choice, piece.defaults[choice.name])}" for piece in pieces
-               if choice.name in piece.defaults]  # fmt: skip
+               if shows(piece, choice.name)]  # fmt: skip
         parts.append(f"default: {', '.join([in_words(choice, choice.default), *own])}")
     parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
     parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
+
+
+def shows(piece: Piece, name: str) -> bool:
+    """Whether a piece has a default of its own for an option that can be given."""
+    return name in piece.defaults and name not in piece.refuses
 
 
 def in_words(choice: Option, value: Any) -> str:

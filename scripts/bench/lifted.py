@@ -1,6 +1,6 @@
 """Cost of the lifted kernels for orders 2 to 5 and ranks 8 and 32, beside the definition in plain doubles.
 
-    python -m scripts.bench.lifted [--nonzeros 20] [--runs 200]
+    python scripts/bench/lifted.py [--nonzeros 20] [--runs 200]
 
 Compiles lifted.cpp with the core's own kernels and flags (the compiler is $CXX, or g++) and runs it. The unit is ns a
 non-zero, factor and vector: nz k m. `score` is the score alone, `+grad.` score and gradient, `plain` both of the plain
@@ -11,13 +11,16 @@ other work on a machine only ever slows.
 import argparse
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from fmcli._core.simd import ISA, REAL
-from scripts.build_ext import FLAGS
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from build_ext import FLAGS  # noqa: E402
+
 CORE = HERE.parent.parent / "cython_src" / "fmcli" / "_core"
 
 

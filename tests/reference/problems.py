@@ -5,7 +5,7 @@ import numpy as np
 from reference.slow_models import Choices, Params, Sample
 from reference.slow_solvers import Options, run
 
-FEATURES, RANK, FIELDS = 7, 3, 3
+FEATURES, RANK, FIELDS, ANCHORS = 7, 3, 3, 2
 PLAIN = Options(learning_rate=0.1, alpha=0.2)
 
 
@@ -41,6 +41,9 @@ def random_params(kind: str, rng: np.random.Generator, outputs: int = 1) -> Para
         shapes["v0"] = (outputs, RANK)
     if kind in ("anova", "sha2"):
         shapes["beta"] = (outputs, RANK)
+    if kind == "llfm":
+        shapes = {name: (outputs, ANCHORS, *shape[1:]) for name, shape in shapes.items()}
+        shapes["anchors"] = (ANCHORS, FEATURES)
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 

@@ -1,10 +1,11 @@
 """The models as their definitions: sums over combinations of features, and derivatives by complex step.
 
 ``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
-there: bias (C), w (C, d), V, P, P2 .., U1 .. (C, d, k), v0 (C, k), beta (C, k), theta (C, m), gamma (C, m - 1, k), or
-for pn (C, k), lifted-pn (C, m, k), lifted-anova (C, m - 1, m, k); W (C, entries); for ffm V is (C, d, F, k), and UV
-(C, d, k) holds bilinear's u or v of each feature. An array that is missing contributes nothing; without beta every
-kernel counts once. A sample x is a dict {index: value}, or {(index, field): value}.
+there but for anchors (n, d): bias (C), w (C, d), V, P, P2 .., U1 .. (C, d, k), v0 (C, k), beta (C, k), theta (C, m),
+gamma (C, m - 1, k), or for pn (C, k), lifted-pn (C, m, k), lifted-anova (C, m - 1, m, k); W (C, entries); for ffm V is
+(C, d, F, k), and UV (C, d, k) holds bilinear's u or v of each feature; llfm's bias, w and V
+have an axis of anchors behind that of classes. An array that is missing contributes nothing; without beta every kernel
+counts once. A sample x is a dict {index: value}, or {(index, field): value}.
 
 A model is one function of one class's arrays, a sample and the kind's options, named in ``KINDS``.
 """
@@ -12,7 +13,7 @@ A model is one function of one class's arrays, a sample and the kind's options, 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from math import factorial, inf
 from typing import Any
 
@@ -177,6 +178,30 @@ def ffm(p: Params, x: Sample, o: Choices) -> Number:
     )
 
 
+def llfm(p: Params, x: Sample, o: Choices) -> Number:
+    """sum over anchors of π_i f_i(x), f_i an FM of its own."""
+    return sum(share * fm({name: p[name][i] for name in p if name != "anchors"}, x, o) for i, share in coding(p, x, o))
+
+
+def coding(p: Params, x: Sample, o: Choices) -> list[tuple[int, Number]]:
+    """The active anchors and their shares π_i; ties go to the lower index."""
+    anchors = p["anchors"]
+    distance = [sum((z[j] - x.get(j, 0.0)) ** 2 for j in range(len(z))) for z in anchors]
+    nearest = sorted(range(len(anchors)), key=lambda i: (distance[i].real, i))
+    if o.get("llfm_variant", "jo") != "jo":
+        nearest = nearest[: o.get("neighbours", 5)]
+        weight = [np.exp(-o.get("coding_c", 1.0) * distance[i]) for i in nearest]
+        return [(i, one / sum(weight)) for i, one in zip(nearest, weight, strict=True)]
+    u = [o.get("lc", 0.4) * (distance[i] - distance[nearest[0]]) for i in nearest]
+    n, level = 0, complex(np.inf)
+    while n < len(u) and level.real > u[n].real:
+        n += 1
+        root = n + sum(u[:n]) ** 2 - n * sum(one**2 for one in u[:n])
+        level = (sum(u[:n]) + root**0.5) / n
+    total = sum(level - one for one in u[:n])
+    return [(i, (level - one) / total) for i, one in zip(nearest[:n], u[:n], strict=True)]
+
+
 def stub(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
     return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
@@ -201,6 +226,7 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
     "lifted-pn": lifted_pn,
     "bilinear": bilinear,
     "ffm": ffm,
+    "llfm": llfm,
     "stub": stub,
 }
 
@@ -209,10 +235,13 @@ KINDS: dict[str, Callable[[Params, Sample, Choices], Number]] = {
 # Arrays whose second axis is the feature; all others are global.
 BY_FEATURE = ("w", "V", "P", "P2", "P3", "P4", "P5", "U", "U1", "U2", "U3", "U4", "U5", "U6", "UV")
 
-STRUCTURAL = ("bias", "theta")  # no penalty ever touches these
+STRUCTURAL = ("bias", "theta", "anchors")  # no penalty ever touches these
+SHARED = ("anchors",)  # by all classes: there is no axis of classes
 
 
 def features(params: Params) -> int:
+    if "anchors" in params:
+        return params["anchors"].shape[1]
     return max((params[name].shape[1] for name in BY_FEATURE if name in params), default=0)
 
 
@@ -223,7 +252,7 @@ def support(params: Params, x: Sample) -> Sample:
 
 
 def one_class(params: Params, c: int) -> Params:
-    return {name: array[c] for name, array in params.items()}
+    return {name: array if name in SHARED else array[c] for name, array in params.items()}
 
 
 def classes(params: Params) -> int:
@@ -238,7 +267,10 @@ def score(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> np.n
 
 def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Mask:
     """Which parameters enter the sample's score: its features' rows, and every global parameter; of poly2's table the
-    entries of its pairs, and of ffm, unless all that a feature owns is one row, the factors that are in a pair."""
+    entries of its pairs, and of ffm, unless all that a feature owns is one row, the factors that are in a pair; of llfm
+    what the active anchors have of these, and the anchors where they are learned."""
+    if kind == "llfm":
+        return touched_around_anchors(params, x, choices)
     x = support(params, x)
     masks = {name: np.full(array.shape, name not in (*BY_FEATURE, "W")) for name, array in params.items()}
     for name in BY_FEATURE:
@@ -255,6 +287,18 @@ def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Ma
     return masks
 
 
+def touched_around_anchors(params: Params, x: Sample, o: Choices) -> Mask:
+    masks = {name: np.zeros(array.shape, dtype=bool) for name, array in params.items()}
+    entries = support(params, x)
+    for i, _ in coding(params, entries, o):
+        masks["anchors"][i] = o.get("llfm_variant", "jo") != "do"
+        if "bias" in masks:
+            masks["bias"][:, i] = True
+        for name in {"w", "V"} & masks.keys():
+            masks[name][:, i, list(entries)] = True
+    return masks
+
+
 def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NONE) -> Params:
     """d score_c / d parameter, for every parameter, by complex step: Im f(p + ih) / h, exact to rounding."""
     x = support(params, x)
@@ -262,7 +306,7 @@ def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NO
     derivative = {name: np.zeros(array.shape) for name, array in params.items()}
     for name, mask in touched(kind, params, x, choices).items():
         for at in map(tuple, np.argwhere(mask)):
-            if at[0] == c:
+            if name in SHARED or at[0] == c:
                 stepped[name][at] += COMPLEX_STEP * 1j
                 derivative[name][at] = KINDS[kind](one_class(stepped, c), x, choices).imag / COMPLEX_STEP
                 stepped[name][at] = params[name][at]
@@ -287,17 +331,20 @@ Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the in
 
 
 def rows(params: Params, choices: Choices = NONE) -> list[Row]:
-    """All parameters, row by row: what one feature owns in one class; v0 and each gamma_t, of polynomial networks all
-    gamma; beta, theta; the bias; every entry of W; factors of ffm for one field where they are rows of their own."""
-    found: list[Row] = []
+    """All parameters, row by row: what one feature owns in one class, of llfm with one anchor; v0 and each gamma_t, of
+    polynomial networks all gamma; beta, theta; the bias; every entry of W; factors of ffm for one field where they are
+    rows of their own; each anchor."""
     owners = [name for name in BY_FEATURE if name in params]
-    if "V" in params and params["V"].ndim == 4 and not choices.get("by_row"):
+    anchors = range(len(params.get("anchors", ())))
+    found: list[Row] = [[("anchors", (i,))] for i in anchors]
+    if not anchors and "V" in params and params["V"].ndim == 4 and not choices.get("by_row"):
         owners.remove("V")
         found += [[("V", at)] for at in np.ndindex(params["V"].shape[:3])]
     for c in range(classes(params)):
         found += [[("W", (c, at))] for at in range(params["W"].shape[1] if "W" in params else 0)]
-        found += [[(name, (c, j)) for name in owners] for j in range(features(params)) if owners]
-        found += [[(name, (c,))] for name in ("v0", "beta", *STRUCTURAL) if name in params]
+        places = product(anchors, range(features(params))) if anchors else zip(range(features(params)))
+        found += [[(name, (c, *place)) for name in owners] for place in places if owners]
+        found += [[(name, (c,))] for name in ("v0", "beta", "bias", "theta") if name in params]
         if "gamma" in params:
             several = params["gamma"].ndim == (4 if "U1" in params else 3)
             found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1])] if several else [[("gamma", (c,))]]

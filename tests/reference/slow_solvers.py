@@ -121,6 +121,12 @@ def fobos(r: State, g: np.ndarray, t: int, o: Options) -> None:
         sgd(r, g, t, o)
 
 
+def move_anchor(r: State, g: np.ndarray, t: int, o: Options, scheduled: bool) -> None:
+    """Anchors take plain steps, whatever the solver is."""
+    share = rate(t, o) / o.learning_rate if scheduled else 1.0
+    r.phi = r.phi - o.model.get("anchor_rate", 0.01) * share * g
+
+
 def ftrl_h(r: State, n: np.ndarray | float, o: Options) -> np.ndarray:
     """H(n)."""
     h: np.ndarray = (o.beta + n) ** o.ftrl_power / r.alpha
@@ -230,7 +236,11 @@ def run(
                 for name, part in touched(kind, params, samples[i], o.model).items():
                     mask[name] |= part
             for r in states:
-                if solver == "fobos" or gather(mask, r.where).any():
+                if r.where[0][0] == "anchors":
+                    scheduled = solver == "sgd" or (solver == "fobos" and not o.adaptive)
+                    move_anchor(r, gather(g, r.where), t, o, scheduled)
+                    scatter(params, r)
+                elif solver == "fobos" or gather(mask, r.where).any():
                     UPDATES[solver](r, gather(g, r.where), t, o)
                     if r.where[0][0] == "theta":
                         r.phi = nearest_in_simplex(r.phi)

@@ -163,3 +163,6 @@ cdef class FOBOS(Solver):
     def end_epoch(self, Py_ssize_t epoch):
         with nogil:
             self.all_up_to_date()
+
+    cdef double rate_share(self) noexcept nogil:
+        return self.inner.rate_share()

@@ -130,6 +130,8 @@ typedef struct Kernels {
     // out[i * lanes .. + lanes] for entry i
     void (*two_sides_gradient)(const Sample* x, const int32_t* side, const real* sums, ptrdiff_t lanes, double slope,
                                real* out);
+    // out[i] = |x - point i|^2 less the smallest of them
+    void (*distances)(const Points* points, const Sample* x, double* out);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

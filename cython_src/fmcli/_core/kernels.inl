@@ -3,6 +3,7 @@
 
 #include "anova.inl"
 #include "bilinear.inl"
+#include "distances.inl"
 #include "ffm.inl"
 #include "kernels.h"
 #include "lifted.inl"
@@ -52,6 +53,7 @@ const Kernels TABLE = {
     field_pairs_gradient,
     two_sides,
     two_sides_gradient,
+    distances,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

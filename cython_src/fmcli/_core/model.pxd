@@ -24,7 +24,8 @@ cdef class Model:
     cdef int n_parts[MAX_BLOCKS]
     cdef bint by_feature[MAX_BLOCKS]
     cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
-    cdef bint has_bias, attached
+    cdef readonly bint has_bias
+    cdef bint attached
     cdef object memory
 
     # The p-th part of the bodies in block b, of one output; `row` counts along the axis besides features.

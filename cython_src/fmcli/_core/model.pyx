@@ -29,6 +29,7 @@ cdef class Model:
     states : name -> views of the solver's state, slot by slot, of the shapes of the parameters.
     constants : name -> array that the model has from its data and that nothing trains; saved and exported with it.
     slots : solver state beside each parameter, in reals.
+    has_bias : whether a score has one bias of its own.
     """
 
     def __cinit__(self, *args, **keywords):
@@ -42,7 +43,7 @@ cdef class Model:
             raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
         self.features, self.outputs, self.layout = features, outputs, tuple(layout)
         self.n_blocks = len(self.layout)
-        self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias"
+        self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias" and self.layout[0].axes == ()
         self.parameters, self.states, self.constants, self.memory = {}, {}, {}, []
         for b, block in enumerate(self.layout):
             self.by_feature[b] = block.touched == "features"
@@ -247,6 +248,21 @@ cdef class Model:
                         values[...] = normal(values.shape, init_std, generator)
                         if layout.by_feature:
                             values[:, ~seen] = 0
+
+    def start_on(self, data, rows, generator):
+        """Choose the start values that depend on the training data; comes after `start`, unless the run goes on from an
+        earlier model. Takes what `prepare` takes.
+        """
+
+    def remeasure(self):
+        """Bring up to date what the model keeps beside its parameters, after someone has written to them."""
+
+    def end_epoch(self):
+        """Called after each epoch, before the parameters are looked at."""
+
+    def figures(self, data, rows):
+        """Name -> number of what is to be said of the model on some rows of a Dataset, beyond what all models have."""
+        return {}
 
     # Rows of block b that a sample of `longest` entries touches at most.
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):

@@ -1,5 +1,5 @@
 from fmcli._core.fields cimport Presence
-from fmcli._core.types cimport Block, Factors, Sample, Slab, real
+from fmcli._core.types cimport Block, Factors, Points, Sample, Slab, real
 from libc.stdint cimport int32_t
 
 
@@ -82,6 +82,7 @@ cdef extern from "kernels.h" nogil:
         double (*two_sides)(const Factors*, const Sample*, const int32_t*, real*) noexcept nogil
         void (*two_sides_gradient)(
             const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
+        void (*distances)(const Points*, const Sample*, double*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil

@@ -49,3 +49,7 @@ cdef class Solver:
     # The same for one slab.
     cdef void apply(self, const Slab* slab) noexcept nogil:
         pass
+
+    # What a schedule left of the learning rate in the last update; 1 where there is no schedule.
+    cdef double rate_share(self) noexcept nogil:
+        return 1

@@ -48,6 +48,15 @@ typedef struct Factors {
     ptrdiff_t lanes;
 } Factors;
 
+// Points that samples are compared with: coordinate j of point i is scale[i] * at[j * feature_stride + i * point_stride].
+typedef struct Points {
+    const real* at;
+    ptrdiff_t feature_stride, point_stride;
+    const double* scale;
+    const double* squares;  // of each point's numbers before they are scaled
+    ptrdiff_t n;
+} Points;
+
 // The rows of one block that one update touches, and the gradient of each.
 typedef struct Slab {
     int block;
@@ -64,6 +73,7 @@ typedef struct Scratch {
     int n_slabs;
     double* score;   // C
     double* slope;   // C
+    double rate_share;  // what the solver's schedule leaves of learning rates in this update; for `settle`
     real* work;      // the model's own: what `score` leaves for `gradient`
     int32_t* ids;    // the model's own: row ids that are not the sample's
     real* gradient;  // what the slabs' buffers point into

@@ -27,6 +27,14 @@ cdef extern from "types.h" nogil:
         Py_ssize_t stride
         Py_ssize_t lanes
 
+    struct Points:
+        const real* at
+        Py_ssize_t feature_stride
+        Py_ssize_t point_stride
+        const double* scale
+        const double* squares
+        Py_ssize_t n
+
     struct Slab:
         int block
         const int32_t* row
@@ -40,6 +48,7 @@ cdef extern from "types.h" nogil:
         int n_slabs
         double* score
         double* slope
+        double rate_share
         real* work
         int32_t* ids
         real* gradient
