@@ -7,6 +7,7 @@ figures: values by name, or rows of a table. A new kind of model brings its own 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,9 @@ from fmcli.registry import MODELS
 
 # Numbers of an array that are looked at at once, as float64.
 CHUNK = 1 << 20
+
+# An array of factors for one degree.
+DEGREE = re.compile(r"P\d+")
 
 Row = dict[str, Any]
 Figures = Row | list[Row]
@@ -104,6 +108,7 @@ def model(subject: Subject) -> Row:
         "labels": scorer.labels.values and list(scorer.labels.values),
         "features": scorer.model.features,
         "features_occurring": int(np.count_nonzero(scorer.seen)),
+        **({"fields": meta["fields"]} if meta["fields"] else {}),
         "outputs": scorer.model.outputs,
         "parameters": scorer.model.parameter_count,
         "solver_state": meta["slots"] is not None,
@@ -199,6 +204,26 @@ def kept_factors(subject: Subject) -> list[Row]:
     return rows
 
 
+def degrees(subject: Subject) -> list[Row]:
+    """How strong each degree is in a model that has factors for every one: the norm of its factors ([HO])."""
+    rows = []
+    names = [name for name in subject.arrays if DEGREE.fullmatch(name)]
+    for output, begin in subject.outputs():
+        for name in names:
+            squares = sum(float((part**2).sum()) for part in chunks(subject.arrays[name][output]))
+            rows.append({**begin, "degree": int(name[1:]), "norm": math.sqrt(squares)})
+    return rows
+
+
+def shares_of_degrees(subject: Subject) -> list[Row]:
+    """The weights theta of the degrees, which add up to 1 ([HO] 6.1)."""
+    return [
+        {**begin, "degree": degree, "theta": float(value)}
+        for output, begin in subject.outputs()
+        for degree, value in enumerate(subject.arrays["theta"][output], start=1)
+    ]
+
+
 def anchors(subject: Subject) -> list[Row]:
     """Each anchor of llfm: its length, and how many features occurred near it, those whose factors are not all 0."""
     rows = []
@@ -230,6 +255,8 @@ VIEWS = (
     View("main_effects", "Largest main effects", has(v0=2, V=3), effects),
     View("hierarchy", "Strong hierarchy: share of the v_j that are 0; of the others, that orthogonal to v_0 beta",
          has(v0=2, V=3), hierarchy),
+    View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
+    View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
     View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),
     View("factors", "Features by the number of factors they kept", is_group_sparse, kept_factors),
     View("anchors", "Anchors, and features that occurred near them", has(anchors=2, V=4), anchors),
