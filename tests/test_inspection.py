@@ -92,16 +92,22 @@ def test_degrees(rng):
     assert rows == [{"degree": 1, "theta": 0.25}, {"degree": 2, "theta": 0.75}]
 
 
-@pytest.mark.parametrize("loss", ["squared", "softmax"])
-@pytest.mark.parametrize("model", TRAINED)
+KINDS = [(model, loss) for model in TRAINED for loss in ("squared", "softmax")]
+
+
+@pytest.mark.parametrize(("model", "loss"), [*KINDS, ("kernel-basis", "squared")])
 def test_every_kind_can_be_inspected(model, loss, tmp_path):
     """As text and as JSON, with all arrays that are exported."""
-    trained = run(model, MODELS[model].solver, loss, planted(model, loss)[0], epochs=1)
+    if MODELS[model].closed_form:
+        trained = run(model, None, loss, planted("fm", loss)[0])
+    else:
+        trained = run(model, MODELS[model].solver, loss, planted(model, loss)[0], epochs=1)
     path = str(tmp_path / "model")
     save_model(path, trained, summary(trained), "libsvm")
     found = {view.name: figures for view, figures in views(inspect_model(path))}
     assert [row["array"] for row in found["arrays"]] == list(export_arrays(path))
-    for array, view in {"P2": "degrees", "theta": "theta", "v0": "main_effects", "w": "weights"}.items():
+    own = {"anchors": "anchors"} if model == "llfm" else {"w": "weights"}  # whose weights are many for a feature
+    for array, view in {"P2": "degrees", "theta": "theta", "v0": "main_effects", **own}.items():
         assert (array in export_arrays(path)) <= (view in found)
     assert json.loads(as_json(found)).keys() == found.keys()
     for figures in found.values():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import TRAINED, build, fill
+from problems import TRAINED, build, choices, fill
 
 from fmcli._core.penalty import Penalty
 from fmcli._core.sgd import SGD
@@ -28,7 +28,7 @@ def test_value(name, only):
     model.allocate(solver.slots)
     params = fill(model, np.random.default_rng(0))
     strengths = {key: value for key, value in STRENGTHS.items() if only in (key, None)}
-    slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths), own)
+    slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths), choices(model, **own))
     penalty = Penalty(**strengths)
     solver.bind(model, penalty)
     assert penalty.value(model) == pytest.approx(slow, rel=1e-6)
