@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli._core.layout import REAL_TYPE
+from fmcli.interactions import interactions
 from fmcli.metrics import Floats
 from fmcli.modelfile import load
 from fmcli.prediction import Scorer, exported, scorer_of
@@ -241,6 +242,43 @@ def anchors(subject: Subject) -> list[Row]:
     return rows
 
 
+def pairs(subject: Subject) -> list[Row]:
+    """The pairs of frequent features that act together most strongly, by what they add to each other's scores."""
+    features, _, added = interactions(subject.scorer)
+    rows = []
+    for output, begin in subject.outputs():
+        for place in largest(added[:, output], subject.top).tolist():
+            one, other = features[place].tolist()
+            rows.append({**begin, "feature": one, "other": other, "adds": float(added[place, output])})
+    return rows
+
+
+def field_pairs(subject: Subject) -> list[Row]:
+    """How strongly pairs of fields act together: the root mean square of what their frequent features' pairs add."""
+    _, fields, added = interactions(subject.scorer)
+    assert fields is not None
+    names, group = np.unique(np.sort(fields, axis=1), axis=0, return_inverse=True)
+    rows = []
+    for output, begin in subject.outputs():
+        squares = np.bincount(group.reshape(-1), weights=added[:, output] ** 2) / np.bincount(group.reshape(-1))
+        strength = np.sqrt(squares)
+        rows += [
+            {**begin, "field": int(names[place, 0]), "other": int(names[place, 1]), "strength": float(strength[place])}
+            for place in largest(strength, subject.top).tolist()
+        ]
+    return rows
+
+
+def has_pairs(subject: Subject) -> bool:
+    """For a view of models that have more than linear weights."""
+    return "frequent" in subject.scorer.meta and bool(subject.arrays.keys() - {"bias", "w"})
+
+
+def has_fields(subject: Subject) -> bool:
+    """For a view of models that score by fields."""
+    return has_pairs(subject) and subject.scorer.needs_fields
+
+
 def is_group_sparse(subject: Subject) -> bool:
     """For views of the models whose kind is a sparsity penalty."""
     return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
@@ -257,6 +295,9 @@ VIEWS = (
          has(v0=2, V=3), hierarchy),
     View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
     View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
+    View("pairs", "Pairs of frequent features that add most to each other", has_pairs, pairs),
+    View("field_pairs", "Pairs of fields, by what pairs of their frequent features add (root mean square)", has_fields,
+         field_pairs),
     View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),
     View("factors", "Features by the number of factors they kept", is_group_sparse, kept_factors),
     View("anchors", "Anchors, and features that occurred near them", has(anchors=2, V=4), anchors),

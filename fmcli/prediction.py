@@ -31,6 +31,8 @@ T = TypeVar("T")
 OutputType = Literal["raw", "prob", "label"]
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
 SEEN = "seen"
+# Features whose pairs are worth a look: a model file names the most frequent ones.
+FREQUENT = 100
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "slots": trained.solver.slots if keep_state else None,
         "updates": trained.solver.updates,
         "format": format,
+        "frequent": plan.data.frequent(FREQUENT),
         "training": training,
     }
     arrays = {**plan.model.parameters, **plan.model.constants, **(state_arrays(plan.model) if keep_state else {})}
