@@ -9,7 +9,7 @@ from fmcli.errors import UsageError
 
 from fmcli._core.coding cimport Code, Coding
 from fmcli._core.data cimport Dataset
-from fmcli._core.model cimport Model, Workspace
+from fmcli._core.model cimport MAX_BLOCKS, Model, Workspace
 from fmcli._core.simd cimport kernels
 from fmcli._core.types cimport LANES, Factors, Points, Sample, Scratch, Slab, prefetch_line, real
 from libc.stdint cimport INT32_MAX, int32_t
@@ -229,33 +229,26 @@ cdef class LLFM(Model):
                 at += IN_LINE
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef Py_ssize_t a, i, n = 0
+        cdef const int32_t* row[MAX_BLOCKS]
+        cdef Py_ssize_t n[MAX_BLOCKS]
+        cdef Py_ssize_t a, i, touched = 0
         cdef int c, b
         cdef Local local = self.local(s)
-        cdef real* room = s.gradient
-        cdef Slab* slab = s.slab
         self.encode(x, &local)
         local.coded[0] = True
         for a in range(local.code.n):
             for i in range(x.nnz):
-                local.ids[n] = <int32_t>(x.index[i] * self.anchors + local.code.active[a])
-                n += 1
+                local.ids[touched] = <int32_t>(x.index[i] * self.anchors + local.code.active[a])
+                touched += 1
         if self.marks != NULL:
-            for i in range(n):
+            for i in range(touched):
                 self.marks[local.ids[i]] = True
         for c in range(self.outputs):
-            kernels.prefetch(&self.block[self.fms], local.ids, n, c * self.block[self.fms].rows)
-            for b in range(self.n_blocks):
-                slab.block = b
-                slab.row = local.ids if b == self.fms else local.code.active
-                slab.n = n if b == self.fms else local.code.n
-                slab.first = c * self.block[b].rows
-                slab.body = room
-                room += slab.n * self.block[b].lanes
-                slab.weight = room
-                room += slab.n
-                slab += 1
-        s.n_slabs = self.outputs * self.n_blocks
+            kernels.prefetch(&self.block[self.fms], local.ids, touched, c * self.block[self.fms].rows)
+        for b in range(self.n_blocks):
+            row[b] = local.ids if b == self.fms else local.code.active
+            n[b] = touched if b == self.fms else local.code.n
+        self.cut(row, n, s)
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
