@@ -24,7 +24,9 @@ The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
     kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
     data parser         rows in compressed form, and the reader of text
     model solver loss penalty                the contracts
-    linear fm stub  sgd adagrad ftrl fobos   what keeps them
+    linear poly2 fm anova polynet lifted bilinear ffm llfm stub  sgd adagrad ftrl fobos   what keeps them
+    coding kmeans   how llfm shares a sample among anchors, and where those start
+    kernel_basis    a model that no solver trains
     batch loop          the loop; writer    numbers to text
 
 What the design rests on, each measured:
@@ -42,7 +44,7 @@ What the design rests on, each measured:
 Above the core, dependencies run one way:
 
     cli -> training, prediction, evaluation, inspection, catalogue
-        -> validation, warmstart, labels, metrics, modelfile, data -> registry, specs, names -> _core
+        -> validation, warmstart, closedform, labels, metrics, modelfile, data -> registry, specs, names -> _core
 
 registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
 file's header and the tests derive from it. CONTRIBUTING.md has the steps that a new piece takes.

@@ -50,9 +50,9 @@ def entry(piece: Piece) -> dict[str, Any]:
 
 
 def own(piece: Piece) -> Iterator[str]:
-    """The options that a piece takes, or gives another default."""
+    """The options that a piece takes, or gives another default; not those that it refuses."""
     yield from piece.options
-    yield from (name for name in piece.defaults if name not in piece.options)
+    yield from (name for name in piece.defaults if name not in piece.options and name not in piece.refuses)
 
 
 def default(piece: Piece, name: str) -> Any:

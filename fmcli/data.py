@@ -101,15 +101,16 @@ def score_pieces(
     limit: int,
     threads: int = 1,
     labelled: bool = False,
+    model: str = "this model",
 ) -> Iterator[Piece[T]]:
     """Read rows to predict piece by piece: yield the results of `work`, which runs in the thread that parsed, in order.
 
     Labels are optional: a piece's Dataset has label None if none of its rows has one, else NaN for rows without. A
     blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1); entries beyond are left
     out and counted. With `labelled` each row needs a label and blank lines are no rows, as in training, and `work` may
-    raise RowError. Otherwise as `read`; an error comes after the pieces before it.
+    raise RowError. `model` is for messages. Otherwise as `read`; an error comes after the pieces before it.
     """
-    text = _Text(paths, format, keep_fields)
+    text = _Text(paths, format, keep_fields, model)
     highest = LARGEST_INDEX + 1 if labelled else limit
 
     def parse(block: Block) -> _Parsed[Piece[T] | None]:
@@ -156,7 +157,7 @@ class _Parsed(NamedTuple, Generic[T]):
 class _Text:
     """The text of inputs, and its format."""
 
-    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool):
+    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model"):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
         self._first = next(self._blocks)
@@ -170,7 +171,7 @@ class _Text:
         self.ffm = format == "ffm"
         if needs_fields and self._sure and not self.ffm:
             raise BadInputError(
-                f"{self._first.name}: found {format} text, whose features have no fields; this model needs them, as in "
+                f"{self._first.name}: found {format} text, whose features have no fields; {model} needs them, as in "
                 "ffm text: label field:index:value ..."
             )
 

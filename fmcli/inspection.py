@@ -7,6 +7,7 @@ figures: values by name, or rows of a table. A new kind of model brings its own 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli._core.layout import REAL_TYPE
+from fmcli.interactions import interactions
 from fmcli.metrics import Floats
 from fmcli.modelfile import load
 from fmcli.prediction import Scorer, exported, scorer_of
@@ -22,6 +24,9 @@ from fmcli.registry import MODELS
 
 # Numbers of an array that are looked at at once, as float64.
 CHUNK = 1 << 20
+
+# An array of factors for one degree.
+DEGREE = re.compile(r"P\d+")
 
 Row = dict[str, Any]
 Figures = Row | list[Row]
@@ -104,6 +109,7 @@ def model(subject: Subject) -> Row:
         "labels": scorer.labels.values and list(scorer.labels.values),
         "features": scorer.model.features,
         "features_occurring": int(np.count_nonzero(scorer.seen)),
+        **({"fields": meta["fields"]} if meta["fields"] else {}),
         "outputs": scorer.model.outputs,
         "parameters": scorer.model.parameter_count,
         "solver_state": meta["slots"] is not None,
@@ -152,7 +158,7 @@ def weights(subject: Subject) -> list[Row]:
 
 
 def effects(subject: Subject) -> list[Row]:
-    """The largest main effects <v_0 beta, v_j> of a strongly hierarchical model (models.md section 1, note 2)."""
+    """The largest main effects <v_0 beta, v_j> of a strongly hierarchical model [SH]."""
     return listed(subject, "effect", lambda output: main_effects(subject, output)[0])
 
 
@@ -199,6 +205,80 @@ def kept_factors(subject: Subject) -> list[Row]:
     return rows
 
 
+def degrees(subject: Subject) -> list[Row]:
+    """How strong each degree is in a model that has factors for every one: the norm of its factors ([HO])."""
+    rows = []
+    names = [name for name in subject.arrays if DEGREE.fullmatch(name)]
+    for output, begin in subject.outputs():
+        for name in names:
+            squares = sum(float((part**2).sum()) for part in chunks(subject.arrays[name][output]))
+            rows.append({**begin, "degree": int(name[1:]), "norm": math.sqrt(squares)})
+    return rows
+
+
+def shares_of_degrees(subject: Subject) -> list[Row]:
+    """The weights theta of the degrees, which add up to 1 ([HO] 6.1)."""
+    return [
+        {**begin, "degree": degree, "theta": float(value)}
+        for output, begin in subject.outputs()
+        for degree, value in enumerate(subject.arrays["theta"][output], start=1)
+    ]
+
+
+def anchors(subject: Subject) -> list[Row]:
+    """Each anchor of llfm: its length, and how many features occurred near it, those whose factors are not all 0."""
+    rows = []
+    for output, begin in subject.outputs():
+        for anchor, at in enumerate(subject.arrays["anchors"]):
+            factors = subject.arrays["V"][output, anchor]
+            rows.append(
+                {
+                    **begin,
+                    "anchor": anchor,
+                    "norm": float(np.linalg.norm(at.astype(np.float64))),
+                    "features": int(factors.any(axis=1).sum()),
+                }
+            )
+    return rows
+
+
+def pairs(subject: Subject) -> list[Row]:
+    """The pairs of frequent features that act together most strongly, by what they add to each other's scores."""
+    features, _, added = interactions(subject.scorer)
+    rows = []
+    for output, begin in subject.outputs():
+        for place in largest(added[:, output], subject.top).tolist():
+            one, other = features[place].tolist()
+            rows.append({**begin, "feature": one, "other": other, "adds": float(added[place, output])})
+    return rows
+
+
+def field_pairs(subject: Subject) -> list[Row]:
+    """How strongly pairs of fields act together: the root mean square of what their frequent features' pairs add."""
+    _, fields, added = interactions(subject.scorer)
+    assert fields is not None
+    names, group = np.unique(np.sort(fields, axis=1), axis=0, return_inverse=True)
+    rows = []
+    for output, begin in subject.outputs():
+        squares = np.bincount(group.reshape(-1), weights=added[:, output] ** 2) / np.bincount(group.reshape(-1))
+        strength = np.sqrt(squares)
+        rows += [
+            {**begin, "field": int(names[place, 0]), "other": int(names[place, 1]), "strength": float(strength[place])}
+            for place in largest(strength, subject.top).tolist()
+        ]
+    return rows
+
+
+def has_pairs(subject: Subject) -> bool:
+    """For a view of models that have more than linear weights."""
+    return "frequent" in subject.scorer.meta and bool(subject.arrays.keys() - {"bias", "w"})
+
+
+def has_fields(subject: Subject) -> bool:
+    """For a view of models that score by fields."""
+    return has_pairs(subject) and subject.scorer.needs_fields
+
+
 def is_group_sparse(subject: Subject) -> bool:
     """For views of the models whose kind is a sparsity penalty."""
     return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
@@ -213,8 +293,14 @@ VIEWS = (
     View("main_effects", "Largest main effects", has(v0=2, V=3), effects),
     View("hierarchy", "Strong hierarchy: share of the v_j that are 0; of the others, that orthogonal to v_0 beta",
          has(v0=2, V=3), hierarchy),
+    View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
+    View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
+    View("pairs", "Pairs of frequent features that add most to each other", has_pairs, pairs),
+    View("field_pairs", "Pairs of fields, by what pairs of their frequent features add (root mean square)", has_fields,
+         field_pairs),
     View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),
     View("factors", "Features by the number of factors they kept", is_group_sparse, kept_factors),
+    View("anchors", "Anchors, and features that occurred near them", has(anchors=2, V=4), anchors),
 )  # fmt: skip
 
 

@@ -62,8 +62,10 @@ class Labels:
         return np.equal(nearest, label)
 
 
-def fit_labels(label: Floats, loss: str | None) -> Labels:
+def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
     """Choose the loss that these labels call for, or check the one that is named.
+
+    With `signs`, labels of two values stand for -1 and +1 under a loss of numbers, too.
 
     Raises BadInputError where they do not fit the loss, or have one value only.
     """
@@ -92,7 +94,8 @@ def fit_labels(label: Floats, loss: str | None) -> Labels:
         return Labels(loss, tuple(np.unique(label).tolist()))
     if task == "counts" and label.min() < 0:
         raise BadInputError(f"loss {loss} takes counts, but here is {label.min():g}; say --loss squared for them")
-    return Labels(loss, None)
+    two_values = signs and distinct is not None and len(distinct) == 2
+    return Labels(loss, tuple(np.unique(label).tolist()) if two_values else None)
 
 
 def few_distinct(label: Floats) -> Floats | None:

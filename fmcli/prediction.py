@@ -31,6 +31,8 @@ T = TypeVar("T")
 OutputType = Literal["raw", "prob", "label"]
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
 SEEN = "seen"
+# Features whose pairs are worth a look: a model file names the most frequent ones.
+FREQUENT = 100
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Scorer:
     norm : whether rows are scaled to unit length.
     seen : bool (features), whether the feature occurred in training.
     meta : all that the model file says.
+    path : of the model file, for messages.
     """
 
     model: Model
@@ -48,12 +51,13 @@ class Scorer:
     norm: bool
     seen: NDArray[np.bool_]
     meta: dict[str, Any]
+    path: str
 
     @property
     def needs_fields(self) -> bool:
-        """Whether the rows to score must have fields."""
+        """Whether the rows to score must have fields: where the model itself knows how many there are."""
         kind: Kind = MODELS[self.meta["model"]]
-        return kind.needs_fields(self.meta["options"])
+        return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows whose columns the model has."""
@@ -114,6 +118,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "slots": trained.solver.slots if keep_state else None,
         "updates": trained.solver.updates,
         "format": format,
+        "frequent": plan.data.frequent(FREQUENT),
         "training": training,
     }
     arrays = {**plan.model.parameters, **plan.model.constants, **(state_arrays(plan.model) if keep_state else {})}
@@ -138,6 +143,7 @@ def load_earlier(path: str) -> Earlier:
         path,
         scorer.model,
         meta["model"],
+        meta["options"],
         meta["solver"],
         scorer.labels,
         scorer.norm,
@@ -169,7 +175,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         model.attach(arrays)
         seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
         labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
-        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta)
+        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta, path)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadInputError(f"{path}: the model file contradicts itself: {error}") from error
 
@@ -214,6 +220,7 @@ def each_piece(
         limit=scorer.model.features,
         threads=threads,
         labelled=labelled,
+        model=scorer.path,
     ):
         result, cold = piece.result
         counts.rows += piece.rows
@@ -224,7 +231,7 @@ def each_piece(
 
 
 def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
-    """The arrays of a model under the names of models.md section 6, in the types they are kept in."""
+    """The arrays of a model by the names that users meet, in the types they are kept in."""
     return scorer.model.exported()
 
 

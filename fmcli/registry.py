@@ -26,6 +26,7 @@ class Option:
     high: float | None = None
     open_low: bool = False  # `low` itself is out of range
     choices: tuple[str, ...] = ()
+    by_degree: bool = False  # may be a list, a number a degree, for a model of which `by_degree` names it
 
     @property
     def flag(self) -> str:
@@ -48,9 +49,11 @@ class Option:
         return f"{self.low} to {self.high}"
 
     def permits(self, value: Any) -> bool:
-        """Whether a value is one of the choices, or a finite number in range."""
+        """Whether a value is one of the choices, or a finite number in range, or a list of such."""
         if self.choices:
             return value in self.choices
+        if self.by_degree and isinstance(value, list):
+            return all(map(self.permits, value))
         if value != value or value in (float("inf"), float("-inf")):
             return False
         if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
@@ -61,6 +64,8 @@ class Option:
 NEGATIVE_ONLY = ("bias", "linear")
 DEFAULT_MODEL = "fm"
 DEFAULT_SOLVER = "adagrad"
+# What stands for the solver of a model that needs none, and its loss.
+CLOSED_FORM, CLOSED_FORM_LOSS = "closed-form", "squared"
 
 
 @dataclass(frozen=True)
@@ -69,18 +74,22 @@ class Piece:
 
     name: str
     help: str
-    path: str  # module:class, imported when it is used
+    path: str  # module:class, imported when it is used; or a function that makes one of several
     options: tuple[str, ...] = ()  # keywords of the class
     defaults: Mapping[str, Any] = field(default_factory=dict)  # where they differ from the options'
     solver: str = DEFAULT_SOLVER  # of a model: what it is trained with unless another is named
     refuses: Mapping[str, str] = field(default_factory=dict)  # of a model: option -> why it cannot be had
+    most: Mapping[str, int] = field(default_factory=dict)  # of a model: largest values below the options' own
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
+    by_degree: tuple[str, ...] = ()  # of a model: options that may be lists, for each of the degrees 2 to `order`
     context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
+    by_fields: bool = False  # of a model: whether it learns from the fields of entries
+    closed_form: bool = False  # of a model: no solver trains it
     task: str = ""  # of a loss: binary (two values), real, counts or classes
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
-        """Of a model with these options: whether its rows must have fields."""
-        return "fields" in self.context and values.get("split_index") is None
+        """Of a model with these options: whether the rows to train on must have fields."""
+        return self.by_fields and values.get("split_index") is None
 
     def load(self) -> Any:
         """The class."""
@@ -93,18 +102,82 @@ def _table(*rows: Any) -> dict[str, Any]:
 
 
 OPTIONS = _table(
-    Option("rank", int, 8, "Number of factors.", "model", ("-k",), low=1, high=1 << 16),
+    Option(
+        "rank",
+        int,
+        8,
+        "Number of factors; of hofm also one a degree, as in 8/4/2; or of landmarks.",
+        "model",
+        ("-k",),
+        low=1,
+        high=1 << 16,
+        by_degree=True,
+    ),
+    Option("order", int, 2, "Degree of the kernel; of hofm the largest one.", "model", low=2, high=64),
     Option("bias", bool, True, "Leave out the bias.", "model"),
     Option("linear", bool, True, "Leave out the linear weights.", "model"),
-    Option("fit_beta", bool, True, "Fit the factors' weights beta, or leave them as they start.", "model"),
+    Option(
+        "augment",
+        bool,
+        False,
+        "Add constant features to the kernel, by which lower degrees enter: pn and lifted-pn one, others order - 1.",
+        "model",
+    ),
+    Option(
+        "fit_beta",
+        bool,
+        None,
+        "Fit the factors' weights beta, or leave them as they start; fitted where the order is even.",
+        "model",
+    ),
     Option(
         "beta_start",
         str,
-        "alternate",
-        "Start of beta: 1, -1, 1, ...; ones; or standard normal numbers.",
+        None,
+        "Start of beta: 1, -1, 1, ... (usual where the order is even); ones (else); or standard normal numbers.",
         "model",
         choices=("alternate", "ones", "random"),
     ),
+    Option(
+        "pair_bits",
+        int,
+        22,
+        "Pairs of features have a weight each where there are at most 2^N, else they share 2^N by a hash.",
+        "model",
+        low=1,
+        high=30,
+    ),
+    Option("split_index", int, None, "First index of the second group, in place of fields 0 and 1.", "model", low=0),
+    Option("anchors", int, 10, "Number of anchors, each with an FM of its own.", "model", low=1, high=1 << 16),
+    Option("neighbours", int, 5, "Anchors active at a time in the variants do and apl.", "model", low=1),
+    Option("coding_c", float, 1.0, "How fast their shares fall with the distance.", "model", low=0),
+    Option("lc", float, 0.4, "The same in the variant jo: L/C; larger means fewer active anchors.", "model", low=0),
+    Option(
+        "llfm_variant",
+        str,
+        "jo",
+        "Anchors of k-means; learned ones; learned ones with adaptive coding.",
+        "model",
+        choices=("do", "apl", "jo"),
+    ),
+    Option("anchor_rate", float, None, "Step size of anchors.", "model", low=0),
+    Option(
+        "basis",
+        str,
+        "nystrom",
+        "Penalise the weights of the landmarks themselves, or the function that they make.",
+        "model",
+        choices=("random", "nystrom"),
+    ),
+    Option(
+        "kernel",
+        str,
+        "poly",
+        "Kernel: (coef0 + <p, x>)^order, or products of order different features at most.",
+        "model",
+        choices=("poly", "anova"),
+    ),
+    Option("coef0", float, 1.0, "Constant of the kernel poly.", "model", low=0),
     Option("init_std", float, 0.01, "Standard deviation of the factors' start values.", "model", low=0),
     Option("l1", float, 0.0, "Strength of the L1 penalty.", "penalty", low=0),
     Option("l1_w", float, None, "The same for linear weights only.", "penalty", low=0),
@@ -160,12 +233,13 @@ _SGL_STRENGTH = 1e-5
 
 MODELS = _table(
     Piece("linear", "Linear model: a weight a feature.", "fmcli._core.linear:Linear", ("bias",)),
+    Piece("poly2", "A weight a pair of features.", "fmcli._core.poly2:Poly2", ("bias", "linear", "pair_bits")),
     Piece("fm", "Factorization machine.", "fmcli._core.fm:FM", _FM),
     Piece(
         "anova",
-        "ANOVA kernel regression of order 2: an FM with fitted weights of its factors.",
-        "fmcli._core.fm:Anova",
-        _FM + _BETA,
+        "ANOVA kernel regression of any order: of order 2 an FM with fitted weights of its factors.",
+        "fmcli._core.anova:anova",
+        (*_FM, "order", "augment", *_BETA),
     ),
     Piece("shfm", "Strongly hierarchical FM.", "fmcli._core.fm:SHFM", ("rank", "bias"), solver="ftrl"),
     Piece(
@@ -203,6 +277,91 @@ MODELS = _table(
         solver="fobos",
         positive=("l1",),
         refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
+    ),
+    Piece(
+        "hofm",
+        "Higher-order FM: factors of their own for every degree.",
+        "fmcli._core.anova:HOFM",
+        (*_FM, "order"),
+        {"order": 3},
+        by_degree=("rank",),
+    ),
+    Piece(
+        "hofm-shared",
+        "Higher-order FM of one set of factors, with constant features.",
+        "fmcli._core.anova:HOFMShared",
+        ("rank", "bias", "order"),
+        {"order": 3},
+    ),
+    Piece(
+        "hofm-simplex",
+        "Higher-order FM of one set of factors, with weights of the degrees.",
+        "fmcli._core.anova:HOFMSimplex",
+        ("rank", "bias", "order"),
+    ),
+    Piece(
+        "all-subsets",
+        "All degrees at once: products of 1 + p_j x_j.",
+        "fmcli._core.anova:AllSubsets",
+        ("rank", "bias"),
+    ),
+    Piece(
+        "pn",
+        "Polynomial network: powers of linear functions.",
+        "fmcli._core.polynet:PN",
+        (*_FM, "order", "augment", *_BETA),
+        {"augment": True},
+    ),
+    Piece(
+        "lifted-anova",
+        "ANOVA kernel as products of different factors, in each of which the score is linear.",
+        "fmcli._core.lifted:LiftedAnova",
+        (*_FM, "order", "augment"),
+        most={"order": 8},
+    ),
+    Piece(
+        "lifted-pn",
+        "Polynomial network as products of different linear functions.",
+        "fmcli._core.polynet:LiftedPN",
+        (*_FM, "order", "augment"),
+        {"augment": True},
+    ),
+    Piece(
+        "bilinear",
+        "Pairs between two groups of features: those of field 0 and field 1.",
+        "fmcli._core.bilinear:Bilinear",
+        (*_FM, "split_index"),
+        by_fields=True,
+    ),
+    Piece(
+        "ffm",
+        "Field-aware FM: a feature's factors differ by the field that they meet.",
+        "fmcli._core.ffm:FFM",
+        _FM,
+        {"rank": 4, "norm": True, "init_std": 0.1},
+        context=("fields", "by_row"),
+        by_fields=True,
+    ),
+    Piece(
+        "llfm",
+        "Locally linear FM: FMs around anchors, the nearest of which share a row.",
+        "fmcli._core.llfm:LLFM",
+        (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
+    ),
+    Piece(
+        "kernel-basis",
+        "Kernel functions of some training rows, weighted in closed form: a kernel machine to compare with.",
+        "fmcli._core.kernel_basis:KernelBasis",
+        ("rank", "basis", "kernel", "coef0", "order"),
+        {"rank": 100, "epochs": 1},
+        solver=CLOSED_FORM,
+        closed_form=True,
+        refuses={
+            **dict.fromkeys(("l1", "l1_w", "l1_v", "group_l1"), "its closed form has --l2 alone"),
+            **dict.fromkeys(
+                ("epochs", "batch_size", "shuffle", "init_std"), "it is solved in closed form, not step by step"
+            ),
+        },
     ),
 )
 

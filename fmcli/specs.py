@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fmcli.errors import UsageError
 from fmcli.names import find_name
 from fmcli.registry import (
+    CLOSED_FORM,
+    CLOSED_FORM_LOSS,
     COMMON,
     DEFAULT_MODEL,
     LOSSES,
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
     from fmcli._core.model import Model
 
 # Options that refine another for one part of a model: without a value of their own they take the other's.
-REFINES = {"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"}
+# Where the run has none of that name, they take its default.
+REFINES = {
+    **{"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"},
+    "anchor_rate": "learning_rate",
+}
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,14 @@ def make_spec(
         A name that is not registered, an option that neither the model nor the solver takes, or a value out of range.
     """
     kind = find(MODELS, "model", model)
-    solver = solver or kind.solver
-    pieces = [kind, find(SOLVERS, "solver", solver), *([find(LOSSES, "loss", loss)] if loss else [])]
+    pieces = [kind]
+    if kind.closed_form:
+        check_closed_form(model, solver, loss)
+        loss = CLOSED_FORM_LOSS
+    else:
+        pieces.append(find(SOLVERS, "solver", solver or kind.solver))
+    if loss:
+        pieces.append(find(LOSSES, "loss", loss))
     taken = [*COMMON, *(name for piece in pieces for name in piece.options)]
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for name, value in given.items():
@@ -89,9 +101,21 @@ def make_spec(
             raise UsageError(f"{OPTIONS[name].flag} is 0, but it makes {model} what it is; without it say -m fm")
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
-            values[name] = values[whole]
+            values[name] = values.get(whole, OPTIONS[whole].default)
     check_groups(values)
-    return Spec(model, solver, loss, values)
+    check_degrees(kind, values)
+    return Spec(model, solver or kind.solver, loss, values)
+
+
+def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
+    """UsageError where a model that is solved in closed form is asked for with a solver or another loss."""
+    if solver not in (None, CLOSED_FORM):
+        raise UsageError(f"{model} is solved in closed form, by no solver; leave out -s {solver}, or choose another -m")
+    if loss not in (None, CLOSED_FORM_LOSS):
+        raise UsageError(
+            f"{model} is solved in closed form, which only --loss {CLOSED_FORM_LOSS} has; leave out --loss {loss}, or "
+            "choose another -m"
+        )
 
 
 def check_groups(values: Mapping[str, Any]) -> None:
@@ -103,6 +127,21 @@ def check_groups(values: Mapping[str, Any]) -> None:
                     f"with --group-l1 a feature's weight and factors are one group, which shares one curvature: "
                     f"{OPTIONS[w].flag} and {OPTIONS[v].flag} must be equal"
                 )
+
+
+def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:
+    """UsageError where an option has several numbers, but the model takes one, or not so many."""
+    for name, value in values.items():
+        if not isinstance(value, list):
+            continue
+        given, degrees = f"{OPTIONS[name].flag} is {as_given(value)}", values.get("order", 2) - 1
+        if name not in kind.by_degree:
+            raise UsageError(f"{given}; {kind.name} takes one number")
+        if len(value) != degrees:
+            raise UsageError(
+                f"{given}; with {OPTIONS['order'].flag} {degrees + 1} {kind.name} takes {degrees}, one for each degree "
+                f"from 2 on, or one for all"
+            )
 
 
 def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
@@ -125,7 +164,15 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
         chosen = ", ".join(piece.name for piece in pieces)
         raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
     if option.kind is not bool and not option.permits(value):
-        raise UsageError(f"{option.flag} is {value}; it must be {option.range()}")
+        raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
+    for piece in pieces:
+        if name in piece.most and value > piece.most[name]:
+            raise UsageError(f"{option.flag} is {value}; with {piece.name} it can be at most {piece.most[name]}")
+
+
+def as_given(value: Any) -> str:
+    """An option's value as the command line has it."""
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:

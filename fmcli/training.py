@@ -22,7 +22,7 @@ from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec, build_model
-from fmcli.validation import Best, Validation, model_sparsity, split
+from fmcli.validation import Best, Validation, model_sparsity, score_rows, split
 from fmcli.warmstart import Earlier, take_over
 
 # Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
@@ -125,7 +125,7 @@ def plan(
     UsageError
         Metrics that do not fit the loss, an earlier model of another kind, nothing left to train on.
     """
-    labels = earlier.labels_for(spec) if earlier else fit_labels(data.label, spec.loss)
+    labels = earlier.labels_for(spec) if earlier else fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form)
     if spec.loss is None:
         loss_options = {name: OPTIONS[name].default for name in LOSSES[labels.loss].options}
         spec = replace(spec, loss=labels.loss, values={**spec.values, **loss_options})
@@ -144,8 +144,10 @@ def plan(
     fields = max(data.fields, earlier.fields if earlier else 0)
     model = make_model(spec, features, labels, fields)
     if earlier:
-        earlier.check(spec, model)
+        check_earlier(earlier, spec)
     model.prepare(data, rows, generator(spec, PREPARE_STREAM))
+    if earlier:
+        model.inherit(earlier.model, earlier.seen)
     solver = make_solver(spec)
     resumes = earlier is not None and earlier.has_state(spec, solver)
     needed = model.bytes_needed(solver.slots) * (2 if validation else 1) + 2 * rows.nbytes
@@ -164,7 +166,9 @@ def check_earlier(earlier: Earlier, spec: Spec) -> None:
 
 
 def make_solver(spec: Spec) -> Solver:
-    """The solver of a spec, not bound to a model yet."""
+    """The solver of a spec, not bound to a model yet; one that does nothing where none is needed."""
+    if MODELS[spec.model].closed_form:
+        return Solver()
     solver: Solver = SOLVERS[spec.solver].load()(**spec.keywords(SOLVERS[spec.solver]))
     return solver
 
@@ -203,6 +207,8 @@ def train(
         A loss or a parameter is no longer finite; its `trained` is the best epoch before, where validation found one.
     """
     require(plan.bytes, "training")
+    if MODELS[plan.spec.model].closed_form:
+        return solve(plan, on_epoch)
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
     loss, solver = make_loss(spec, plan.labels), make_solver(spec)
     penalty = Penalty(**{name: spec.values[name] for name in ("l1_w", "l1_v", "l2_w", "l2_v", "group_l1")})
@@ -210,10 +216,12 @@ def train(
     model.allocate(solver.slots)
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
-    if "bias" in model.parameters:
-        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight)
+    if model.has_bias:
+        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
     if plan.earlier:
         seen = take_over(plan.earlier, model, seen)
+    else:
+        model.start_on(data, rows, generator(spec, PREPARE_STREAM))
     solver.bind(model, penalty)
     if plan.earlier and plan.resumes:
         plan.earlier.restore_state(model, solver)
@@ -231,6 +239,7 @@ def train(
             begin = time.perf_counter()
             total = run_epoch(trainer, plan, number, on_rows, on_loss, every)
             solver.end_epoch(number)
+            model.end_epoch()
             value = penalty.value(model) / (1 if solver.averages_weights else total_weight)
             valid = best.judge(number)
             trained.epochs.append(Epoch(number, total / total_weight, value, valid, time.perf_counter() - begin))
@@ -244,6 +253,29 @@ def train(
             error.trained = replace(trained, best=best.restore())
         raise
     return replace(trained, best=best.restore() or len(trained.epochs))
+
+
+def solve(plan: Plan, on_epoch: Callable[[Epoch], None]) -> Trained:
+    """Fit a model that no solver trains; the log shows it as one epoch."""
+    from fmcli._core.kernel_basis import KernelBasis
+    from fmcli.closedform import fit
+
+    assert isinstance(plan.model, KernelBasis)
+    begin = time.perf_counter()
+    solver = make_solver(plan.spec)
+    plan.model.allocate(solver.slots)
+    loss, penalty = fit(plan.model, plan.data, plan.rows, plan.spec.values["l2_v"])
+    valid = Best(plan.validation, plan.model, solver).judge(1)
+    epoch = Epoch(1, loss, penalty, valid, time.perf_counter() - begin)
+    on_epoch(epoch)
+    return Trained(plan, solver, plan.data.seen(plan.rows), [epoch], best=1)
+
+
+def empty_score(model: Model) -> NDArray[np.float64]:
+    """The scores (outputs) of a row without entries."""
+    row = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
+    scores: NDArray[np.float64] = score_rows(model, row)[0]
+    return scores
 
 
 def run_epoch(
@@ -310,6 +342,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "train": plan.judge.measure(plan.model, plan.rows),
         "valid": kept.valid if kept else of_start,
         "sparsity": model_sparsity(plan.model),
+        **plan.model.figures(plan.data, plan.rows),
     }
     return finite(figures)
 

@@ -51,7 +51,7 @@ def of_predictions(metrics: Iterable[str]) -> list[str]:
 
 
 def model_sparsity(model: Model) -> float:
-    """Share of exact zeros among linear weights and factors (models.md section 4)."""
+    """Share of exact zeros among linear weights and factors ([SGL]: n_z / n_a)."""
     names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
     zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
     return zeros / max(1, sum(model.parameters[name].size for name in names))

@@ -13,6 +13,7 @@ from fmcli._core.model import Model
 from fmcli._core.solver import Solver
 from fmcli.errors import UsageError
 from fmcli.labels import Labels
+from fmcli.registry import MODELS, OPTIONS
 from fmcli.specs import Spec
 
 # Name of a state array in a model file: slot 0 of V is state.0.V.
@@ -21,7 +22,12 @@ STATE = "state"
 
 def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
     """The solver's state by the names it has in model files."""
-    return {f"{STATE}.{slot}.{name}": array for name, slots in model.states.items() for slot, array in enumerate(slots)}
+    return {state_name(slot, name): array for name, slots in model.states.items() for slot, array in enumerate(slots)}
+
+
+def state_name(slot: int, name: str) -> str:
+    """The name that a slot of an array's state has in model files."""
+    return f"{STATE}.{slot}.{name}"
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Earlier:
     path: str
     model: Model
     kind: str
+    options: Mapping[str, Any]
     solver: str
     labels: Labels
     norm: bool
@@ -55,21 +62,33 @@ class Earlier:
         return self.labels
 
     def check(self, spec: Spec, model: Model) -> None:
-        """Raises UsageError where the model to be trained is of another kind or rank, or for rows of another scale."""
+        """Raises UsageError where the model to be trained is of another kind or rank, or for rows of another scale.
+
+        model : as the spec makes it for as many features and fields as the earlier model has.
+        """
+        if MODELS[spec.model].closed_form:
+            raise UsageError(f"{spec.model} is solved anew from its data, not from {self.path}; leave out -i")
         if spec.values["norm"] != self.norm:
             raise UsageError(
                 f"{self.path} was trained {'with --norm' if self.norm else 'without --norm'}; so must this be"
             )
         if spec.model != self.kind:
             raise UsageError(f"{self.path} is a model of kind {self.kind}, not {spec.model}; say -m {self.kind}")
+        ours_order, theirs_order = spec.values.get("order"), self.options.get("order")
+        if ours_order != theirs_order:
+            raise UsageError(
+                f"{self.path} is of order {theirs_order}, not {ours_order}; say {OPTIONS['order'].flag} {theirs_order}"
+            )
         ours, theirs = model.shapes(), self.model.shapes()
         if ours.keys() != theirs.keys():
             different = ", ".join(sorted(ours.keys() ^ theirs.keys()))
             raise UsageError(f"{self.path} and this run differ in having {different}; give the same options")
         for name in ours:
-            if ours[name][0] != theirs[name][0] or ours[name][2:] != theirs[name][2:]:
+            if ours[name] != theirs[name]:
+                sizes = [OPTIONS[size].flag for size in ("rank", "anchors", "pair_bits") if size in spec.values]
                 raise UsageError(
-                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its --rank"
+                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its "
+                    f"{' and '.join(sizes)}"
                 )
 
     def has_state(self, spec: Spec, solver: Solver) -> bool:
@@ -79,8 +98,9 @@ class Earlier:
     def restore_state(self, model: Model, solver: Solver) -> None:
         """Give the solver the kept state, where there is one; features that are new start as in a fresh run."""
         solver.start()
-        for name, array in state_arrays(model).items():
-            self.copy_known(self.arrays[name], array, model.features)
+        for name, slots in model.states.items():
+            for slot, array in enumerate(slots):
+                self.copy_known(name, self.arrays[state_name(slot, name)], array)
         solver.resume(self.updates)
 
     def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -89,14 +109,12 @@ class Earlier:
         both[: len(self.seen)] |= self.seen
         return both
 
-    def copy_known(self, old: NDArray[Any], new: NDArray[Any], features: int) -> None:
-        """Copy what belongs to features that the earlier model has seen, or to none, into an array of a model that may
-        have more features; the rest stays."""
-        if old.ndim > 1 and old.shape[1] == self.model.features and new.shape[1] == features:
-            known = np.flatnonzero(self.seen)
-            new[:, known] = old[:, known]
-        else:
-            new[...] = old
+    def copy_known(self, name: str, old: NDArray[Any], new: NDArray[Any]) -> None:
+        """Copy what the earlier model has learned of a parameter, or of its state, into an array that may have grown;
+        the rest stays."""
+        known = self.model.known(name, self.seen)
+        known = known.reshape(known.shape + (1,) * (old.ndim - 1 - known.ndim))
+        np.copyto(new[tuple(map(slice, old.shape))], old, where=known)
 
 
 def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -105,5 +123,5 @@ def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArra
     Features that are new keep their start values.
     """
     for name, array in model.parameters.items():
-        earlier.copy_known(earlier.model.parameters[name], array, model.features)
+        earlier.copy_known(name, earlier.model.parameters[name], array)
     return earlier.also_seen(seen)

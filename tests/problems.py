@@ -12,7 +12,7 @@ from fmcli._core.model import Model, Workspace
 from fmcli._core.simd import REAL
 from fmcli.registry import MODELS
 from fmcli.specs import build_model
-from reference.slow_models import Params, Sample
+from reference.slow_models import Choices, Params, Sample, column
 
 DOUBLE = REAL == "double"
 # One score or gradient, and parameters that followed many updates.
@@ -20,24 +20,43 @@ CLOSE: dict[str, float] = {"rtol": 1e-12, "atol": 1e-12} if DOUBLE else {"rtol":
 FOLLOWED: dict[str, float] = {"rtol": 1e-9, "atol": 1e-9} if DOUBLE else {"rtol": 1e-4, "atol": 1e-4}
 
 
-def random_rows(rng: np.random.Generator, rows: int, features: int, ones: bool = False) -> list[Sample]:
-    """Rows of 0 to `features` entries; the first is empty, the second full."""
+# The kinds that solvers train.
+TRAINED = {name: piece for name, piece in MODELS.items() if not piece.closed_form}
+# What kinds need besides a rank, unless a test says otherwise.
+USUAL: dict[str, Any] = {
+    **{"pair_bits": 22, "split_index": 4, "fields": 3},
+    **{"anchors": 3, "neighbours": 2, "coding_c": 0.2, "lc": 0.1, "llfm_variant": "jo", "anchor_rate": 0.05},
+}
+
+
+def random_rows(
+    rng: np.random.Generator, rows: int, features: int, ones: bool = False, fields: int = 0
+) -> list[Sample]:
+    """Rows of 0 to `features` entries; the first is empty, the second full. With `fields` an entry has one of so many,
+    and an index may come in two of them."""
     sizes = [0, features, *rng.integers(0, features + 1, size=rows - 2)]
     values = [1.0] if ones else np.float32(rng.uniform(0.2, 2, size=50) * rng.choice([-1, 1], size=50)).tolist()
-    return [
+    found: list[Sample] = [
         {int(j): float(rng.choice(values)) for j in sorted(rng.choice(features, size, replace=False))} for size in sizes
     ]
+    if not fields:
+        return found
+    several = [{(j, f): x[j] for j in x for f in rng.choice(fields, rng.choice([1, 1, 1, 2]), False)} for x in found]
+    return [{(j, int(f)): x[j, f] for j, f in sorted(x)} for x in several]
 
 
 def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | None = None, weights=None) -> Dataset:
     """The rows as the compiled core takes them; values that are all 1 are left out, as the reader does."""
-    values = np.array([x[j] for x in rows for j in x], dtype=np.float32)
+    keys = [key for x in rows for key in x]
+    values = np.array([x[key] for x in rows for key in x], dtype=np.float32)
+    with_fields = any(isinstance(key, tuple) for key in keys)
     return Dataset(
         np.cumsum([0, *map(len, rows)], dtype=np.int64),
-        np.array([j for x in rows for j in x], dtype=np.int32),
+        np.array([column(key) for key in keys], dtype=np.int32),
         None if (values == 1).all() else values,
         None if labels is None else np.array(labels, dtype=np.float64),
         features,
+        np.array([key[1] for key in keys], dtype=np.int32) if with_fields else None,
         weight=None if weights is None else np.array(weights, dtype=np.float64),
     )
 
@@ -45,7 +64,19 @@ def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | Non
 def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:
     """A registered model without memory yet; options that it does not take are left out, such as a rank."""
     kind = MODELS[name]
-    return build_model(kind, features, outputs, {key: options[key] for key in options if key in kind.options})
+    options = USUAL | options
+    own = {key: options[key] for key in options if key in kind.options}
+    return build_model(kind, features, outputs, own, options["fields"], options.get("by_row", False))
+
+
+def fields_of(name: str) -> int:
+    """Fields that rows for a kind must have; 0: none."""
+    return USUAL["fields"] if name in MODELS and "fields" in MODELS[name].context else 0
+
+
+def choices(model: Model, **options: Any) -> Choices:
+    """What the slow definitions take of a model besides its arrays."""
+    return USUAL | options | model.constants
 
 
 def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
@@ -59,7 +90,14 @@ def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
 
 def parameters(model: Model) -> Params:
     """A copy of a model's parameters as float64."""
+    model.remeasure()
     return {name: array.astype(np.float64) for name, array in model.parameters.items()}
+
+
+def by_feature(model: Model, name: str) -> np.ndarray:
+    """A parameter's array with its axis of features in front, then that of classes."""
+    array = model.parameters[name]
+    return np.moveaxis(array, array.shape.index(model.features), 0)
 
 
 def assert_close(ours: Mapping[str, Any], slow: Mapping[str, Any], tolerance: Mapping[str, float]) -> None:
@@ -71,6 +109,7 @@ def assert_close(ours: Mapping[str, Any], slow: Mapping[str, Any], tolerance: Ma
 
 def score_all(model: Model, data: Dataset) -> np.ndarray:
     """Scores (rows, C)."""
+    model.remeasure()
     out = np.empty((data.rows, model.outputs))
     scores(model, data, Workspace(model, data.longest), 0, data.rows, out)
     return out

@@ -1,13 +1,15 @@
 """Coordinate descent: it never rises, its fast views are its slow one, and on convex problems it ends where others do."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
-from problems import FOLLOWED, assert_close, build, dataset, fill, parameters, random_rows
+from problems import FOLLOWED, TRAINED, assert_close, build, choices, dataset, fields_of, fill, parameters, random_rows
 from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
 
-from fmcli._core.descent import Descent
 from fmcli._core.penalty import Penalty
-from fmcli.registry import LOSSES, MODELS
+from fmcli.descent import CoordinateDescent
+from fmcli.registry import LOSSES
 from reference import slow_losses, slow_models
 
 FEATURES, RANK, ROWS = 7, 5, 9
@@ -19,24 +21,32 @@ ROUNDING = 1e-5
 def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
     """A descent on random rows from random parameters."""
     rng = np.random.default_rng([len(name), seed])
-    model = build(name, FEATURES, outputs_of(loss), rank=RANK, **options)
+    own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty], **options}
+    model = build(name, FEATURES, outputs_of(loss), **own)
     model.allocate(0)
     fill(model, rng, scale=0.4)
-    rows = random_rows(rng, ROWS, FEATURES)
+    model.remeasure()
+    rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(name))
     data = dataset(rows, FEATURES, labels_of(loss, rng), rng.uniform(0.5, 2, size=ROWS))
-    return model, Descent(model, make_loss(loss), Penalty(**PENALTIES[penalty]), data, by_gradient=by_gradient)
+    loss, penalty = make_loss(loss), Penalty(**PENALTIES[penalty])
+    return model, CoordinateDescent(model, loss, penalty, data, threads=1, by_gradient=by_gradient)
+
+
+def objectives_of(descent, epochs):
+    """The objective before the first epoch and after each."""
+    with ThreadPoolExecutor(1) as pool:
+        found = [sum(descent.objective(pool))]
+    descent.run(epochs, lambda loss, penalty: bool(found.append(loss + penalty)))
+    return found
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_the_objective_never_rises_and_falls(name, loss, penalty):
     for seed in range(5):
         _, descent = problem(name, loss, penalty, seed)
-        objectives = [sum(descent.objective())]
-        for _ in range(6):
-            descent.epoch()
-            objectives.append(sum(descent.objective()))
+        objectives = objectives_of(descent, 6)
         assert np.diff(objectives).max() <= ROUNDING * max(1, abs(objectives[0]))
         assert objectives[-1] < objectives[0] - 0.01
 
@@ -44,21 +54,19 @@ def test_the_objective_never_rises_and_falls(name, loss, penalty):
 # With the group penalty alone rows die, and what then decides is rounding.
 @pytest.mark.parametrize("penalty", [penalty for penalty in PENALTIES if penalty != "group-only"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "poisson"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_fast_derivatives_are_the_models_own(name, loss, penalty):
     ends = []
     for by_gradient in (False, True):
         model, descent = problem(name, loss, penalty, by_gradient=by_gradient)
-        for _ in range(2):
-            descent.objective()
-            descent.epoch()
+        objectives_of(descent, 2)
         ends.append(parameters(model))
     assert_close(*ends, FOLLOWED)
 
 
 @pytest.mark.parametrize("penalty", ["none", "both", "by-part"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared-hinge", "huber", "softmax"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_each_row_moves_as_defined(name, loss, penalty):
     """Against the definition: rows in order, a row's problem made of the slow definition's gradients."""
     model, descent = problem(name, loss, penalty)
@@ -68,8 +76,7 @@ def test_each_row_moves_as_defined(name, loss, penalty):
     labels = labels_of(loss, rng)
     share = rng.uniform(0.5, 2, size=ROWS)
     slow = slow_descent(name, model.layout, build_rng_state, rows, labels, share / share.sum(), loss, penalty)
-    descent.objective()
-    descent.epoch()
+    objectives_of(descent, 1)
     assert_close(parameters(model), slow, FOLLOWED)
 
 
@@ -124,10 +131,7 @@ def test_linear_models_are_those_of_scikit_learn(loss, l1):
     model = build("linear", FEATURES)
     model.allocate(0)
     data = dataset([dict(enumerate(map(float, row))) for row in dense], FEATURES, y)
-    descent = Descent(model, make_loss(loss), Penalty(l1_w=l1, l2_w=l2), data)
-    for _ in range(300):
-        descent.objective()
-        descent.epoch()
+    CoordinateDescent(model, make_loss(loss), Penalty(l1_w=l1, l2_w=l2), data).run(300, lambda *objective: False)
     if loss == "squared":
         oracle = ElasticNet(alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), tol=1e-12, max_iter=100_000).fit(dense, y)
         weights, bias = oracle.coef_, oracle.intercept_

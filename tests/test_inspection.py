@@ -1,14 +1,30 @@
 """The views of a model, where their figures are known."""
 
+import json
 import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from problems import TRAINED
+from test_every_pair import planted, run
 
 from fmcli import inspection
-from fmcli._core.model import REAL_TYPE
-from fmcli.inspection import Subject, effects, hierarchy, largest
+from fmcli._core.layout import REAL_TYPE
+from fmcli.cli.report import as_json, section
+from fmcli.inspection import (
+    Subject,
+    degrees,
+    effects,
+    hierarchy,
+    inspect_model,
+    largest,
+    shares_of_degrees,
+    views,
+)
+from fmcli.prediction import export_arrays, save_model
+from fmcli.registry import MODELS
+from fmcli.training import summary
 
 
 def subject(seen=None, **arrays):
@@ -63,3 +79,36 @@ def test_the_largest_come_first_and_ties_by_place(rng, count):
     order = sorted((j for j in range(30) if values[j]), key=lambda j: (-abs(values[j]), j))
     assert largest(values, count).tolist() == order[:count]
     assert largest(np.zeros(5), count).tolist() == []
+
+
+def test_degrees(rng):
+    factors = {f"P{degree}": rng.normal(size=(5, degree)) for degree in (2, 3)}
+    rows = degrees(subject(V=np.zeros((5, 1)), **factors))
+    assert [row["degree"] for row in rows] == [2, 3]
+    norms = [np.linalg.norm(factor) for factor in factors.values()]
+    assert [row["norm"] for row in rows] == pytest.approx(norms, rel=1e-6)
+    theta = [0.25, 0.75]
+    rows = shares_of_degrees(subject(V=np.zeros((5, 1)), theta=theta))
+    assert rows == [{"degree": 1, "theta": 0.25}, {"degree": 2, "theta": 0.75}]
+
+
+KINDS = [(model, loss) for model in TRAINED for loss in ("squared", "softmax")]
+
+
+@pytest.mark.parametrize(("model", "loss"), [*KINDS, ("kernel-basis", "squared")])
+def test_every_kind_can_be_inspected(model, loss, tmp_path):
+    """As text and as JSON, with all arrays that are exported."""
+    if MODELS[model].closed_form:
+        trained = run(model, None, loss, planted("fm", loss)[0])
+    else:
+        trained = run(model, MODELS[model].solver, loss, planted(model, loss)[0], epochs=1)
+    path = str(tmp_path / "model")
+    save_model(path, trained, summary(trained), "libsvm")
+    found = {view.name: figures for view, figures in views(inspect_model(path))}
+    assert [row["array"] for row in found["arrays"]] == list(export_arrays(path))
+    own = {"anchors": "anchors"} if model == "llfm" else {"w": "weights"}  # whose weights are many for a feature
+    for array, view in {"P2": "degrees", "theta": "theta", "v0": "main_effects", **own}.items():
+        assert (array in export_arrays(path)) <= (view in found)
+    assert json.loads(as_json(found)).keys() == found.keys()
+    for figures in found.values():
+        assert section(figures)

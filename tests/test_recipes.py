@@ -20,6 +20,7 @@ import test_models
 import test_penalties
 import test_solvers
 import toys
+from problems import TRAINED
 
 from fmcli.registry import LOSSES, MODELS, SOLVERS, Piece
 from reference import slow_losses, slow_models, slow_solvers
@@ -122,7 +123,7 @@ def test_a_wrong_definition_of_a_loss_is_found(toy_loss, monkeypatch):
 
 
 def test_a_solver(toy_solver, tmp_path):
-    for model in MODELS:
+    for model in TRAINED:
         for penalty in test_solvers.PENALTIES:
             test_solvers.test_steps(model, toy_solver, "squared", penalty)
         test_every_pair.test_save_load_predict(model, toy_solver, "squared", tmp_path)

@@ -6,7 +6,7 @@ What all other tests lean on has to stand by itself; so have the slow losses, pr
 import numpy as np
 import pytest
 
-from reference.problems import FEATURES, RANK, random_params, random_samples
+from reference.problems import FEATURES, RANK, random_choices, random_params, random_samples, with_fields
 from reference.slow_models import (
     KINDS,
     Penalty,
@@ -15,6 +15,7 @@ from reference.slow_models import (
     penalty_value,
     rows,
     score,
+    splitmix64,
     strengths,
     touched,
 )
@@ -42,6 +43,23 @@ def test_third_order_by_hand():
     p = {"V": np.array([[[1.0], [2.0], [3.0], [5.0]]])}
     x = {0: 1.0, 1: 1.0, 2: 1.0, 3: 2.0}
     assert score("anova", p, x, {"order": 3}) == [1 * 2 * 3 + 1 * 2 * 10 + 1 * 3 * 10 + 2 * 3 * 10]
+
+
+def test_polynomial_networks_and_lifted_models_by_hand():
+    x = {0: 2.0, 2: 3.0}
+    p = {"P": np.array([[[1.0], [9.0], [-2.0]]]), "gamma": np.array([[0.5]]), "beta": np.array([[10.0]])}
+    assert score("pn", p, x, {"order": 3}) == [10 * (0.5 + 2 - 6) ** 3]
+    us = {"U1": p["P"], "U2": np.array([[[3.0], [9.0], [5.0]]])}
+    assert score("lifted-anova", us, x) == [(2 * 15 + -6 * 6) / 2]
+    assert score("lifted-pn", us, x) == [(2 - 6) * (6 + 15)]
+    assert score("lifted-pn", {**us, "gamma": np.array([[[0.5], [-1.0]]])}, x) == [(0.5 - 4) * (-1 + 21)]
+    constant = {**us, "gamma": np.array([[[[7.0], [-1.0]]]])}
+    assert score("lifted-anova", constant, {0: 2.0}) == [(7 * 6 + -1 * 2) / 2]
+    us["U3"] = np.array([[[1.0], [4.0], [1.0]]])
+    assert score("lifted-anova", us, x) == [0]
+    x[1] = 1.0
+    by_hand = 2 * (9 * 3 + 15 * 4) + 9 * (6 * 3 + 15 * 2) + -6 * (6 * 4 + 9 * 2)
+    assert score("lifted-anova", us, x)[0] == pytest.approx(by_hand / 6, rel=1e-14)
 
 
 def test_fm_is_anova_of_order_2_with_beta_1(rng):
@@ -93,16 +111,19 @@ def test_equivalent_weights_of_sha2(rng):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_gradient_against_central_differences_in_every_parameter(kind, outputs, rng):
     p = random_params(kind, rng, outputs)
+    o = random_choices(kind)
     step = 1e-5
     for x in random_samples(rng, 3):
+        if kind == "ffm":
+            x = with_fields(x)
         for c in range(outputs):
-            found = gradient(kind, p, x, c)
+            found = gradient(kind, p, x, c, o)
             for name, array in p.items():
                 for at in np.ndindex(array.shape):
                     moved = {sign: {**p, name: array.copy()} for sign in (-1, 1)}
                     for sign, params in moved.items():
                         params[name][at] += sign * step
-                    difference = (score(kind, moved[1], x)[c] - score(kind, moved[-1], x)[c]) / (2 * step)
+                    difference = (score(kind, moved[1], x, o)[c] - score(kind, moved[-1], x, o)[c]) / (2 * step)
                     assert found[name][at] == pytest.approx(difference, rel=1e-8, abs=1e-8)
 
 
@@ -113,6 +134,49 @@ def test_gradient_of_third_order(rng):
     without_0 = a[1] * -2.0 * a[3] * 1.5 + a[1] * -2.0 * a[6] * 0.25 + a[3] * 1.5 * a[6] * 0.25
     found = gradient("anova", p, x, 0, {"order": 3})["V"][0, 0, 0]
     assert found == pytest.approx(p["beta"][0, 0] * 0.5 * without_0, rel=1e-14)
+
+
+def test_poly2_by_hand():
+    p = {"w": np.array([[0.0, 0.0, 0.0]]), "W": np.array([[2.0, 30.0, 500.0]])}
+    assert score("poly2", p, {0: 1.0, 1: 1.0, 2: 10.0}) == [2 + 300 + 5000]
+    assert score("poly2", p, {2: 10.0, 0: 1.0}) == [300]
+    hashed = {"W": np.arange(4.0)[None]}  # no w: nothing tells how many features there are
+    assert splitmix64(0) == 0xE220A8397B1DCDAF  # the generator's published first number
+    # splitmix64(1) = 0x910A..., which begins with the bits 10.
+    assert score("poly2", hashed, {0: 1.0, 1: 1.0}, {"pair_bits": 2}) == [2]
+    assert [len(row) for row in rows(p)] == [1] * 6
+
+
+def test_bilinear_is_the_pairs_across(rng):
+    p, o = random_params("bilinear", rng), random_choices("bilinear")
+    for x in random_samples(rng, 5):
+        across = [(i, j) for i in x for j in x if o["group"][i] == 0 and o["group"][j] == 1]
+        pairs = sum(p["UV"][0, i] @ p["UV"][0, j] * x[i] * x[j] for i, j in across)
+        want = p["bias"][0] + sum(p["w"][0, j] * x[j] for j in x) + pairs
+        np.testing.assert_allclose(score("bilinear", p, x, o), want, **EXACT)
+
+
+def test_ffm_of_one_field_is_fm(rng):
+    p = random_params("fm", rng)
+    in_one = {**p, "V": p["V"][:, :, None]}
+    for x in random_samples(rng, 5):
+        found = score("ffm", in_one, {(j, 0): value for j, value in x.items()})
+        np.testing.assert_allclose(found, score("fm", p, x), **EXACT)
+
+
+def test_ffm_by_hand_and_what_it_touches():
+    v = np.zeros((1, 3, 2, 1))
+    v[0, 0, 1], v[0, 1, 0], v[0, 1, 1], v[0, 2, 1] = 2, 3, 5, 7
+    x = {(0, 0): 1.0, (1, 1): 1.0, (2, 1): 10.0}
+    assert score("ffm", {"V": v}, x) == [2 * 3 + 2 * 0 * 10 + 5 * 7 * 10]
+    mask = touched("ffm", {"V": v}, x)["V"][0, :, :, 0]
+    assert mask.tolist() == [[False, True], [True, True], [True, True]]
+    assert touched("ffm", {"V": v}, x, {"by_row": True})["V"].all()
+    assert not touched("ffm", {"V": v}, {(1, 1): 1.0, (0, 9): 1.0})["V"].any()
+    # One index in two fields is a pair of entries.
+    assert score("ffm", {"V": v}, {(1, 0): 1.0, (1, 1): 2.0}) == [3 * 5 * 2]
+    assert len(rows({"V": v, "w": v[0, :, :1, 0].T})) == 3 + 6
+    assert len(rows({"V": v, "w": v[0, :, :1, 0].T}, {"by_row": True})) == 3
 
 
 def test_touched_is_the_sample_and_all_that_is_global(rng):

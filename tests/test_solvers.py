@@ -4,12 +4,13 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from problems import FOLLOWED, assert_close, build, dataset, fill, parameters, random_rows
+from problems import FOLLOWED, TRAINED, assert_close, build, choices, dataset, fields_of, fill, parameters, random_rows
 
 from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import LOSSES, MODELS, SOLVERS
+from fmcli.registry import LOSSES, SOLVERS
+from fmcli.training import empty_score
 from reference import slow_losses, slow_solvers
 from reference.slow_solvers import Options
 
@@ -27,12 +28,16 @@ NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "alpha_w": 0.2, "alpha_v": 0.05,
 pytestmark = pytest.mark.isa
 
 
-def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, **numbers):
-    """Run both side by side and compare all parameters after every update and every epoch."""
+def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, own=None, **numbers):
+    """Run both side by side and compare all parameters after every update and every epoch.
+
+    `own` are the model's options that its slow definition needs.
+    """
     rng = np.random.default_rng(3)
-    rows = random_rows(rng, ROWS, FEATURES)
+    rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
     numbers = NUMBERS | ({"alpha_w": 0.05} if "group_l1" in PENALTIES[penalty] else {}) | numbers
-    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size)
+    own = choices(model, **(own or {}))
+    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=own)
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
     trained = SOLVERS[solver].load()(
         **{name: getattr(options, name) for name in SOLVERS[solver].options if name in asdict(options)},
@@ -41,7 +46,11 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     # What FOBOS has not made up for is not to be seen before all rows are up to date.
     look_often = solver != "fobos"
     model.allocate(trained.slots)
-    start = fill(model, np.random.default_rng(4), scale=0.15)
+    fill(model, np.random.default_rng(4), scale=0.15)
+    if model.has_bias:  # what rows have in common beside the bias, the bias takes away
+        bias = model.parameters["bias"]
+        bias[...] = 2 * bias - empty_score(model)
+    start = parameters(model)
     trained.bind(model, Penalty(**PENALTIES[penalty]))
     trained.start()
     data = dataset(rows, FEATURES, labels, weights)
@@ -93,11 +102,49 @@ LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) 
 
 @pytest.mark.parametrize(("loss", "penalty"), LOSSES_AND_PENALTIES)
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_steps(name, solver, loss, penalty):
-    model = build(name, FEATURES, outputs_of(loss), rank=RANK)
+    own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty]}
+    model = build(name, FEATURES, outputs_of(loss), **own)
     labels = labels_of(loss, np.random.default_rng(5))
-    follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty)
+    follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, own=own)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("name", "own"), [("poly2", {"pair_bits": 3}), ("ffm", {"rank": 6}), ("bilinear", {"rank": 6})]
+)
+def test_models_that_name_their_rows(name, own, solver, batch_size):
+    """Also in batches, and where several pairs share an entry."""
+    model = build(name, FEATURES, 3, **own)
+    labels = labels_of("softmax", np.random.default_rng(5))
+    follow(
+        name, model, solver, make_loss("softmax"), slow_losses.LOSSES["softmax"], labels, penalty="by-part",
+        batch_size=batch_size, own=own, weights=np.linspace(0.5, 2, ROWS),
+    )  # fmt: skip
+
+
+# Rows of other shapes than the usual options give: several constants, with a matrix each, and several factors.
+OTHER_SHAPES = {
+    "pn": {"order": 3, "fit_beta": True},
+    "lifted-anova": {"order": 3, "augment": True},
+    "lifted-pn": {"order": 3},
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("penalty", ["by-part", "group-only"])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", OTHER_SHAPES)
+def test_steps_of_other_shapes(name, solver, penalty, batch_size):
+    own = OTHER_SHAPES[name]
+    model = build(name, FEATURES, rank=3, **own)
+    labels = labels_of("squared", np.random.default_rng(5))
+    follow(
+        name, model, solver, make_loss("squared"), slow_losses.squared, labels, penalty=penalty, own=own,
+        batch_size=batch_size,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)

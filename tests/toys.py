@@ -4,6 +4,7 @@ that exist: a recipe's compiled step is the constructor's call."""
 import numpy as np
 
 from fmcli._core.fm import SecondOrder
+from fmcli._core.layout import BlockLayout
 from fmcli._core.loss import Huber
 from fmcli._core.sgd import SGD
 from fmcli.registry import LOSSES, MODELS, SOLVERS, Piece
@@ -16,7 +17,8 @@ class ConstantFM(SecondOrder):
     """b + <w, x> + sum over pairs of <v_i, v_j> x_i x_j + sum over features of <v_0, v_j> x_j."""
 
     def __init__(self, features, outputs, *, rank, bias=True):
-        super().__init__(features, outputs, rank, bias=bias, linear=True, constant=True)
+        constant = BlockLayout(axes=(), body=[("v0", rank)])
+        super().__init__(features, outputs, rank, bias=bias, linear=True, constant=constant)
 
 
 class HalfHuber(Huber):

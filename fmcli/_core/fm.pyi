@@ -1,10 +1,9 @@
 from typing import Literal
 
-from fmcli._core.model import Model
+from fmcli._core.layout import BlockLayout
+from fmcli._core.weighted import Beta, Weighted
 
-_BetaStart = Literal["alternate", "ones", "random"]
-
-class SecondOrder(Model):
+class SecondOrder(Weighted):
     def __init__(
         self,
         features: int,
@@ -13,26 +12,14 @@ class SecondOrder(Model):
         *,
         bias: bool,
         linear: bool = False,
-        constant: bool = False,
-        beta_start: _BetaStart | None = None,
-        fit_beta: bool = True,
+        constant: BlockLayout | None = None,
+        beta: Beta | None = None,
     ) -> None: ...
 
 class FM(SecondOrder):
     def __init__(self, features: int, outputs: int, *, rank: int, bias: bool = True, linear: bool = True) -> None: ...
 
-class Anova(SecondOrder):
-    def __init__(
-        self,
-        features: int,
-        outputs: int,
-        *,
-        rank: int,
-        bias: bool = True,
-        linear: bool = True,
-        fit_beta: bool = True,
-        beta_start: _BetaStart = "alternate",
-    ) -> None: ...
+def constant_row(rank: int) -> BlockLayout: ...
 
 class SHFM(SecondOrder):
     def __init__(self, features: int, outputs: int, *, rank: int, bias: bool = True) -> None: ...
@@ -45,6 +32,6 @@ class SHA2(SecondOrder):
         *,
         rank: int,
         bias: bool = True,
-        fit_beta: bool = True,
-        beta_start: _BetaStart = "alternate",
+        fit_beta: bool | None = None,
+        beta_start: Literal["alternate", "ones", "random"] | None = None,
     ) -> None: ...

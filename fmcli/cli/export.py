@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from fmcli.cli.options import SectionCommand, check_files, logging_options
+from fmcli.cli.options import SectionCommand, check_files, logging_options, option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
 from fmcli.files import atomic_output, probe_output
 
-NUMPY, TEXT = ".npz", ".txt"
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NUMPY, TEXT, MODEL = ".npz", ".txt", ".fm"
 STANDARD_OUTPUT = "-"
 
 
@@ -24,15 +30,28 @@ STANDARD_OUTPUT = "-"
         "fmcli export train.libsvm.fm parameters.txt",
         "# Names and shapes.",
         "fmcli export train.libsvm.fm - | grep ^array",
+        "# A lifted model of order 2 as the direct one that scores the same.",
+        "fmcli export --kernel-form lifted.fm direct.fm",
     ],
 )
 @click.argument("model", metavar="MODEL")
 @click.argument("output", metavar="OUT")
+@option(
+    "output",
+    "--kernel-form",
+    is_flag=True,
+    help="Write a lifted-anova or lifted-pn of order 2 as the anova or pn that scores the same, of at most twice the "
+    "rank: its arrays to OUT.npz, or to OUT.fm a model that predict reads and train goes on from.",
+)
 @logging_options
-def command(model: str, output: str, quiet: bool, verbose: bool) -> None:
+def command(model: str, output: str, kernel_form: bool, quiet: bool, verbose: bool) -> None:
     """Write a model's parameters by name: to OUT.npz as float64 arrays, which numpy.load reads, or to OUT.txt as text
     with 17 significant digits, which gives back the very numbers. "-" writes the text to standard output."""
-    if not output.endswith((NUMPY, TEXT)) and output != STANDARD_OUTPUT:
+    if kernel_form and not output.endswith((NUMPY, MODEL)):
+        raise UsageError(
+            f"{output}: export --kernel-form writes {NUMPY} and {MODEL} files; give the output a name that ends so"
+        )
+    if not kernel_form and not output.endswith((NUMPY, TEXT)) and output != STANDARD_OUTPUT:
         raise UsageError(
             f"{output}: export writes {NUMPY} and {TEXT} files; give the output a name that ends so, or - for text to "
             "standard output"
@@ -42,7 +61,9 @@ def command(model: str, output: str, quiet: bool, verbose: bool) -> None:
     if path is not None:
         probe_output(path)
     with Log(quiet=quiet, verbose=verbose) as log:
-        if path is not None and path.endswith(NUMPY):
+        if path is not None and kernel_form:
+            run_kernel_form(log, model, path)
+        elif path is not None and path.endswith(NUMPY):
             run_numpy(log, model, path)
         else:
             run_text(log, model, path)
@@ -50,14 +71,30 @@ def command(model: str, output: str, quiet: bool, verbose: bool) -> None:
 
 def run_numpy(log: Log, model: str, output: str) -> None:
     """Load and write arrays."""
-    import numpy as np
-
     from fmcli.prediction import export_arrays
 
-    arrays = export_arrays(model)
+    write_numpy(log, export_arrays(model), output)
+
+
+def write_numpy(log: Log, arrays: dict[str, NDArray[np.float64]], output: str) -> None:
+    """Write arrays by name."""
+    import numpy as np
+
     with atomic_output(output) as file:
         np.savez(file, allow_pickle=False, **arrays)
     say_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
+
+
+def run_kernel_form(log: Log, model: str, output: str) -> None:
+    """Load a lifted model and write the direct one."""
+    from fmcli.kernelform import kernel_form, write_kernel_form
+    from fmcli.prediction import load_model
+
+    scorer = load_model(model)
+    if output.endswith(NUMPY):
+        write_numpy(log, kernel_form(model, scorer)[1], output)
+    else:
+        say_shapes(log, write_kernel_form(model, scorer, output), output)
 
 
 def run_text(log: Log, model: str, output: str | None) -> None:

@@ -10,7 +10,7 @@ from click.types import StringParamType
 
 from fmcli.cli.spellings import in_our_words
 from fmcli.errors import MissingInputError, UsageError
-from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option
+from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.specs import REFINES, takers_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ METRIC_NAMES = (
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def by_degree(value: str) -> int | list[int]:
+    """A number, or several with slashes between them."""
+    numbers = [int(click.INT(part)) for part in value.split("/")]
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 class FileName(StringParamType):
@@ -154,7 +160,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=choice.kind,
+        type=by_degree if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
         names=choice.choices,
@@ -169,22 +175,29 @@ def notes(choice: Option) -> str:
     parts = [", ".join(takers)] if takers else []
     refusers = [piece.name for piece in pieces if choice.name in piece.refuses]
     parts += [f"not {', '.join(refusers)}"] if refusers else []
+    parts += [choice.range()] if choice.choices else []
     if choice.name in REFINES:
         parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
-    elif not choice.negative:
-        own = [f"{piece.name} {piece.defaults[choice.name]:g}" for piece in pieces if choice.name in piece.defaults]
-        parts.append(f"default: {', '.join([usual(choice), *own])}")
-    if choice.range():
-        parts.insert(-1 if choice.choices else len(parts), choice.range())  # choices come before which is the default
+    elif not choice.negative and choice.default is not None:
+        own = [f"{piece.name} {in_words(choice, piece.defaults[choice.name])}" for piece in pieces
+               if shows(piece, choice.name)]  # fmt: skip
+        parts.append(f"default: {', '.join([in_words(choice, choice.default), *own])}")
+    parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
+    parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-def usual(choice: Option) -> str:
-    """The default in words."""
+def shows(piece: Piece, name: str) -> bool:
+    """Whether a piece has a default of its own for an option that can be given."""
+    return name in piece.defaults and name not in piece.refuses
+
+
+def in_words(choice: Option, value: Any) -> str:
+    """A value of an option; a switch's is the flag without its dashes."""
     if choice.kind is bool:
         flag = choice.name.replace("_", "-")
-        return flag if choice.default else f"no-{flag}"
-    return choice.default if choice.kind is str else f"{choice.default:g}"
+        return flag if value else f"no-{flag}"
+    return value if choice.kind is str else f"{value:g}"
 
 
 def threads_option(section: str = "run") -> Callable[[F], F]:

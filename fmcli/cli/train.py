@@ -47,7 +47,7 @@ def usual_solvers() -> str:
     """Which model is trained with which solver: "adagrad; ftrl for shfm, sha2"."""
     models: dict[str, list[str]] = {}
     for kind in MODELS.values():
-        if kind.solver != DEFAULT_SOLVER:
+        if kind.solver != DEFAULT_SOLVER and not kind.closed_form:
             models.setdefault(kind.solver, []).append(kind.name)
     return "; ".join([DEFAULT_SOLVER, *(f"{solver} for {', '.join(names)}" for solver, names in models.items())])
 

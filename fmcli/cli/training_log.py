@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.memory import available, human_bytes
-from fmcli.registry import LOSSES
+from fmcli.registry import LOSSES, MODELS
 from fmcli.specs import Spec
 from fmcli.training import Epoch, Plan, Trained, finite
 from fmcli.validation import SPARSITY
@@ -58,6 +58,8 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
 def reason(plan: Plan, asked: Spec) -> str:
     """Why the loss is what it is."""
     labels = plan.labels
+    if MODELS[plan.spec.model].closed_form:
+        return "the one with a closed form"
     if asked.loss is not None:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"

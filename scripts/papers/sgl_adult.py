@@ -37,7 +37,7 @@ def row(train: Dataset, test: Dataset, model: str, solver: str, options: dict[st
     """Train, measure on `test` and print a line."""
     trained = training.train(training.plan(train, make_spec(model, solver, "logistic", options), holdout=None))
     plan = trained.plan
-    prepared = training.prepare(test, plan.labels, plan.spec, trained.seen, plan.data.features)
+    prepared = test.within(plan.data.features).changed(label=plan.labels.encode(test.label))
     logloss, auc, sparsity = Validation(prepared, "logistic", METRICS, 0).measure(plan.model).values()
     counts = factors_kept(plan.model.parameters)
     print(

@@ -58,7 +58,7 @@ MISUSE = [
     (["train", "-s", "4", "t"], 2, "-s is the solver; threads are -j: -j 4"),
     (["train", "-v", "5", "t"], 2, "-v is the validation file"),
     (["train", "-v5", "t"], 2, "-v is the validation file"),
-    (["train", "-m", "nosuch", "t"], 2, "there is no model 'nosuch'; there are: linear, fm, anova, shfm"),
+    (["train", "-m", "nosuch", "t"], 2, "there is no model 'nosuch'; there are: linear, poly2, fm, anova, shfm"),
     (["train", "-s", "nosuch", "t"], 2, "there is no solver 'nosuch'; there are: sgd, adagrad, ftrl"),
     (["train", "--loss", "nosuch", "t"], 2, "there is no loss 'nosuch'; there are: squared, logistic"),
     (
@@ -74,9 +74,12 @@ MISUSE = [
     (
         ["train", "-m", "linear", "--no-linear", "t"],
         2,
-        "--no-linear does not belong to linear, adagrad; it belongs to model fm, ",
+        "--no-linear does not belong to linear, adagrad; it belongs to model poly2, fm, ",
     ),
     (["train", "-k", "0", "t"], 2, "--rank is 0; it must be 1 to 65536"),
+    (["train", "-m", "hofm", "-k", "8/0", "t"], 2, "--rank is 8/0; it must be 1 to 65536"),
+    (["train", "-k", "8/4", "t"], 2, "--rank is 8/4; fm takes one number"),
+    (["train", "-m", "hofm", "--order", "4", "-k", "8/4", "t"], 2, "with --order 4 hofm takes 3, one for each degree"),
     (["train", "-k", "two", "t"], 2, "'two' is not a valid integer"),
     (["train", "-r", "nan", "t"], 2, "--learning-rate is nan; it must be > 0"),
     (["train", "--l2", "-1", "t"], 2, "--l2 is -1.0; it must be >= 0"),
@@ -87,7 +90,7 @@ MISUSE = [
     (["train", "--sigmoid", "t"], 2, "there is no option '--sigmoid': it belongs to fmcli predict"),
     (["predict", "-k8", "t"], 2, "there is no option '-k': it belongs to fmcli train"),
     (["predict", "--zzz", "t"], 2, "there is no option '--zzz'; there are: --format, --threads, "),
-    (["train", "-m", "fn", "t"], 2, "there is no model 'fn'; did you mean fm?"),
+    (["train", "-m", "hoffm", "t"], 2, "there is no model 'hoffm'; did you mean hofm"),
     (["train", "-m", "FM", "t"], 2, "there is no model 'FM'; did you mean fm?"),
     (["train", "-s", "adagrd", "t"], 2, "there is no solver 'adagrd'; did you mean adagrad? there are: sgd, adagrad"),
     (

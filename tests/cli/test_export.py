@@ -151,3 +151,33 @@ def test_a_full_disk_and_a_closed_output(run, adult_model, tmp_path):
     done = run("export", adult_model, "-", preexec=lambda: os.close(1))
     assert done.returncode == 74
     assert "it is closed; name a file in place of -" in done.stderr
+
+
+def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
+    train, test = sample / "adult.train.libsvm", sample / "adult.test.libsvm"
+    assert run("train", "-q", "-m", "lifted-pn", "-k", "3", "-o", "lifted.fm", train).returncode == 0
+    done = run("export", "--kernel-form", "lifted.fm", "direct.fm")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert "P: 1 x 122 x 6\n" in done.stderr
+    assert done.stderr.endswith("wrote direct.fm\n")
+    scores = [
+        np.array(run("predict", "--raw", model, test).stdout.split(), float) for model in ("lifted.fm", "direct.fm")
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-5 * np.abs(scores[0]).max())
+    assert run("train", "-i", "direct.fm", "-m", "pn", "-k", "6", "-o", "on.fm", train).returncode == 0
+    assert run("export", "-q", "--kernel-form", "lifted.fm", "direct.npz").returncode == 0
+    arrays = np.load(tmp_path / "direct.npz")
+    assert {name: arrays[name].shape for name in arrays} == {
+        "bias": (1,), "w": (1, 122), "P": (1, 122, 6), "beta": (1, 6), "gamma": (1, 6),
+    }  # fmt: skip
+
+
+def test_kernel_form_is_refused_for_other_models_and_files(run, adult_model):
+    done = run("export", "--kernel-form", adult_model, "out.fm")
+    assert done.returncode == 2
+    assert "is of kind fm; a kernel form is there for lifted-anova and lifted-pn of order 2" in done.stderr
+    done = run("export", "--kernel-form", adult_model, "out.txt")
+    assert done.returncode == 2
+    assert "export --kernel-form writes .npz and .fm files" in done.stderr
+    done = run("export", "--kernel-form", adult_model, "-")
+    assert done.returncode == 2

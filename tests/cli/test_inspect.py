@@ -27,7 +27,7 @@ def trained(run, sample):
 def test_the_figures_are_those_of_the_arrays(run, adult_model):
     done = run("inspect", "--json", "--top", "5", adult_model)
     got = figures(done)
-    assert list(got) == ["model", "options", "training", "arrays", "weights"]
+    assert list(got) == ["model", "options", "training", "arrays", "weights", "pairs"]
     assert got["model"]["model"] == "fm"
     assert got["model"]["labels"] == [-1, 1]
     assert (got["model"]["features"], got["model"]["features_occurring"]) == (122, 117)
@@ -50,9 +50,10 @@ def test_the_figures_are_those_of_the_arrays(run, adult_model):
 def test_text_has_the_same_figures(run, adult_model):
     text = run("inspect", "--top", "3", adult_model).stdout.decode()
     got = figures(run("inspect", "--json", "--top", "3", adult_model))
-    titles = ("Options", "Training", "Arrays", "Largest linear weights")
+    pairs = "Pairs of frequent features that add most to each other"
+    titles = ("Options", "Training", "Arrays", "Largest linear weights", pairs)
     assert [part.splitlines()[0] for part in text.split("\n\n")[1:]] == list(titles)
-    lines = text.split("Largest linear weights\n")[1].splitlines()
+    lines = text.split("Largest linear weights\n")[1].split("\n\n")[0].splitlines()
     assert lines[0].split() == ["feature", "weight"]
     assert [int(line.split()[0]) for line in lines[1:]] == [row["feature"] for row in got["weights"]]
     assert f"train-auc      {got['training']['train']['auc']:.6g}\n" in text

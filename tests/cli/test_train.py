@@ -13,6 +13,7 @@ from fmcli.cli.train import command
 from fmcli.metrics import METRICS
 from fmcli.prediction import load_model
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.specs import takers_of
 
 
 def files(folder):
@@ -20,7 +21,7 @@ def files(folder):
 
 
 def help_text():
-    return command.get_help(click.Context(command, info_name="train", terminal_width=200, max_content_width=200))
+    return command.get_help(click.Context(command, info_name="train", terminal_width=1000, max_content_width=1000))
 
 
 def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_only(run, sample, tmp_path):
@@ -215,11 +216,12 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     assert [line for line in text.splitlines() if line in sections] == sections
     assert "Step size. [sgd, adagrad, fobos; default: 0.01, adagrad 0.05; > 0]" in text
     assert "[default: adagrad; ftrl for shfm, sha2; fobos for sglfm, glfm, l1fm]" in text
-    assert "[fm, anova, shfm, sha2, sglfm, glfm, l1fm; default: 8; 1 to 65536]" in text
+    assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8, ffm 4, kernel-basis 100; 1 to 65536]" in text
     assert "[default: --l2; >= 0]" in text
-    assert "[not glfm; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
-    assert "[anova, sha2; alternate, ones or random; default: alternate]" in text
-    assert "[anova, sha2; default: fit-beta]" in text
+    assert "[not glfm, kernel-basis; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
+    assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text
+    assert "fitted where the order is even. [anova, sha2, pn]" in text
+    assert "default: 2, hofm 3, hofm-shared 3; at most 8 for lifted-anova; 2 to 64]" in text
     assert "[huber; default: 1; > 0]" in text
     assert "--adaptive / --no-adaptive" in text
     assert f": {', '.join([*METRICS, 'sparsity'])}. [" in text

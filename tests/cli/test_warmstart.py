@@ -36,6 +36,10 @@ EXACT = [
     ("fobos-adaptive", ["-s", "fobos", "--adaptive", "--l1", "1e-4", "-r", "0.5", "--prox", "exact"]),
     ("sglfm", ["-m", "sglfm", "--schedule", "inverse", "-r", "0.1", "--prox", "exact"]),
     ("sha2", ["-m", "sha2", "--l1", "1", "--l1-from-epoch", "1"]),
+    ("hofm", ["-m", "hofm", "-k", "4/2"]),
+    ("hofm-shared", ["-m", "hofm-shared", "-s", "ftrl", "--order", "4"]),
+    ("hofm-simplex", ["-m", "hofm-simplex", "--order", "3"]),
+    ("all-subsets", ["-m", "all-subsets", "-k", "3"]),
 ]
 
 
@@ -131,3 +135,11 @@ def test_other_models_are_refused_before_data_is_read(run, halves, tmp_path, opt
     assert done.returncode == 2
     assert message in done.stderr
     assert not (tmp_path / "b").exists()
+
+
+def test_another_order_is_refused_even_where_parameters_look_alike(run, halves, tmp_path):
+    options = ["-q", "-m", "anova", "-e", "0"]
+    assert run("train", *options, "--order", "3", "-o", "a", "first").returncode == 0
+    done = run("train", *options, "--order", "4", "-i", "a", "-o", "b", "first")
+    assert done.returncode == 2
+    assert "a is of order 3, not 4; say --order 3" in done.stderr

@@ -121,6 +121,12 @@ def fobos(r: State, g: np.ndarray, t: int, o: Options) -> None:
         sgd(r, g, t, o)
 
 
+def move_anchor(r: State, g: np.ndarray, t: int, o: Options, scheduled: bool) -> None:
+    """Anchors take plain steps, whatever the solver is."""
+    share = rate(t, o) / o.learning_rate if scheduled else 1.0
+    r.phi = r.phi - o.model.get("anchor_rate", 0.01) * share * g
+
+
 def ftrl_h(r: State, n: np.ndarray | float, o: Options) -> np.ndarray:
     """H(n)."""
     h: np.ndarray = (o.beta + n) ** o.ftrl_power / r.alpha
@@ -177,7 +183,7 @@ def penalise(params: Params, r: State, o: Options, factors: bool) -> None:
     """Put a row's λ1 and λ_g in force, or, with ``factors`` false, only those that do not act on factors."""
     r.l1, _, r.group = strengths(params, r.where, o)
     if not factors:
-        linear = np.concatenate([np.full(np.size(params[name][at]), name == "w") for name, at in r.where])
+        linear = np.concatenate([np.full(np.size(params[name][at]), name in ("w", "W")) for name, at in r.where])
         r.l1 = np.where(linear, r.l1, 0.0)
         r.group = r.group if linear.all() else 0.0
 
@@ -204,7 +210,7 @@ def run(
     params = {name: np.array(array, dtype=float) for name, array in params.items()}
     s = np.ones(len(samples)) if weights is None else np.asarray(weights, dtype=float)
     scale = s if solver == "ftrl" else s / s[s > 0].mean()
-    states = [start(params, row, o) for row in rows(params)]
+    states = [start(params, row, o) for row in rows(params, o.model)]
     if solver == "ftrl":
         for r in states:
             penalise(params, r, o, factors=o.l1_from_epoch <= 1)
@@ -230,7 +236,11 @@ def run(
                 for name, part in touched(kind, params, samples[i], o.model).items():
                     mask[name] |= part
             for r in states:
-                if solver == "fobos" or gather(mask, r.where).any():
+                if r.where[0][0] == "anchors":
+                    scheduled = solver == "sgd" or (solver == "fobos" and not o.adaptive)
+                    move_anchor(r, gather(g, r.where), t, o, scheduled)
+                    scatter(params, r)
+                elif solver == "fobos" or gather(mask, r.where).any():
                     UPDATES[solver](r, gather(g, r.where), t, o)
                     if r.where[0][0] == "theta":
                         r.phi = nearest_in_simplex(r.phi)

@@ -4,7 +4,7 @@ import numpy as np
 
 from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport Model, Workspace
-from fmcli._core.types cimport Sample
+from fmcli._core.types cimport Sample, Scratch, Slab
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -29,6 +29,28 @@ cdef class Columns:
         self.sample_ = &sample_[0] if sample_.shape[0] else NULL
         self.value_ = &value_[0] if value_.shape[0] else NULL
 
+    def entries(self, order):
+        """int64 (rows): how many samples each of these rows enters."""
+        lengths = np.diff(self.indptr)
+        return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
+
+    def apart(self, const int64_t[::1] order, Py_ssize_t samples):
+        """Where runs of rows begin, in this order of rows, of which no two enter the same sample; each as long as can be."""
+        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the run that a sample was met in last
+        cdef Py_ssize_t i, at, begin, end
+        cdef int64_t run = 0
+        starts = [0]
+        for i in range(order.shape[0]):
+            begin, end = self.indptr_[order[i]], self.indptr_[order[i] + 1]
+            for at in range(begin, end):
+                if last[self.sample_[at]] == run:
+                    run += 1
+                    starts.append(i)
+                    break
+            for at in range(begin, end):
+                last[self.sample_[at]] = run
+        return starts
+
 
 def of_all(Py_ssize_t samples):
     """Every row enters every sample, with value 1."""
@@ -36,50 +58,81 @@ def of_all(Py_ssize_t samples):
 
 
 def by_feature(Dataset data):
-    """One row a feature."""
-    indptr = starts(data.index, data.features)
-    samples = np.empty(data.nnz, dtype=np.int32)
-    values = None if data.constant else np.empty(data.nnz, dtype=np.float32)
-    cdef int64_t[::1] free = indptr.copy()
-    cdef int32_t[::1] sample = samples
-    cdef float[::1] value = values
+    """One row a feature; entries of several fields are one, and their values are summed."""
+    cdef int64_t[::1] free = np.zeros(data.features + 1, dtype=np.int64)
     cdef Py_ssize_t i, entry
     cdef int64_t at
+    cdef Sample x
+    cdef bint keeps = not data.csr.constant or data.csr.field != NULL
+    for i in range(data.rows):
+        data.sample(i, &x)
+        for entry in range(x.nnz):
+            free[x.index[entry] + 1] += entry == 0 or x.index[entry] != x.index[entry - 1]
+    indptr = np.cumsum(free)
+    samples = np.empty(indptr[data.features], dtype=np.int32)
+    values = np.empty(len(samples) if keeps else 0, dtype=np.float32)
+    cdef int32_t[::1] sample = samples
+    cdef float[::1] value = values
+    free = indptr.copy()
     with nogil:
         for i in range(data.rows):
-            for entry in range(data.indptr_[i], data.indptr_[i + 1]):
-                at = free[data.index_[entry]]
-                free[data.index_[entry]] = at + 1
+            data.sample(i, &x)
+            for entry in range(x.nnz):
+                at = free[x.index[entry]]
+                if entry and x.index[entry] == x.index[entry - 1]:
+                    value[at - 1] += x.value[entry]
+                    continue
+                free[x.index[entry]] = at + 1
                 sample[at] = <int32_t>i
-                if not data.constant:
-                    value[at] = data.value_[entry]
-    return Columns(indptr, samples, values)
+                if keeps:
+                    value[at] = x.value[entry]
+    return Columns(indptr, samples, values if keeps else None)
 
 
 def by_row(Model model, Dataset data, int block):
-    """The rows of a block whose touched rows the model names itself; values are not known and count as 1."""
+    """The rows of a block that the model names itself; a value is the entry's where rows are features', else the
+    derivative by the row's weight."""
     cdef Workspace workspace = Workspace(model, data.longest)
+    cdef Scratch* s = &workspace.scratch
+    cdef const Slab* slab
+    cdef bint features = model.layout[block].by_feature
+    cdef Py_ssize_t others = model.layout[block].others, i, j, entry, at
     cdef Sample x
-    cdef Py_ssize_t i, j, size = 0
-    cdef int32_t[::1] touched
-    lengths = np.zeros(data.rows + 1, dtype=np.int64)
-    cdef int64_t[::1] length = lengths
+    cdef int64_t[::1] free = np.zeros(model.block[block].rows + 1, dtype=np.int64)
+    cdef int c
     for i in range(data.rows):
         data.sample(i, &x)
-        model.rows(&x, &workspace.scratch)
-        size += workspace.scratch.slab[block].n
-        length[i + 1] = size
-    rows = np.empty(size, dtype=np.int32)
-    touched = rows
+        model.rows(&x, s)
+        model.score(&x, s)
+        slab = &s.slab[block]
+        for j in range(slab.n):
+            free[slab.row[j] + 1] += 1
+    indptr = np.cumsum(free)
+    samples = np.empty(indptr[model.block[block].rows], dtype=np.int32)
+    values = np.empty(len(samples), dtype=np.float32)
+    cdef int32_t[::1] sample = samples
+    cdef float[::1] value = values
+    free = indptr.copy()
     for i in range(data.rows):
         data.sample(i, &x)
-        model.rows(&x, &workspace.scratch)
-        for j in range(workspace.scratch.slab[block].n):
-            touched[length[i] + j] = workspace.scratch.slab[block].row[j]
-    # A Dataset whose columns are the block's rows is turned as any other.
-    return by_feature(Dataset(lengths, rows, None, None, model.block[block].rows))
-
-
-def starts(ids, Py_ssize_t count):
-    """Where each id's run begins once they are sorted, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=count))]).astype(np.int64)
+        model.rows(&x, s)
+        model.score(&x, s)
+        if not features:
+            for c in range(model.outputs):
+                s.slope[c] = 1
+            model.gradient(&x, s)
+        slab = &s.slab[block]
+        entry = 0
+        for j in range(slab.n):
+            at = free[slab.row[j]]
+            free[slab.row[j]] = at + 1
+            sample[at] = <int32_t>i
+            if not features:
+                value[at] = slab.weight[j]
+                continue
+            if x.index[entry] > slab.row[j] // others:
+                entry = 0
+            while x.index[entry] != slab.row[j] // others:
+                entry += 1
+            value[at] = x.value[entry]
+    return Columns(indptr, samples, values)

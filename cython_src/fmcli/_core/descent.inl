@@ -1,19 +1,20 @@
-// Coordinate descent over columns: what one feature's parameters do to the scores of the samples that have it.
+// Coordinate descent over columns: what one row's parameters do to the scores of the samples that it enters.
 
 #include "kernels.h"
 #include "runs.h"
 
 namespace {
 
-inline real* cache_of(const Column* c, ptrdiff_t i) {
-    return reinterpret_cast<real*>(c->records + c->sample[i] * c->apart + c->cache);
+// The cache of the i-th sample.
+inline real* cache_of(const Visit& v, ptrdiff_t i) {
+    return reinterpret_cast<real*>(v.records + v.sample[i] * v.record_size + v.cache);
 }
 
-void prefetch_records(const Column* column) {
-    const Column c = *column;
-    for (ptrdiff_t i = 0; i < c.n; ++i) {
-        const char* p = c.records + c.sample[i] * c.apart;
-        for (ptrdiff_t at = 0; at < c.apart; at += 64) __builtin_prefetch(p + at);
+void prefetch_records(const Visit* visit) {
+    const Visit& v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const char* p = v.records + v.sample[i] * v.record_size;
+        for (ptrdiff_t at = 0; at < v.record_size; at += 64) __builtin_prefetch(p + at);
     }
 }
 
@@ -67,49 +68,66 @@ void gram(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const re
     if (lanes < width) gram_of_last(q, apart, n, lanes, g, s, r, G, width);
 }
 
-// q_i = x_i (s_i - v x_i) beta, and x_i behind it where there is a weight; s_i is the sample's cache.
-void pairs_partials(const Column* column, const real* v, ptrdiff_t lanes, const real* beta, int weight, real* q) {
-    const Column c = *column;
-    const ptrdiff_t apart = lanes + (weight ? LANES : 0);
-    for (ptrdiff_t i = 0; i < c.n; ++i) {
-        const real x = c.value[i];
-        const real* sums = cache_of(&c, i);
-        for (ptrdiff_t at = 0; at < lanes; at += LANES) {
-            Vec4 d = x * (load<Vec4>(sums + at) - load<Vec4>(v + at) * x);
-            if (beta) d *= load<Vec4>(beta + at);
-            store(q + i * apart + at, d);
+// r += sum_i g_i q_i; returns sum_i s_i |q_i|^2.
+double squares(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r) {
+    double total = 0;
+    for (ptrdiff_t i = 0; i < n; ++i, q += apart) {
+        double square = 0;
+        for (ptrdiff_t f = 0; f < width; ++f) {
+            r[f] += (double)g[i] * q[f];
+            square += (double)q[f] * q[f];
         }
-        if (weight) q[i * apart + lanes] = x;
+        total += s[i] * square;
+    }
+    return total;
+}
+
+// The derivative by the row's weight, where it is part of the visit: the entry's value.
+inline void weight_partial(const Visit& v, ptrdiff_t i, real* q) {
+    if (v.weight) q[i * v.apart + v.lanes] = v.value[i];
+}
+
+void weight_partials(const Visit* v, real* q) {
+    for (ptrdiff_t i = 0; i < v->n; ++i) weight_partial(*v, i, q);
+}
+
+void cached_partials(const Visit* v, ptrdiff_t behind, real* q) {
+    for (ptrdiff_t i = 0; i < v->n; ++i)
+        for (ptrdiff_t at = 0; at < v->lanes; at += LANES)
+            store(q + i * v->apart + at, load<Vec4>(cache_of(*v, i) + behind + v->at + at));
+}
+
+void pairs_partials(const Visit* visit, const real* row, const real* beta, real* q) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const real x = v.value[i];
+        const real* sums = cache_of(v, i);
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
+            const ptrdiff_t f = v.at + at;
+            Vec4 d = x * (load<Vec4>(sums + f) - load<Vec4>(row + f) * x);
+            if (beta) d *= load<Vec4>(beta + f);
+            store(q + i * v.apart + at, d);
+        }
+        weight_partial(v, i, q);
     }
 }
 
-// Before v moves: each factor's A^2, which lies behind the sums, moves by its derivative times delta.
-void pairs_moved(const Column* column, const real* v, const real* delta, ptrdiff_t lanes, int values) {
-    const Column c = *column;
-    for (ptrdiff_t i = 0; i < c.n; ++i) {
-        const real x = c.value[i];
-        real* sums = cache_of(&c, i);
-        for (ptrdiff_t at = 0; at < lanes; at += LANES) {
-            const Vec4 s = load<Vec4>(sums + at), a = load<Vec4>(delta + at) * x;
+// Each factor's A^2 moves by its derivative times the step, its sum by the step.
+void pairs_moved(const Visit* visit, const real* row, const real* step, ptrdiff_t values) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const real x = v.value[i];
+        real* sums = cache_of(v, i);
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
+            const ptrdiff_t f = v.at + at;
+            const Vec4 s = load<Vec4>(sums + f), a = load<Vec4>(step + at) * x;
             if (values) {
-                real* value = sums + lanes + at;
-                store(value, load<Vec4>(value) + (s - load<Vec4>(v + at) * x) * a);
+                real* value = sums + values + f;
+                store(value, load<Vec4>(value) + (s - load<Vec4>(row + f) * x) * a);
             }
-            store(sums + at, s + a);
+            store(sums + f, s + a);
         }
     }
-}
-
-// q_i = each factor's A^2.
-void values_partials(const Column* column, ptrdiff_t lanes, real* q) {
-    const Column c = *column;
-    for (ptrdiff_t i = 0; i < c.n; ++i)
-        for (ptrdiff_t at = 0; at < lanes; at += LANES) store(q + i * lanes + at, load<Vec4>(cache_of(&c, i) + lanes + at));
-}
-
-// q_i = 1: a bias alone in its row.
-void ones_partials(const Column* column, real* q) {
-    for (ptrdiff_t i = 0; i < column->n; ++i) q[i * LANES] = 1;
 }
 
 }  // namespace

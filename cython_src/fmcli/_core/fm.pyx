@@ -2,46 +2,32 @@
 
 from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
+from fmcli._core.weighted import Beta
 
-from fmcli._core.model cimport Model
+from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Column, Factors, Sample, Scratch, Slab, real
+from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli._core.weighted cimport Weighted
 from libc.string cimport memcpy
 
 
-cdef class SecondOrder(Model):
+cdef class SecondOrder(Weighted):
     """b + <w, x> + sum_f beta_f A^2(V_f, x); w, beta and a constant feature of its own it may have or not.
 
     The pairs are summed by the identity A^2(a) = ((sum a)^2 - sum a^2) / 2, factor by factor.
     """
 
-    # Blocks of the features' rows, of the constant's and of beta; 0: there is none.
-    cdef int pairs, constant_block, beta_block
-    cdef bint linear, fit_beta
-    cdef object beta_start
+    cdef int pairs, constant_block  # blocks of the features' rows and of the constant's; 0: there is none
+    cdef bint linear
 
-    def __init__(self, features, outputs, rank, *, bias, linear=False, constant=False, beta_start=None, fit_beta=True):
+    def __init__(self, features, outputs, rank, *, bias, linear=False, constant=None, beta=None):
         layout = [*bias_block(bias), BlockLayout(body=[("V", rank)], weight="w" if linear else None)]
-        self.pairs = len(layout) - 1
-        self.constant_block = self.beta_block = 0
+        self.pairs, self.constant_block = len(layout) - 1, 0
         if constant:
             self.constant_block = len(layout)
-            layout.append(BlockLayout(axes=(), body=[("v0", rank)]))
-        if beta_start:
-            self.beta_block = len(layout)
-            penalty = "l2" if fit_beta else "none"
-            layout.append(BlockLayout(axes=(), body=[("beta", rank)], penalty=penalty, start=1))
-        super().__init__(features, outputs, layout)
-        self.linear, self.beta_start, self.fit_beta = linear, beta_start, fit_beta
-
-    def start(self, seen, double init_std, generator):
-        super().start(seen, init_std, generator)
-        if self.beta_block:
-            beta = self.parameters["beta"]
-            if self.beta_start == "random":
-                beta[...] = generator.standard_normal(beta.shape)
-            elif self.beta_start == "alternate":
-                beta[:, 1::2] = -1
+            layout.append(constant)
+        super().__init__(features, outputs, layout, beta)
+        self.linear = linear
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()
@@ -49,17 +35,6 @@ cdef class SecondOrder(Model):
     # Sums, and values of the kernels where they are weighted; both padded, whether or not the rows are.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
         return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
-
-    # The only row of one output in block b; NULL for b = 0.
-    cdef inline const real* single(self, int b, int output) noexcept nogil:
-        return self.factors(b, 0, output).at if b else NULL
-
-    cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef int c
-        Model.rows(self, x, s)
-        if self.beta_block and not self.fit_beta:
-            for c in range(self.outputs):
-                s.slab[c * self.n_blocks + self.beta_block].n = 0
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -99,31 +74,30 @@ cdef class SecondOrder(Model):
                 if self.beta_block:
                     slab[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
 
-    # Columns: a sample's cache is its sums and, where they are weighted, the values of its kernels.
-    cdef Py_ssize_t cache_size(self) noexcept nogil:
+    # A sample's cache is its sums and, where they are weighted, the values of its kernels.
+    cdef Py_ssize_t cache_size(self, Dataset data):
         return self.sums_size() // (1 if self.beta_block else 2)
 
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
-        memcpy(cache, s.work + output * self.sums_size(), self.cache_size() * sizeof(real))
+        memcpy(
+            cache, s.work + output * self.sums_size(),
+            self.sums_size() // (1 if self.beta_block else 2) * sizeof(real))
 
-    cdef void partials(self, const Column* column, int b, Py_ssize_t row, int output, real* q) noexcept nogil:
-        cdef Factors v
-        if b == 0 and self.has_bias:
-            kernels.ones_partials(column, q)
-            return
-        v = self.factors(b, 0, output)
-        if b == self.beta_block:
-            kernels.values_partials(column, v.lanes, q)
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_partials(v, self.row_of(v), self.single(self.beta_block, v.output), q)
+        elif self.beta_block and v.block == self.beta_block:
+            kernels.cached_partials(v, self.sums_size() // 2, q)
         else:
-            kernels.pairs_partials(
-                column, v.at + row * v.stride, v.lanes, self.single(self.beta_block, output),
-                b == self.pairs and self.linear, q)
+            kernels.weight_partials(v, q)
 
-    cdef void moved(self, const Column* column, int b, Py_ssize_t row, int output, const real* delta) noexcept nogil:
-        cdef Factors v
-        if b == self.pairs or b and b == self.constant_block:
-            v = self.factors(b, 0, output)
-            kernels.pairs_moved(column, v.at + row * v.stride, delta, v.lanes, self.beta_block)
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_moved(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
+
+    # Does a block hold rows of factors?
+    cdef inline bint of_factors(self, int b) noexcept nogil:
+        return b == self.pairs or (self.constant_block and b == self.constant_block)
 
 
 cdef class FM(SecondOrder):
@@ -133,23 +107,21 @@ cdef class FM(SecondOrder):
         super().__init__(features, outputs, rank, bias=bias, linear=linear)
 
 
-cdef class Anova(SecondOrder):
-    """ANOVA kernel regression of order 2 ([PN]; [SH] A^2): b + <w, x> + sum_f beta_f A^2(V_f, x), beta fitted."""
-
-    def __init__(self, features, outputs, *, rank, bias=True, linear=True, fit_beta=True, beta_start="alternate"):
-        super().__init__(
-            features, outputs, rank, bias=bias, linear=linear, beta_start=beta_start, fit_beta=fit_beta)
+def constant_row(rank):
+    """The layout of a constant feature's factors, as [SH] names them."""
+    return BlockLayout(axes=(), body=[("v0", rank)])
 
 
 cdef class SHFM(SecondOrder):
     """Strongly hierarchical FM [SH]: main effects are <v_0, v_j>, so no pair acts without both its features."""
 
     def __init__(self, features, outputs, *, rank, bias=True):
-        super().__init__(features, outputs, rank, bias=bias, constant=True)
+        super().__init__(features, outputs, rank, bias=bias, constant=constant_row(rank))
 
 
 cdef class SHA2(SecondOrder):
     """Strongly hierarchical ANOVA kernel regression [SH]: SHFM with fitted weights beta of the factors."""
 
-    def __init__(self, features, outputs, *, rank, bias=True, fit_beta=True, beta_start="alternate"):
-        super().__init__(features, outputs, rank, bias=bias, constant=True, beta_start=beta_start, fit_beta=fit_beta)
+    def __init__(self, features, outputs, *, rank, bias=True, fit_beta=None, beta_start=None):
+        super().__init__(
+            features, outputs, rank, bias=bias, constant=constant_row(rank), beta=Beta(rank, 2, fit_beta, beta_start))

@@ -145,7 +145,9 @@ cdef class FOBOS(Solver):
             slab = s.slab + i
             for j in range(slab.n):
                 self.visited[slab.block][slab.first + slab.row[j]] = self.now
-        if self.now == LONGEST or min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY:
+        if self.now == LONGEST or (
+            self.plain is not None and min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY
+        ):
             self.all_up_to_date()
 
     cdef void all_up_to_date(self) noexcept nogil:
@@ -161,3 +163,6 @@ cdef class FOBOS(Solver):
     def end_epoch(self, Py_ssize_t epoch):
         with nogil:
             self.all_up_to_date()
+
+    cdef double rate_share(self) noexcept nogil:
+        return self.inner.rate_share()

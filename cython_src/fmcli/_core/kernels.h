@@ -2,6 +2,7 @@
 #ifndef FMCLI_KERNELS_H
 #define FMCLI_KERNELS_H
 
+#include "fields.h"
 #include "types.h"
 
 // Penalties on one part of a row: l1 |phi| + l2/2 phi^2, and l_g times the norm of the whole row.
@@ -36,6 +37,37 @@ typedef struct Fobos {
     Strength strength;
 } Fobos;
 
+enum { MAX_ORDER = 64 };
+
+// ANOVA kernels of one output's factors.
+typedef struct Anova {
+    ptrdiff_t rank;   // factors, without padding
+    int order;        // m, from 2 to MAX_ORDER
+    int constants;    // rows of factors of features that are 1 in every sample
+    const real* gamma;
+    ptrdiff_t gamma_stride;  // reals from one of those rows to the next
+    const real* beta;        // a weight a factor; NULL for ones
+    const real* theta;       // a weight a degree, 1 .. m; NULL where only degree m counts
+} Anova;
+
+// Where derivatives of them go; beta and theta may be NULL.
+typedef struct AnovaGradient {
+    real* body;       // of the sample's i-th entry: from i * apart on
+    ptrdiff_t apart;
+    real* gamma;      // rows without gaps, padded
+    real* beta;
+    real* theta;
+} AnovaGradient;
+
+// The rows of a lifted ANOVA kernel: of the features, and of `constants` features that are 1 in every sample; one matrix
+// each of the `order` vectors that a term multiplies. The work for a sample grows with 2^order.
+enum { MOST_LIFTED = 8 };
+typedef struct Lifted {
+    int order;
+    ptrdiff_t constants;
+    Factors u[MOST_LIFTED], gamma[MOST_LIFTED];
+} Lifted;
+
 typedef struct Kernels {
     const char* name;
 
@@ -55,20 +87,68 @@ typedef struct Kernels {
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);
 
-    // Columns: what one row's parameters do to the scores of the samples that it enters.
-    void (*prefetch_records)(const Column* column);
+    // sum over factors f of beta_f sum_t theta_t A^t([gamma_f, p_f], [1, x]). Leaves in `work`, of rank (padded) times m +
+    // (constants + entries of x) (m - 1) reals, what the gradient needs.
+    double (*anova)(const Factors* p, const Sample* x, const Anova* kernel, real* work);
+    void (*anova_gradient)(const Factors* p, const Sample* x, const Anova* kernel, const real* work, double slope,
+                           const AnovaGradient* out);
+
+    // sum over factors f of prod_j (1 + p_jf x_j). `work`: rank (padded) times entries of x.
+    double (*all_subsets)(const Factors* p, const Sample* x, ptrdiff_t rank, real* work);
+    void (*all_subsets_gradient)(const Factors* p, const Sample* x, ptrdiff_t rank, const real* work, double slope,
+                                 real* out, ptrdiff_t apart);
+
+    // sums (lanes, padded) <- constant + sum_j u_j x_j; constant may be NULL for zeros
+    void (*project)(const Factors* u, const Sample* x, const real* constant, real* sums);
+    // sum over factors s of beta_s prod_t z_ts, z being `parts` rows of padded lanes: as many as `order`, or one that counts
+    // `order` times; beta may be NULL for ones. Leaves the products in `values` (lanes, padded).
+    double (*products)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, real* values);
+    // out (parts, lanes) <- slope times the derivative by z; lanes are padded
+    void (*products_gradient)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, double slope,
+                              real* out);
+    // out[i * lanes .. + lanes] <- x_i direction, for entry i
+    void (*spread)(const real* direction, ptrdiff_t lanes, const Sample* x, real* out);
+
+    // 1/m! times the sum over factors and over ordered tuples of distinct entries of prod_t u_t x. Where `tables` is not
+    // NULL, leaves there what the gradient needs: (2^m - 2) reals for each entry, constants counted, and each padded lane.
+    double (*lifted)(const Lifted* l, const Sample* x, real* tables);
+    // out[(i * order + t) * lanes .. + lanes] for entry i and vector t, out_constants for the constants; lanes are padded
+    void (*lifted_gradient)(const Lifted* l, const Sample* x, const real* tables, double slope, real* out,
+                            real* out_constants);
+
+    // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; a feature's factors for field f begin f * apart
+    // behind its first. Leaves in `sums` (slots^2 times lanes, padded) what the gradient needs.
+    double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence, real* sums);
+    // The gradient for entry i and the field of slot q where they meet: out[place[i * slots + q] * padded lanes ..], or
+    // one behind the other where `place` is NULL; written or, with `add`, added to.
+    void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence,
+                                 const real* sums, double slope, const int32_t* place, bool add, real* out);
+
+    // <sum of v_i x_i over side 0, sum of v_j x_j over side 1>, side[j] being 0, 1, or -1 for features on neither. Leaves both
+    // in `sums` (2 x lanes, padded).
+    double (*two_sides)(const Factors* v, const Sample* x, const int32_t* side, real* sums);
+    // out[i * lanes .. + lanes] for entry i
+    void (*two_sides_gradient)(const Sample* x, const int32_t* side, const real* sums, ptrdiff_t lanes, double slope,
+                               real* out);
+    // out[i] = |x - point i|^2 less the smallest of them
+    void (*distances)(const Points* points, const Sample* x, double* out);
+
+    // Columns: what a visit's parameters do to the scores of its samples.
+    void (*prefetch_records)(const Visit* v);
     // r (width) += sum_i g_i q_i, G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T, the q_i `apart`; width
     // is a multiple of LANES, or one more.
     void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
                  double* G);
-    // q (rows of lanes, and LANES more where there is a weight) <- derivatives by a row of factors v and its weight
-    void (*pairs_partials)(const Column* column, const real* v, ptrdiff_t lanes, const real* beta, int weight, real* q);
-    // Take a change of v over into the caches, which hold each factor's A^2, too, where `values` is set.
-    void (*pairs_moved)(const Column* column, const real* v, const real* delta, ptrdiff_t lanes, int values);
-    // q (n x lanes) <- derivatives by the factors' weights beta
-    void (*values_partials)(const Column* column, ptrdiff_t lanes, real* q);
-    // q (n x LANES) <- derivatives by a bias
-    void (*ones_partials)(const Column* column, real* q);
+    // r (width) += sum_i g_i q_i; sum_i s_i |q_i|^2
+    double (*squares)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s,
+                      double* r);
+    // q <- derivatives by a weight alone; by numbers whose derivatives are in the caches, `behind` their first; by factors
+    // whose sums are the caches' first.
+    void (*weight_partials)(const Visit* v, real* q);
+    void (*cached_partials)(const Visit* v, ptrdiff_t behind, real* q);
+    void (*pairs_partials)(const Visit* v, const real* row, const real* beta, real* q);
+    // Take a step of `row` over into the caches' sums and, where they are, `values` behind them, into each factor's A^2.
+    void (*pairs_moved)(const Visit* v, const real* row, const real* step, ptrdiff_t values);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

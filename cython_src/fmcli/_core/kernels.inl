@@ -1,8 +1,14 @@
 // The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
+#include "anova.inl"
+#include "bilinear.inl"
 #include "descent.inl"
+#include "distances.inl"
+#include "ffm.inl"
 #include "kernels.h"
+#include "lifted.inl"
+#include "products.inl"
 #include "second_order.inl"
 #include "steps.inl"
 
@@ -34,12 +40,28 @@ const Kernels TABLE = {
     linear_gradient,
     second_order,
     second_order_gradient,
+    anova,
+    anova_gradient,
+    all_subsets,
+    all_subsets_gradient,
+    project,
+    products,
+    products_gradient,
+    spread,
+    lifted,
+    lifted_gradient,
+    field_pairs,
+    field_pairs_gradient,
+    two_sides,
+    two_sides_gradient,
+    distances,
     prefetch_records,
     gram,
+    squares,
+    weight_partials,
+    cached_partials,
     pairs_partials,
     pairs_moved,
-    values_partials,
-    ones_partials,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

@@ -48,6 +48,7 @@ cdef class Trainer:
         self.batch_size = batch_size
         self.batch = Batch(model, batch_size, data.longest) if batch_size > 1 else None
         self.weight_scale = 1 / mean_weight if solver.averages_weights else 1
+        model.remeasure()
 
     def run(self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0):
         """Update with samples order[start:stop]; return `total` plus their weighted losses, each before its own update.
@@ -74,7 +75,7 @@ cdef class Trainer:
             for i in range(start, stop):
                 total += self.one(order, i, end, 1, s)
                 self.solver.step(s)
-                self.model.settle(s)
+                self.settle(s)
             return total
         while i < stop:
             last = min(i + self.batch_size, stop)
@@ -85,8 +86,12 @@ cdef class Trainer:
                 self.batch.add(s)
                 i += 1
             self.solver.step(&self.batch.merged)
-            self.model.settle(s)
+            self.settle(s)
         return total
+
+    cdef inline void settle(self, Scratch* s) noexcept nogil:
+        s.rate_share = self.solver.rate_share()
+        self.model.settle(s)
 
     # The gradient of sample order[i] times `share`, in s; returns its weighted loss.
     cdef inline double one(
@@ -96,7 +101,7 @@ cdef class Trainer:
         cdef int c
         cdef double value, weight
         if i + 3 * AHEAD < end:
-            prefetch_line(self.data.indptr_ + order[i + 3 * AHEAD])
+            prefetch_line(self.data.csr.indptr + order[i + 3 * AHEAD])
             prefetch_line(self.data.label_ + order[i + 3 * AHEAD])
         if i + 2 * AHEAD < end:
             # Its first two cache lines are most of a row, or start the hardware's own prefetching.
@@ -105,6 +110,9 @@ cdef class Trainer:
             prefetch_line(x.index + IN_LINE)
             prefetch_line(x.value)
             prefetch_line(x.value + IN_LINE)
+            if x.field != NULL:
+                prefetch_line(x.field)
+                prefetch_line(x.field + IN_LINE)
         if i + AHEAD < end:
             self.data.sample(order[i + AHEAD], &x)
             self.model.prefetch(&x)

@@ -1,4 +1,4 @@
-"""Losses: what a score costs, and its derivative (models.md section 2)."""
+"""Losses: what a score costs, and its derivatives."""
 
 import numpy as np
 

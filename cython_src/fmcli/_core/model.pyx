@@ -4,8 +4,9 @@ import numpy as np
 
 from fmcli._core.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport Block, Column, Sample, Scratch, Slab, real
+from fmcli._core.types cimport Block, Sample, Scratch, Slab, Visit, real
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
@@ -29,6 +30,8 @@ cdef class Model:
     states : name -> views of the solver's state, slot by slot, of the shapes of the parameters.
     constants : name -> array that the model has from its data and that nothing trains; saved and exported with it.
     slots : solver state beside each parameter, in reals.
+    has_bias : whether a score has one bias of its own.
+    steps_apart : whether there is something that only `step_apart` moves while gradients are `frozen`.
     """
 
     def __cinit__(self, *args, **keywords):
@@ -42,7 +45,7 @@ cdef class Model:
             raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
         self.features, self.outputs, self.layout = features, outputs, tuple(layout)
         self.n_blocks = len(self.layout)
-        self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias"
+        self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias" and self.layout[0].axes == ()
         self.parameters, self.states, self.constants, self.memory = {}, {}, {}, []
         for b, block in enumerate(self.layout):
             self.by_feature[b] = block.touched == "features"
@@ -89,6 +92,29 @@ cdef class Model:
         rows : int32, numbers of the rows to train on.
         generator : numpy.random.Generator.
         """
+
+    def inherit(self, earlier, seen):
+        """Take what an earlier model of this kind had from its own data; comes between `prepare` and `allocate`.
+
+        Parameters
+        ----------
+        earlier : Model, attached.
+        seen : bool array (features of the earlier model), which features occurred in its data.
+
+        Raises UsageError or BadInputError where this model cannot go on from it.
+        """
+
+    def known(self, name, seen):
+        """Which numbers of an array took part in training: bool, of the array's axes behind the classes or the first
+        of them, given which features occurred. A later model takes these over."""
+        for layout in self.layout:
+            if name in layout.names and layout.by_feature:
+                return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])
+        return np.ones((), dtype=np.bool_)
+
+    def exported(self):
+        """The arrays of the model, by the names that other programs know."""
+        return {**self.parameters, **self.constants}
 
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
@@ -155,10 +181,6 @@ cdef class Model:
                 shapes[layout.weight] = leading
         return shapes
 
-    def exported(self):
-        """Name -> array under the names that users meet: the parameters and constants, unless a model says else."""
-        return {**self.parameters, **self.constants}
-
     def snapshot(self):
         """A copy of all parameters and state, for `restore`."""
         return [array.copy() for array in self.memory]
@@ -219,14 +241,30 @@ cdef class Model:
                     if layout.start != "random":
                         values[...] = layout.start
                     elif layout.axes[:1] == (FEATURES,):
-                        for at in range(0, self.features, START_ROWS):
-                            part = values[at:at + START_ROWS]
+                        step = max(1, START_ROWS * array.columns // max(1, values[:1].size))
+                        for at in range(0, self.features, step):
+                            part = values[at:at + step]
                             part[...] = normal(part.shape, init_std, generator)
-                            part[~seen[at:at + START_ROWS]] = 0
+                            part[~seen[at:at + step]] = 0
                     else:
                         values[...] = normal(values.shape, init_std, generator)
                         if layout.by_feature:
                             values[:, ~seen] = 0
+
+    def start_on(self, data, rows, generator):
+        """Choose the start values that depend on the training data; comes after `start`, unless the run goes on from an
+        earlier model. Takes what `prepare` takes.
+        """
+
+    def remeasure(self):
+        """Bring up to date what the model keeps beside its parameters, after someone has written to them."""
+
+    def end_epoch(self):
+        """Called after each epoch, before the parameters are looked at."""
+
+    def figures(self, data, rows):
+        """Name -> number of what is to be said of the model on some rows of a Dataset, beyond what all models have."""
+        return {}
 
     # Rows of block b that a sample of `longest` entries touches at most.
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
@@ -260,17 +298,30 @@ cdef class Model:
             part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
 
-    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others. Slab
-    # c * n_blocks + b is block b of class c, and the gradient buffer is cut in that order.
+    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others.
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef const int32_t* row[MAX_BLOCKS]
+        cdef Py_ssize_t n[MAX_BLOCKS]
+        self.usual_rows(x, row, n)
+        self.cut(row, n, s)
+
+    cdef void usual_rows(self, const Sample* x, const int32_t** row, Py_ssize_t* n) noexcept nogil:
+        cdef int b
+        for b in range(self.n_blocks):
+            row[b] = x.index if self.by_feature[b] else self.every_row
+            n[b] = x.nnz if self.by_feature[b] else self.block[b].rows
+
+    # Slabs of the n[b] rows row[b] of each block b, in every class: slab c * n_blocks + b is block b of class c, and
+    # the gradient buffer is cut in that order.
+    cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil:
         cdef int b, c
         cdef real* room = s.gradient
         cdef Slab* slab = s.slab
         for c in range(self.outputs):
             for b in range(self.n_blocks):
                 slab.block = b
-                slab.row = x.index if self.by_feature[b] else self.every_row
-                slab.n = x.nnz if self.by_feature[b] else self.block[b].rows
+                slab.row = row[b]
+                slab.n = n[b]
                 slab.first = c * self.block[b].rows
                 slab.body = room
                 room += slab.n * self.block[b].lanes
@@ -291,21 +342,41 @@ cdef class Model:
     cdef void settle(self, Scratch* s) noexcept nogil:
         pass
 
-    # Columns: for solvers that visit a row of parameters and all samples that it enters. Reals of a sample's cache; 0
-    # where the model has no fast view.
-    cdef Py_ssize_t cache_size(self) noexcept nogil:
-        return 0
+    # ---- A row of parameters, and all samples that it enters: for solvers by columns. ----
 
-    # cache <- what the partials of x need, after `score` of x.
+    def freeze(self):
+        """From now on gradients move the rows of blocks alone; what else there is, `step_apart` moves."""
+
+    def step_apart(self, data, loss, objective):
+        """Take a step with what is frozen, by the gradient of the mean loss on all of a Dataset.
+
+        objective : gives the objective as the model is. Where it does not fall, however short the step, there is none.
+        Returns whether there was a step.
+        """
+        return False
+
+    # Reals of a sample's cache in each class; NONE where the model has no faster way for these data than `gradient`.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return NONE
+
+    # cache <- what the other functions need of x, after `score` of x.
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         pass
 
-    # q (n x width) <- the derivatives of the scores by the row's parameters.
-    cdef void partials(self, const Column* column, int b, Py_ssize_t row, int output, real* q) noexcept nogil:
+    # q <- the derivatives of the samples' scores by the row's parameters.
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
         pass
 
-    # Take a change of the row over into the caches, before the row itself changes.
-    cdef void moved(self, const Column* column, int b, Py_ssize_t row, int output, const real* delta) noexcept nogil:
+    # out <- the second derivatives by each parameter alone, in the same places; False where they are all 0.
+    cdef bint bends(self, const Visit* v, real* out) noexcept nogil:
+        return False
+
+    # out[i] <- what a step will change in the i-th score, exactly; False where that takes new scores.
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+        return False
+
+    # Take a step over into the caches, before the parameters take it.
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
         pass
 
 

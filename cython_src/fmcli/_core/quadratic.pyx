@@ -1,4 +1,5 @@
-"""The small problem that coordinate descent solves for one row: a bound on the mean loss, quadratic in the row."""
+"""The small problem that coordinate descent solves for some parameters of a row: a bound on the mean loss, quadratic in
+them."""
 
 import numpy as np
 
@@ -7,15 +8,18 @@ from libc.string cimport memset
 
 
 cdef class Quadratic:
-    """min over s of <r, s> + s'Gs/2 + sum l1 |phi + s| + l2/2 (phi + s)^2, and l_g ||phi + s||, by coordinates.
+    """min over s of <r, s> + s'Gs/2 + sum of l1 |phi + s| + l2/2 (phi + s)^2, by coordinates; or with l_g ||phi + s||, by
+    a bound on G.
 
-    Rows have up to `most` parameters.
+    Parameters
+    ----------
+    most : parameters there may be.
+    most_squared : parameters there may be where G is used.
     """
 
-    def __init__(self, Py_ssize_t most):
+    def __init__(self, Py_ssize_t most, Py_ssize_t most_squared):
         cdef double[::1] flat
-        self.most = most
-        self.memory = [np.zeros(most) for _ in range(5)] + [np.zeros(most * most)]
+        self.memory = [np.zeros(most + 1) for _ in range(6)] + [np.zeros(most_squared * most_squared + 1)]
         flat = self.memory[0]
         self.r = &flat[0]
         flat = self.memory[1]
@@ -27,19 +31,22 @@ cdef class Quadratic:
         flat = self.memory[4]
         self.step = &flat[0]
         flat = self.memory[5]
+        self.bend = &flat[0]
+        flat = self.memory[6]
         self.G = &flat[0]
 
-    # A new row, standing where it stood.
+    # New parameters, standing where they stood.
     cdef void begin(self, Py_ssize_t width) noexcept nogil:
         self.width = width
         memset(self.r, 0, width * sizeof(double))
         memset(self.step, 0, width * sizeof(double))
-        memset(self.G, 0, width * width * sizeof(double))
+        memset(self.bend, 0, width * sizeof(double))
 
-    # Below the diagonal as above.
+    # G's diagonal and what is below it, from what is above and bends upwards.
     cdef void complete(self) noexcept nogil:
         cdef Py_ssize_t f, h
         for f in range(self.width):
+            self.G[f * self.width + f] += max(self.bend[f], 0.0)
             for h in range(f):
                 self.G[f * self.width + h] = self.G[h * self.width + f]
 
@@ -52,10 +59,9 @@ cdef class Quadratic:
     # One coordinate to its minimum; where nothing depends on it, it stays.
     cdef void move_one(self, Py_ssize_t f) noexcept nogil:
         cdef const double* row = self.G + f * self.width
-        cdef double curvature, value, before = self.phi[f] + self.step[f]
-        cdef double slope = self.r[f] + self.l2[f] * before
+        cdef double value, before = self.phi[f] + self.step[f]
+        cdef double slope = self.r[f] + self.l2[f] * before, curvature = row[f] + self.l2[f]
         cdef Py_ssize_t h
-        curvature = row[f] + self.l2[f]
         if curvature <= 0:
             if self.l1[f] > 0:
                 self.step[f] = -self.phi[f]
@@ -66,14 +72,7 @@ cdef class Quadratic:
         value = max(value - self.l1[f] / curvature, 0.0) + min(value + self.l1[f] / curvature, 0.0)
         self.step[f] += value - before
 
-    cdef double trace(self) noexcept nogil:
-        cdef Py_ssize_t f
-        cdef double sum = 0
-        for f in range(self.width):
-            sum += self.G[f * self.width + f]
-        return sum
-
-    # The whole row by prox(phi - r/h, h); h is no less than G's largest eigenvalue. The row has one l2.
+    # All at once by prox(phi - r/h, h); h is no less than G's largest eigenvalue. They have one l2.
     cdef void move_as_group(self, double h, double group) noexcept nogil:
         cdef Py_ssize_t f
         cdef double u, squares = 0, scale = 1
@@ -89,12 +88,17 @@ cdef class Quadratic:
             else:  # nothing but l1 and the group penalty acts here
                 self.step[f] = -self.phi[f] if self.l1[f] + group > 0 else 0
 
-    # The row's penalty after so much of the step.
-    cdef double penalty(self, double share, double group) noexcept nogil:
+    cdef void halve(self) noexcept nogil:
+        cdef Py_ssize_t f
+        for f in range(self.width):
+            self.step[f] /= 2
+
+    # The penalty after the step.
+    cdef double penalty(self, double group) noexcept nogil:
         cdef Py_ssize_t f
         cdef double v, squares = 0, sum = 0
         for f in range(self.width):
-            v = self.phi[f] + share * self.step[f]
+            v = self.phi[f] + self.step[f]
             sum += self.l1[f] * fabs(v) + 0.5 * self.l2[f] * v * v
             squares += v * v
         return sum + group * sqrt(squares)

@@ -13,7 +13,7 @@ cdef struct Schedule:
 
 
 cdef inline double rate_at(const Schedule* schedule, int64_t t) noexcept nogil:
-    """The learning rate of update t, counted from 1 (models.md section 4)."""
+    """The learning rate of update t, counted from 1."""
     if schedule.kind == CONSTANT:
         return schedule.rate
     if schedule.kind == INVSCALING:

@@ -44,3 +44,6 @@ cdef class SGD(Solver):
 
     cdef void apply(self, const Slab* slab) noexcept nogil:
         kernels.sgd(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])
+
+    cdef double rate_share(self) noexcept nogil:
+        return self.rate / self.schedule.rate

@@ -1,4 +1,5 @@
-from fmcli._core.types cimport Block, Column, Factors, Sample, Slab, real
+from fmcli._core.fields cimport Presence
+from fmcli._core.types cimport Block, Factors, Points, Sample, Slab, Visit, real
 from libc.stdint cimport int32_t
 
 
@@ -25,6 +26,34 @@ cdef extern from "kernels.h" nogil:
         real inverse_rate
         Strength strength
 
+    enum:
+        MAX_ORDER
+
+    struct Anova:
+        Py_ssize_t rank
+        int order
+        int constants
+        const real* gamma
+        Py_ssize_t gamma_stride
+        const real* beta
+        const real* theta
+
+    struct AnovaGradient:
+        real* body
+        Py_ssize_t apart
+        real* gamma
+        real* beta
+        real* theta
+
+    enum:
+        MOST_LIFTED
+
+    struct Lifted:
+        int order
+        Py_ssize_t constants
+        Factors u[MOST_LIFTED]
+        Factors gamma[MOST_LIFTED]
+
     struct Kernels:
         const char* name
         void (*prefetch)(const Block*, const int32_t*, Py_ssize_t, Py_ssize_t) noexcept nogil
@@ -33,14 +62,37 @@ cdef extern from "kernels.h" nogil:
         double (*second_order)(const Factors*, const Sample*, const real*, const real*, real*) noexcept nogil
         void (*second_order_gradient)(
             const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
-        void (*prefetch_records)(const Column*) noexcept nogil
+        double (*anova)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil
+        void (*anova_gradient)(
+            const Factors*, const Sample*, const Anova*, const real*, double, const AnovaGradient*) noexcept nogil
+        double (*all_subsets)(const Factors*, const Sample*, Py_ssize_t, real*) noexcept nogil
+        void (*all_subsets_gradient)(
+            const Factors*, const Sample*, Py_ssize_t, const real*, double, real*, Py_ssize_t) noexcept nogil
+        void (*project)(const Factors*, const Sample*, const real*, real*) noexcept nogil
+        double (*products)(const real*, int, int, Py_ssize_t, const real*, real*) noexcept nogil
+        void (*products_gradient)(
+            const real*, int, int, Py_ssize_t, const real*, double, real*) noexcept nogil
+        void (*spread)(const real*, Py_ssize_t, const Sample*, real*) noexcept nogil
+        double (*lifted)(const Lifted*, const Sample*, real*) noexcept nogil
+        void (*lifted_gradient)(const Lifted*, const Sample*, const real*, double, real*, real*) noexcept nogil
+        double (*field_pairs)(const Factors*, Py_ssize_t, const Sample*, const Presence*, real*) noexcept nogil
+        void (*field_pairs_gradient)(
+            const Factors*, Py_ssize_t, const Sample*, const Presence*, const real*, double, const int32_t*, bint,
+            real*) noexcept nogil
+        double (*two_sides)(const Factors*, const Sample*, const int32_t*, real*) noexcept nogil
+        void (*two_sides_gradient)(
+            const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
+        void (*distances)(const Points*, const Sample*, double*) noexcept nogil
+        void (*prefetch_records)(const Visit*) noexcept nogil
         void (*gram)(
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*,
             double*) noexcept nogil
-        void (*pairs_partials)(const Column*, const real*, Py_ssize_t, const real*, int, real*) noexcept nogil
-        void (*pairs_moved)(const Column*, const real*, const real*, Py_ssize_t, int) noexcept nogil
-        void (*values_partials)(const Column*, Py_ssize_t, real*) noexcept nogil
-        void (*ones_partials)(const Column*, real*) noexcept nogil
+        double (*squares)(
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*) noexcept nogil
+        void (*weight_partials)(const Visit*, real*) noexcept nogil
+        void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
+        void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil
+        void (*pairs_moved)(const Visit*, const real*, const real*, Py_ssize_t) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil

@@ -7,19 +7,22 @@ cdef void project_to_simplex(real* theta, Py_ssize_t n) noexcept nogil:
     """theta <- the point of {theta >= 0, sum theta = 1} that is nearest to it.
 
     The answer is max(theta - tau, 0) with tau = (sum of the entries above tau - 1) / their number. Starting from all
-    entries, tau only grows and entries only drop out, so at most n rounds find it.
+    entries, tau only grows and entries only drop out, so at most n rounds find it. A theta that is not finite has no
+    such point and stays as it is.
     """
     cdef double tau, sum = 0
-    cdef Py_ssize_t i, kept = n, before = 0
+    cdef Py_ssize_t i, kept = n, before = n + 1
     for i in range(n):
         sum += theta[i]
     tau = (sum - 1) / n
-    while kept != before:
+    while kept < before:
         before, kept, sum = kept, 0, 0
         for i in range(n):
             if theta[i] > tau:
                 kept += 1
                 sum += theta[i]
+        if kept == 0:
+            return
         tau = (sum - 1) / kept
     for i in range(n):
         theta[i] = <real>(theta[i] - tau) if theta[i] > tau else 0

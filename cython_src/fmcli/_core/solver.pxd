@@ -10,3 +10,4 @@ cdef class Solver:
     cdef void refresh(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const Slab* slab) noexcept nogil
+    cdef double rate_share(self) noexcept nogil

@@ -11,7 +11,8 @@ cdef class Solver:
     Attributes
     ----------
     slots : reals of state beside each parameter.
-    averages_weights : whether a sample's weight counts relative to the mean weight (models.md section 4).
+    averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses,
+        rather than as so many equal samples.
     """
 
     def bind(self, Model model, Penalty penalty):
@@ -48,3 +49,7 @@ cdef class Solver:
     # The same for one slab.
     cdef void apply(self, const Slab* slab) noexcept nogil:
         pass
+
+    # What a schedule left of the learning rate in the last update; 1 where there is no schedule.
+    cdef double rate_share(self) noexcept nogil:
+        return 1

@@ -42,7 +42,18 @@ void magnitudes(const Block* block, ptrdiff_t rows, double* out) {
 // lanes as a slab does.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
-    for (ptrdiff_t i = 0; i < n; ++i) {
+    ptrdiff_t i = 0;
+    if (b.lanes == width<Vec4>)  // two short rows fill a vector, and a root or a division costs as much for half of one
+        for (; i + 2 <= n; i += 2) {
+            real* const p = b.body + row(i) * b.body_stride;
+            real* const q = b.body + row(i + 1) * b.body_stride;
+            Vec8 phi = join(load<Vec4>(p), load<Vec4>(q)), state[SLOTS + 1];
+            for (int j = 1; j <= SLOTS; ++j) state[j - 1] = join(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
+            on_body(phi, state, i * LANES);
+            split(phi, p, q);
+            for (int j = 1; j <= SLOTS; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);
+        }
+    for (; i < n; ++i) {
         real* const p = b.body + row(i) * b.body_stride;
         auto visit = [&](ptrdiff_t at, auto phi) __attribute__((always_inline)) {
             using V = decltype(phi);

@@ -48,6 +48,15 @@ typedef struct Factors {
     ptrdiff_t lanes;
 } Factors;
 
+// Points that samples are compared with: coordinate j of point i is scale[i] * at[j * feature_stride + i * point_stride].
+typedef struct Points {
+    const real* at;
+    ptrdiff_t feature_stride, point_stride;
+    const double* scale;
+    const double* squares;  // of each point's numbers before they are scaled
+    ptrdiff_t n;
+} Points;
+
 // The rows of one block that one update touches, and the gradient of each.
 typedef struct Slab {
     int block;
@@ -58,16 +67,36 @@ typedef struct Slab {
     real* weight;     // n; NULL where rows have no weight
 } Slab;
 
-// Some samples that a row of parameters enters, for solvers that visit a row at a time: the entry's value in each, and a
-// record a sample, in which the model keeps what makes derivatives cheap.
-typedef struct Column {
-    const int32_t* sample;
+// Rows in compressed form, as a Dataset has them.
+typedef struct Csr {
+    const int64_t* indptr;
+    const int32_t* index;
+    const int32_t* field;  // NULL: none
     const float* value;
+    int constant;  // every value is 1: all rows share one run of them
+} Csr;
+
+static inline Sample sample_of(const Csr* rows, ptrdiff_t i) {
+    const int64_t start = rows->indptr[i];
+    const Sample x = {rows->index + start, rows->field ? rows->field + start : rows->field,
+                      rows->constant ? rows->value : rows->value + start, (ptrdiff_t)(rows->indptr[i + 1] - start)};
+    return x;
+}
+
+// A look at some parameters of one row, and at some of the samples that the row enters: what solvers by columns hand to
+// models. Every sample has a record, in which the model keeps what makes derivatives cheap: its cache.
+typedef struct Visit {
+    int block, output;
+    ptrdiff_t row;        // of its class
+    ptrdiff_t at, lanes;  // reals at .. at + lanes - 1 of the body, both multiples of LANES
+    int weight;           // 1: and the weight
+    ptrdiff_t apart;      // reals from one sample's derivatives to the next; the weight's are behind the body's
+    const int32_t* sample;
+    const float* value;  // of the row's entry in each sample; 1 where rows are not features'
     ptrdiff_t n;
     char* records;
-    ptrdiff_t apart;  // bytes from one sample's record to the next
-    ptrdiff_t cache;  // bytes from a record's begin to the model's part of it
-} Column;
+    ptrdiff_t record_size, cache;  // bytes of a record, and before the class's cache in it
+} Visit;
 
 // Room for one sample's work, one a thread: models and solvers own none.
 typedef struct Scratch {
@@ -75,6 +104,7 @@ typedef struct Scratch {
     int n_slabs;
     double* score;   // C
     double* slope;   // C
+    double rate_share;  // what the solver's schedule leaves of learning rates in this update; for `settle`
     real* work;      // the model's own: what `score` leaves for `gradient`
     int32_t* ids;    // the model's own: row ids that are not the sample's
     real* gradient;  // what the slabs' buffers point into
@@ -95,5 +125,12 @@ static inline void into_huge_pages(const void* begin, size_t bytes) {
 // Ask the caches for what lies at p. Always inlined: GCC takes a function that only prefetches for one without effect and
 // drops calls to it.
 static inline __attribute__((always_inline)) void prefetch_line(const void* p) { __builtin_prefetch(p); }
+
+// The same for n reals.
+static inline __attribute__((always_inline)) void prefetch_reals(const real* p, ptrdiff_t n) {
+    enum { LINE = 64 };
+    const char* const end = (const char*)(p + n);
+    for (const char* at = (const char*)((uintptr_t)p / LINE * LINE); at < end; at += LINE) __builtin_prefetch(at);
+}
 
 #endif

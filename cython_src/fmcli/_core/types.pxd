@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 
 cdef extern from "types.h" nogil:
@@ -27,6 +27,14 @@ cdef extern from "types.h" nogil:
         Py_ssize_t stride
         Py_ssize_t lanes
 
+    struct Points:
+        const real* at
+        Py_ssize_t feature_stride
+        Py_ssize_t point_stride
+        const double* scale
+        const double* squares
+        Py_ssize_t n
+
     struct Slab:
         int block
         const int32_t* row
@@ -35,22 +43,37 @@ cdef extern from "types.h" nogil:
         real* body
         real* weight
 
-    struct Column:
+    struct Csr:
+        const int64_t* indptr
+        const int32_t* index
+        const int32_t* field
+        const float* value
+        bint constant
+
+    Sample sample_of(const Csr* rows, Py_ssize_t i)
+
+    struct Visit:
+        int block, output
+        Py_ssize_t row
+        Py_ssize_t at, lanes
+        bint weight
+        Py_ssize_t apart
         const int32_t* sample
         const float* value
         Py_ssize_t n
         char* records
-        Py_ssize_t apart
-        Py_ssize_t cache
+        Py_ssize_t record_size, cache
 
     struct Scratch:
         Slab* slab
         int n_slabs
         double* score
         double* slope
+        double rate_share
         real* work
         int32_t* ids
         real* gradient
 
     void into_huge_pages(const void* begin, size_t bytes)
     void prefetch_line(const void* p)
+    void prefetch_reals(const real* p, Py_ssize_t n)

@@ -45,6 +45,13 @@ inline void store(real* p, V v) {
     __builtin_memcpy(p, &v, sizeof v);
 }
 
+inline Vec8 join(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7); }
+
+inline void split(Vec8 v, real* a, real* b) {
+    store(a, __builtin_shufflevector(v, v, 0, 1, 2, 3));
+    store(b, __builtin_shufflevector(v, v, 4, 5, 6, 7));
+}
+
 inline float root(float x) { return __builtin_sqrtf(x); }
 inline double root(double x) { return __builtin_sqrt(x); }
 

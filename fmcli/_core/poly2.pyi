@@ -1,0 +1,6 @@
+from fmcli._core.model import Model
+
+class Poly2(Model):
+    def __init__(
+        self, features: int, outputs: int, *, pair_bits: int, bias: bool = True, linear: bool = True
+    ) -> None: ...

@@ -1,0 +1,54 @@
+"""Seconds per epoch of llfm against the number of anchors and the rank, beside fm's, on one thread.
+
+    python scripts/bench/llfm.py TRAIN [--solver adagrad] [--epochs 2] [--variant jo]
+
+Of all epochs the fastest counts, as in train.py beside this. An epoch costs O(non-zeros · (anchors + active · rank)):
+the last column divides it by fm's time for each active anchor.
+"""
+
+import argparse
+
+from fmcli import training
+from fmcli._core.data import Dataset
+from fmcli._core.simd import ISA, REAL
+from fmcli.data import read
+from fmcli.registry import SOLVERS
+from fmcli.specs import make_spec
+
+ANCHORS, RANKS = (1, 5, 10, 20), (4, 8, 16)
+
+
+def fastest(data: Dataset, model: str, solver: str, options: dict[str, object]) -> tuple[float, float]:
+    """Seconds of the fastest epoch, and active anchors."""
+    trained = training.train(training.plan(data, make_spec(model, solver, None, options)))
+    active = trained.plan.model.figures(data, trained.plan.rows).get("active_anchors", 1.0)
+    return min(epoch.seconds for epoch in trained.epochs), active
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("train")
+    parser.add_argument("--solver", default="adagrad", choices=SOLVERS)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--variant", default="jo", choices=("do", "apl", "jo"))
+    given = parser.parse_args()
+    data = read([given.train]).dataset
+    print(f"{data.rows} rows, {data.nnz} non-zeros; {given.solver}, {given.variant}, {REAL}, {ISA}")
+    print("rank  anchors  active  s/epoch  ns/non-zero  of fm, each active")
+    for rank in RANKS:
+        common = {"rank": rank, "epochs": given.epochs}
+        plain, _ = fastest(data, "fm", given.solver, common)
+        print(f"{rank:4}  fm               {plain:7.3f}  {plain / data.nnz * 1e9:11.1f}")
+        for anchors in ANCHORS:
+            seconds, active = fastest(
+                data, "llfm", given.solver, common | {"anchors": anchors, "llfm_variant": given.variant}
+            )
+            print(
+                f"{rank:4}  {anchors:7}  {active:6.2f}  {seconds:7.3f}  {seconds / data.nnz * 1e9:11.1f}  "
+                f"{seconds / plain / active:18.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Options chosen by cross-validation on the training rows; the test rows are scored once, by what was chosen."""
+
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fmcli import training
+from fmcli._core.data import Dataset
+from fmcli.metrics import METRICS
+from fmcli.specs import make_spec
+from fmcli.training import Trained
+
+FOLDS = 3
+
+
+class Tuned(NamedTuple):
+    """What cross-validation has chosen and found, and what it is worth on the test rows."""
+
+    options: dict[str, Any]
+    validated: float
+    tested: float
+
+
+def grid(**values: Any) -> list[dict[str, Any]]:
+    """Every combination of the values of each option."""
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:
+    """A model trained with these options, of which "solver" and "loss" name pieces."""
+    own = dict(options)
+    spec = make_spec(model, own.pop("solver"), own.pop("loss"), own)
+    return training.train(training.plan(train, spec, valid=judged, metrics=(metric,), patience=patience))
+
+
+def tuned(
+    model: str, tried: list[dict[str, Any]], train: Dataset, test: Dataset, metric: str, *, epochs: int, patience: int
+) -> Tuned:
+    """Choose among options, and a number of epochs up to `epochs`, by cross-validation; then train on all rows."""
+    order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
+    folds = np.array_split(order, FOLDS)
+    found = []
+    for options in tried:
+        values, bests = [], []
+        for held in folds:
+            kept = np.setdiff1d(order, held)
+            most = {**options, "epochs": epochs}
+            trained = run(model, most, train.take(kept), train.take(np.sort(held)), metric, patience)
+            values.append(trained.epochs[trained.best - 1].valid[metric])
+            bests.append(trained.best)
+        found.append((float(np.mean(values)), {**options, "epochs": round(float(np.mean(bests)))}))
+    value, options = (max if METRICS[metric].larger_is_better else min)(found, key=lambda one: one[0])
+    # The last epoch counts and none ends training early: the test rows choose nothing.
+    trained = run(model, options, train, test, metric, options["epochs"] + 1)
+    return Tuned(options, value, trained.epochs[-1].valid[metric])

@@ -1,0 +1,44 @@
+"""What is exported is the model: the slow definitions score it as predict does."""
+
+import numpy as np
+import pytest
+from problems import DOUBLE, TRAINED
+from test_every_pair import planted, run
+
+from fmcli import prediction, training
+from fmcli.registry import MODELS
+from reference import slow_models
+
+TOLERANCE = 1e-12 if DOUBLE else 1e-5  # of scores beyond 1, relative
+ROWS = 40
+CASES = [(model, order) for model, piece in TRAINED.items() for order in ((2, 3) if "order" in piece.options else (2,))]
+
+
+def samples(data):
+    """The first rows as the slow definitions take them."""
+    value = np.ones(data.nnz) if data.value is None else data.value
+    keys = (
+        data.index.tolist() if data.field is None else list(zip(data.index.tolist(), data.field.tolist(), strict=True))
+    )
+    return [
+        dict(zip(keys[begin:end], map(float, value[begin:end]), strict=True))
+        for begin, end in zip(data.indptr[:ROWS], data.indptr[1 : ROWS + 1], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("loss", ["squared", "softmax"])
+@pytest.mark.parametrize(("model", "order"), CASES)
+def test_exported_arrays_score_by_the_definition(model, loss, order, tmp_path):
+    train, test = planted(model, loss)
+    own = {"order": order} if "order" in MODELS[model].options else {}
+    trained = run(model, MODELS[model].solver, loss, train, epochs=1, **own)
+    path = str(tmp_path / "model")
+    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    arrays = prediction.export_arrays(path)
+    choices = {**trained.plan.spec.values, **{name: arrays.pop(name) for name in ("group",) if name in arrays}}
+    if model == "bilinear":  # a feature is 0 on the side that it is not on
+        arrays["UV"] = arrays.pop("U") + arrays.pop("V")
+    ours = prediction.load_model(path).scores(test)[:ROWS]
+    slow = np.array([slow_models.score(model, arrays, x, choices) for x in samples(test)])
+    assert np.ptp(slow) > 0
+    assert (np.abs(ours - slow) <= TOLERANCE * np.maximum(1, np.abs(slow))).all()

@@ -1,0 +1,247 @@
+"""What only models of fields, of groups and of tables of pairs have: masks, groups, growth, and what they refuse."""
+
+import numpy as np
+import pytest
+from problems import CLOSE, build, choices, dataset, fill, random_rows, score_all
+from test_every_pair import planted, run
+
+from fmcli import prediction, training
+from fmcli._core.layout import REAL_TYPE
+from fmcli.errors import BadInputError, UsageError
+from fmcli.specs import make_spec
+from reference import slow_models
+
+FEATURES = 9
+
+
+def allocated(name, **options):
+    model = build(name, FEATURES, **options)
+    model.allocate(0)
+    return model
+
+
+# ---- Identities ----
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_ffm_of_one_field_is_fm(rng, by_row):
+    ffm, fm = allocated("ffm", rank=5, fields=1, by_row=by_row), allocated("fm", rank=5)
+    for name, array in fill(fm, rng).items():
+        ffm.parameters[name][...] = array[:, :, None] if name == "V" else array
+    rows = random_rows(rng, 12, FEATURES)
+    in_one_field = [{(j, 0): value for j, value in x.items()} for x in rows]
+    np.testing.assert_allclose(
+        score_all(ffm, dataset(in_one_field, FEATURES)), score_all(fm, dataset(rows, FEATURES)), **CLOSE
+    )
+
+
+def test_bilinear_is_fm_on_pairs_across(rng):
+    """FM on x, less FM on each group's entries alone."""
+    bilinear, fm = allocated("bilinear", rank=5, split_index=4), allocated("fm", rank=5)
+    for name, array in fill(fm, rng).items():
+        bilinear.parameters["UV" if name == "V" else name][...] = array
+    rows = random_rows(rng, 12, FEATURES)
+    below = [{j: value for j, value in x.items() if j < 4} for x in rows]
+    above = [{j: value for j, value in x.items() if j >= 4} for x in rows]
+    score, low, high = (score_all(fm, dataset(part, FEATURES)) for part in (rows, below, above))
+    fm.parameters["V"][...] = 0
+    linear = score_all(fm, dataset(rows, FEATURES))
+    # The pairs across are score - low - high + bias.
+    want = linear + score - low - high + fm.parameters["bias"][0]
+    np.testing.assert_allclose(score_all(bilinear, dataset(rows, FEATURES)), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_bilinear_of_two_one_hot_groups_is_ffm_of_two_fields(rng, one_hot):
+    """Where each group has one entry; with more, ffm has pairs within a field, too."""
+    bilinear, ffm = allocated("bilinear", rank=5, split_index=4), allocated("ffm", rank=5, fields=2)
+    for name, array in fill(bilinear, rng).items():
+        ffm.parameters["V" if name == "UV" else name][...] = array[:, :, None] if name == "UV" else array
+    sizes = (1, 1) if one_hot else (2, 3)
+    rows = []
+    for _ in range(6):
+        sides = rng.choice(4, sizes[0], False), 4 + rng.choice(5, sizes[1], False)
+        rows.append({(int(j), f): 1.5 for f, side in enumerate(sides) for j in sorted(side)})
+    data = dataset(rows, FEATURES)
+    assert np.allclose(score_all(bilinear, data), score_all(ffm, data), **CLOSE) == one_hot
+
+
+# ---- ffm ----
+
+
+def trained(data, model="ffm", solver="adagrad", epochs=2, earlier=None, **options):
+    spec = make_spec(model, solver, "squared", {"epochs": epochs, "norm": False, **options})
+    return training.train(training.plan(data, spec, earlier=earlier))
+
+
+def saved(done, path, **keywords):
+    """What a later run goes on from."""
+    prediction.save_model(str(path), done, training.summary(done), "ffm", **keywords)
+    return prediction.load_earlier(str(path))
+
+
+ROWS = [{(0, 0): 1.0, (1, 1): 2.0}, {(0, 0): 1.0, (2, 1): 1.0, (3, 1): 1.0}, {(4, 2): 1.0}, {(5, 0): 1.0, (5, 1): 1.0}]
+# (feature, field) that are in a pair: field 2 stands alone; 2 and 3 are in one field; 5 meets itself.
+MET = {(0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (5, 0), (5, 1)}
+LABELS = [1.0, -1.0, 2.0, 0.5]
+
+
+def not_zero(model):
+    return {(int(j), int(f)) for _, j, f, _ in np.argwhere(model.parameters["V"])}
+
+
+@pytest.mark.parametrize("group_l1", [0.0, 1e-6])
+@pytest.mark.parametrize("epochs", [0, 3])
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
+def test_factors_that_met_nothing_are_zero(solver, epochs, group_l1):
+    done = trained(dataset(ROWS, 7, LABELS), "ffm", solver, epochs, group_l1=group_l1)
+    assert not_zero(done.plan.model) == MET
+
+
+def test_rows_held_out_do_not_count():
+    plan = training.plan(dataset(ROWS * 5, 7, LABELS * 5), make_spec("ffm", "sgd", "squared", {"epochs": 0}))
+    plan.model.prepare(plan.data, np.array([0, 2], dtype=np.int32), None)
+    assert not_zero(training.train(plan).plan.model) == {(0, 1), (1, 0)}
+
+
+def test_unknown_fields_and_an_index_in_several_fields(rng):
+    """As in the definition: fields that the model does not have are in no pair, the linear weight counts."""
+    rows = random_rows(rng, 20, FEATURES, fields=6)
+    assert any(len({j for j, _ in x}) < len(x) for x in rows)
+    for options in ({"by_row": False}, {"by_row": True}):
+        model = allocated("ffm", rank=4, **options)
+        params = fill(model, rng)
+        slow = [slow_models.score("ffm", params, x, choices(model)) for x in rows]
+        np.testing.assert_allclose(score_all(model, dataset(rows, FEATURES)), slow, **CLOSE)
+
+
+@pytest.mark.parametrize("group_l1", [0.0, 1e-6])
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl"])
+def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1):
+    first = trained(dataset(ROWS, 7, LABELS), solver=solver, group_l1=group_l1)
+    earlier = saved(first, tmp_path / "first", keep_state=True)
+    new = [{(0, 0): 1.0, (4, 2): 1.0}, {(8, 3): 1.0, (2, 1): 1.0}]
+    data = dataset(new, 10, [1.0, 2.0])
+    start = trained(data, solver=solver, group_l1=group_l1, epochs=0, earlier=earlier, seed=5).plan.model
+    assert start.parameters["V"].shape == (1, 10, 4, 4)
+    assert not_zero(start) == MET | {(0, 2), (4, 0), (8, 1), (2, 3)}
+    # What is known goes on, to the bit; FTRL gives back what its state stands for.
+    old = first.plan.model.parameters
+    for j, f in MET:
+        assert (start.parameters["V"][0, j, f] == old["V"][0, j, f]).all()
+    np.testing.assert_array_equal(start.parameters["w"][:, :7], old["w"])
+    for name, slots in start.states.items():
+        for slot, state in enumerate(slots):
+            kept = first.plan.model.states[name][slot]
+            known = (slice(None), *np.transpose(sorted(MET))) if name == "V" else tuple(map(slice, kept.shape))
+            np.testing.assert_array_equal(state[known], kept[known])
+    done = trained(data, solver=solver, group_l1=group_l1, earlier=earlier)
+    assert (done.plan.model.parameters["V"][0, 8, 1] != start.parameters["V"][0, 8, 1]).all()
+    # And once more: what the second run met is known to the third.
+    again = trained(data, solver=solver, group_l1=group_l1, epochs=0, earlier=saved(done, tmp_path / "second"))
+    np.testing.assert_array_equal(again.plan.model.parameters["V"], done.plan.model.parameters["V"])
+
+
+def test_exported_ffm_has_parameters_only(tmp_path):
+    path = tmp_path / "model"
+    saved(trained(dataset(ROWS, 7, LABELS)), path)
+    arrays = prediction.export_arrays(str(path))
+    assert {name: array.shape for name, array in arrays.items()} == {"bias": (1,), "w": (1, 7), "V": (1, 7, 3, 4)}
+
+
+def test_rows_without_fields_are_refused():
+    for model in ("ffm", "bilinear"):
+        with pytest.raises(BadInputError, match=f"have no fields, which {model} needs"):
+            trained(dataset([{0: 1.0}], 1, [1.0]), model)
+
+
+# ---- bilinear ----
+
+
+def test_groups_come_from_fields(tmp_path):
+    rows = [{(0, 0): 1.0, (3, 1): 2.0, (5, 2): 1.0}, {(1, 0): 1.0, (4, 1): 1.0, (5, 3): 1.0}]
+    done = trained(dataset(rows, 7, [1.0, 2.0]), "bilinear", init_std=0.5)
+    earlier = saved(done, tmp_path / "model")
+    arrays = prediction.export_arrays(str(tmp_path / "model"))
+    assert arrays["group"].tolist() == [0, 0, -1, 1, 1, -1, -1]
+    assert arrays.keys() == {"bias", "w", "U", "V", "group"}
+    for name, side in (("U", 0), ("V", 1)):
+        assert (arrays[name] != 0).any(axis=(0, 2)).tolist() == (arrays["group"] == side).tolist()
+    # Where rows are scored a feature's group counts, not its field; they need none.
+    x = {0: 1.0, 3: 2.0, 4: -1.0, 5: 0.5}
+    a = arrays["U"][0, 0]
+    b = 2 * arrays["V"][0, 3] - arrays["V"][0, 4]
+    want = arrays["bias"][0] + sum(arrays["w"][0, j] * x[j] for j in x) + a @ b
+    loaded = prediction.load_model(str(tmp_path / "model"))
+    assert not loaded.needs_fields
+    assert loaded.scores(dataset([x], 7))[0, 0] == pytest.approx(want, rel=1e-5)
+    # Going on: known features keep their group, new ones get theirs.
+    more = dataset([{(0, 0): 1.0, (8, 1): 1.0}], 9, [1.0])
+    assert trained(more, "bilinear", earlier=earlier).plan.model.constants["group"].tolist() == [
+        *[0, 0, -1, 1, 1, -1, -1],
+        *[-1, 1],
+    ]
+    with pytest.raises(BadInputError, match="feature 3 occurs in field 0, but in field 1 in the data of the earlier"):
+        trained(dataset([{(3, 0): 1.0}], 7, [1.0]), "bilinear", earlier=earlier)
+
+
+@pytest.mark.parametrize(("other", "words"), [(1, "field 1"), (5, "another field")])
+def test_a_feature_on_both_sides_is_refused(other, words):
+    with pytest.raises(BadInputError, match=f"feature 2 occurs in field 0 and in {words}"):
+        trained(dataset([{(2, 0): 1.0}, {(1, 1): 1.0, (2, other): 1.0}], 3, [1.0, 2.0]), "bilinear")
+
+
+def test_other_fields_of_a_feature_are_one_coordinate():
+    rows = [{(0, 0): 1.0, (1, 1): 1.0, (2, 2): 1.0, (2, 3): 2.0}]
+    apart = trained(dataset(rows, 3, [1.0]), "bilinear")
+    summed = trained(dataset([{(0, 0): 1.0, (1, 1): 1.0, (2, 2): 3.0}], 3, [1.0]), "bilinear")
+    for name, array in apart.plan.model.parameters.items():
+        np.testing.assert_array_equal(array, summed.plan.model.parameters[name])
+
+
+# ---- poly2 ----
+
+
+def test_a_row_of_many_entries_shares_entries(rng):
+    """499,500 pairs in 2^12 entries, in one step."""
+    x = {j: float(value) for j, value in enumerate(np.float32(rng.uniform(0.5, 1.5, size=1000)))}
+    data = dataset([x], 1000, [1.0])
+    done = run("poly2", "sgd", "squared", data, epochs=1, pair_bits=12, l2=0.0, learning_rate=1e-6, bias=False)
+    want = np.zeros(1 << 12)
+    for i in range(1000):
+        for j in range(i + 1, 1000):
+            want[slow_models.splitmix64((i << 32) + j) >> 52] += x[i] * x[j]
+    np.testing.assert_allclose(done.plan.model.parameters["W"][0], 1e-6 * want, rtol=1e-4)
+
+
+def test_poly2_grows_while_its_table_is_exact(tmp_path):
+    rows = [{0: 1.0, 2: 1.0}, {1: 2.0, 2: 1.0}]
+    earlier = saved(trained(dataset(rows, 3, [1.0, 2.0]), "poly2", pair_bits=4), tmp_path / "model")
+    wide = dataset([{2: 1.0, 4: 1.0}], 5, [1.0])
+    done = trained(wide, "poly2", pair_bits=4, epochs=0, earlier=earlier).plan.model
+    old = earlier.model.parameters["W"]
+    assert done.parameters["W"].shape == (1, 10)
+    np.testing.assert_array_equal(done.parameters["W"][:, :3], old)
+    assert not done.parameters["W"][:, 3:].any()
+    with pytest.raises(UsageError, match=r"there are 28 pairs, more than 2\^4; --pair-bits 5 has room"):
+        trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=4, earlier=earlier)
+    assert trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=5, earlier=earlier).plan.model.parameters[
+        "W"
+    ].shape == (1, 28)
+    hashed = saved(trained(dataset(rows, 3, [1.0, 2.0]), "poly2", pair_bits=1), tmp_path / "hashed")
+    with pytest.raises(UsageError, match="give its --pair-bits"):
+        trained(wide, "poly2", pair_bits=3, earlier=hashed)
+
+
+def test_pairs_that_never_occur_have_no_weight():
+    data, _ = planted("poly2", "squared")
+    few = data.take(np.arange(20))
+    table = run("poly2", "adagrad", "squared", few, epochs=2).plan.model.parameters["W"][0]
+    occur = {
+        j * (j - 1) // 2 + i
+        for x in np.split(few.index, few.indptr[1:-1])
+        for at, j in enumerate(x.tolist())
+        for i in x[:at].tolist()
+    }
+    assert set(np.flatnonzero(table).tolist()) == occur
+    assert table.dtype == REAL_TYPE

@@ -1,0 +1,91 @@
+"""Pairs of features, by scores alone, are those of the models' definitions."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from problems import CLOSE, TRAINED, build, choices, dataset, fields_of, fill, random_rows
+
+from fmcli import inspection
+from fmcli.inspection import Subject
+from fmcli.interactions import interactions
+from reference import slow_models
+
+FEATURES = 9
+
+
+def scorer_of(name, rng, frequent, outputs=1, **options):
+    """A model with random parameters, as `interactions` takes it; the model's arrays."""
+    model = build(name, FEATURES, outputs, rank=4, **options)
+    model.allocate(0)
+    params = fill(model, rng)
+    scorer = SimpleNamespace(
+        model=model, meta={"frequent": frequent}, needs_fields=fields_of(name) > 0, labels=SimpleNamespace(values=None)
+    )
+    return scorer, params
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_they_are_what_the_definition_says(name, rng):
+    frequent = [[7, 1], [2, 0], [5, 2], [3, 0]]
+    scorer, params = scorer_of(name, rng, frequent, outputs=2)
+    pairs, fields, added = interactions(scorer)
+    assert [tuple(pair) for pair in pairs] == [(2, 3), (2, 5), (2, 7), (3, 5), (3, 7), (5, 7)]
+    field = dict(frequent)
+    assert (fields is not None) == scorer.needs_fields
+    if fields is not None:
+        assert [[field[j] for j in pair] for pair in pairs.tolist()] == fields.tolist()
+
+    def score(*features):
+        x = {((j, field[j]) if scorer.needs_fields else j): 1.0 for j in features}
+        return slow_models.score(name, params, x, choices(scorer.model))
+
+    slow = [score(i, j) - score(i) - score(j) + score() for i, j in pairs.tolist()]
+    np.testing.assert_allclose(added, slow, rtol=CLOSE["rtol"], atol=100 * CLOSE["atol"])
+    assert added.any() == (name != "linear")
+
+
+def test_rounding_is_no_interaction(rng):
+    scorer, _ = scorer_of("fm", rng, [[j, 0] for j in range(FEATURES)])
+    scorer.model.parameters["V"][...] = 0
+    scorer.model.parameters["w"][...] *= 1000
+    assert not interactions(scorer)[2].any()
+
+
+def test_one_feature_or_none_have_no_pairs(rng):
+    for frequent in ([], [[3, 0]]):
+        scorer, _ = scorer_of("fm", rng, frequent)
+        assert interactions(scorer)[2].shape == (0, 1)
+
+
+def test_fields_are_as_strong_as_the_pairs_of_their_features(rng):
+    frequent = [[0, 2], [1, 2], [4, 0], [6, 1]]
+    scorer, _ = scorer_of("ffm", rng, frequent)
+    pairs, _, added = interactions(scorer)
+    of_pair = dict(zip(map(tuple, pairs.tolist()), added[:, 0], strict=True))
+    rows = inspection.field_pairs(Subject("m", scorer, True, 10, {}))
+    found = {(row["field"], row["other"]): row["strength"] for row in rows}
+    assert found == pytest.approx(
+        {
+            (2, 2): abs(of_pair[0, 1]),
+            (0, 2): np.sqrt((of_pair[0, 4] ** 2 + of_pair[1, 4] ** 2) / 2),
+            (1, 2): np.sqrt((of_pair[0, 6] ** 2 + of_pair[1, 6] ** 2) / 2),
+            (0, 1): abs(of_pair[4, 6]),
+        }
+    )
+    assert [row["strength"] for row in rows] == sorted(found.values(), reverse=True)
+    strongest = inspection.pairs(Subject("m", scorer, True, 2, {}))
+    assert [abs(row["adds"]) for row in strongest] == sorted(map(abs, of_pair.values()), reverse=True)[:2]
+
+
+@pytest.mark.parametrize("fields", [0, 3])
+def test_the_most_frequent_features(rng, fields):
+    rows = random_rows(rng, 30, FEATURES, fields=fields)
+    data = dataset(rows, FEATURES)
+    keys = [key if fields else (key, 0) for x in rows for key in x]
+    counts = Counter(j for j, _ in keys)
+    order = sorted(counts, key=lambda j: (-counts[j], j))
+    first = dict(reversed(keys))
+    assert data.frequent(4) == [[j, first[j]] for j in order[:4]]
+    assert len(data.frequent(100)) == len(counts)

@@ -1,0 +1,117 @@
+"""The kernel form of lifted models: the same scores from the direct kinds, of at most twice the rank."""
+
+import numpy as np
+import pytest
+from problems import DOUBLE, build, dataset, fill, parameters, random_rows, score_all
+
+from fmcli import prediction, training
+from fmcli.errors import UsageError
+from fmcli.kernelform import DIRECT, decompose, kernel_form, write_kernel_form
+from fmcli.prediction import Scorer, load_earlier, load_model, save_model
+from fmcli.specs import make_spec
+from reference import slow_models
+
+FEATURES, RANK, CLASSES = 12, 3, 3
+SAME = 1e-10 if DOUBLE else 1e-5
+
+
+def saved(path, name, rng, keep_state=False, **options):
+    """A model of classes, some features never seen, with factors that matter, in a file; rows to score."""
+    rows = random_rows(rng, 40, FEATURES - 2)
+    data = dataset(rows, FEATURES, rng.integers(CLASSES, size=40).astype(float))
+    options = {"rank": RANK, "epochs": 1, "init_std": 0.3} | options
+    trained = training.train(training.plan(data, make_spec(name, "adagrad", "softmax", options)))
+    save_model(str(path), trained, training.summary(trained), "libsvm", keep_state=keep_state)
+    return dataset(random_rows(rng, 40, FEATURES), FEATURES)
+
+
+@pytest.mark.parametrize("shape", [(30, 4), (5, 4), (4, 1), (0, 2)])
+def test_decomposition(shape, rng):
+    """More features than twice the rank, and fewer; rows of zeros stay zero to the bit."""
+    u1, u2 = rng.normal(size=shape), rng.normal(size=shape)
+    u1[1::3] = u2[1::3] = 0
+    values, p = decompose(u1, u2)
+    assert p.shape == (shape[0], len(values))
+    assert 1 <= len(values) <= 2 * shape[1]
+    w = u1 @ u2.T
+    np.testing.assert_allclose((p * values) @ p.T, (w + w.T) / 2, atol=1e-13)
+    assert not p[1::3].any()
+    assert (np.diff(np.abs(values)) <= 0).all()
+    if shape[0]:
+        np.testing.assert_allclose(p.T @ p, np.eye(len(values)), atol=1e-13)
+
+
+def test_what_is_rounding_is_left_out(rng):
+    u = rng.normal(size=(20, 3))
+    assert len(decompose(u, u)[0]) == 3
+    u[:, 2] = 1e-9 * u[:, 0]
+    assert len(decompose(u, u)[0]) == 2
+    values, p = decompose(np.zeros((6, 2)), np.zeros((6, 2)))
+    assert values.tolist() == [0]
+    assert p.tolist() == [[0]] * 6
+
+
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("augment", [True, False])
+@pytest.mark.parametrize("name", DIRECT)
+def test_the_direct_model_scores_the_same(name, augment, linear, tmp_path, rng):
+    lifted, direct = str(tmp_path / "lifted.fm"), str(tmp_path / "direct.fm")
+    data = saved(lifted, name, rng, keep_state=True, augment=augment, linear=linear, norm=True)
+    one = load_model(lifted)
+    shapes = write_kernel_form(lifted, one, direct)
+    two = load_model(direct)
+    scores = one.scores(data)
+    assert np.abs(scores).max() > 1
+    assert np.abs(two.scores(data) - scores).max() <= SAME * np.abs(scores).max()
+    assert two.meta["model"] == DIRECT[name][0]
+    assert shapes == {key: array.shape for key, array in prediction.export_arrays(direct).items()}
+    assert ("gamma" in shapes, "w" in shapes) == (augment, linear)
+    # All else stays as it was.
+    assert (two.labels, two.norm, two.seen.tolist()) == (one.labels, one.norm, one.seen.tolist())
+    factors = two.model.parameters[DIRECT[name][1]]
+    assert RANK < two.meta["options"]["rank"] == factors.shape[2] <= 2 * RANK
+    assert two.meta["training"]["parameters"] == two.model.parameter_count
+    assert not factors[:, -2:].any()
+    assert {**one.meta, "model": 0, "options": 0, "training": 0, "slots": 0} == {
+        **two.meta, "model": 0, "options": 0, "training": 0, "slots": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_training_goes_on_from_the_direct_model(name, tmp_path, rng):
+    lifted, direct = str(tmp_path / "lifted.fm"), str(tmp_path / "direct.fm")
+    saved(lifted, name, rng, keep_state=True)
+    one = load_model(lifted)
+    write_kernel_form(lifted, one, direct)
+    data = dataset(random_rows(rng, 40, FEATURES - 2), FEATURES, rng.integers(CLASSES, size=40).astype(float))
+    rank = load_model(direct).meta["options"]["rank"]
+    spec = make_spec(DIRECT[name][0], "adagrad", "softmax", {"rank": rank, "epochs": 0})
+    trained = training.train(training.plan(data, spec, earlier=load_earlier(direct)))
+    scores = one.scores(data)
+    assert np.abs(score_all(trained.plan.model, data) - scores).max() <= SAME * max(1, np.abs(scores).max())
+
+
+@pytest.mark.parametrize("augment", [True, False])
+@pytest.mark.parametrize("name", DIRECT)
+def test_the_arrays_are_those_of_the_definition(name, augment, rng):
+    """In double whatever the build: from the same parameters, the definitions of both kinds agree."""
+    model = build(name, FEATURES, rank=RANK, augment=augment)
+    model.allocate(0)
+    fill(model, rng)
+    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": {"order": 2}}, "m")
+    direct, form = kernel_form("m", scorer)
+    for x in random_rows(rng, 10, FEATURES):
+        want = slow_models.score(name, parameters(model), x)
+        np.testing.assert_allclose(slow_models.score(direct, form, x), want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "options", "said"), [
+    ("lifted-anova", {"order": 3}, "m is of kind lifted-anova, of order 3"),
+    ("pn", {"order": 2}, "m is of kind pn, of order 2"),
+    ("fm", {}, "m is of kind fm;"),
+])  # fmt: skip
+def test_other_models_have_none(name, options, said):
+    model = build(name, FEATURES, rank=2, **options)
+    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": options}, "m")
+    with pytest.raises(UsageError, match=f"{said}.* lifted-anova and lifted-pn of order 2"):
+        kernel_form("m", scorer)

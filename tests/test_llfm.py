@@ -1,0 +1,269 @@
+"""llfm: the coding, the anchors, where they start and move, and what no sample comes near."""
+
+import numpy as np
+import pytest
+from problems import CLOSE, assert_close, build, dataset, fill, parameters, random_rows, score_all
+from sklearn.cluster import KMeans
+from test_solvers import follow, labels_of, make_loss
+
+from fmcli import prediction, training
+from fmcli._core.coding import Adaptive, Soft
+from fmcli._core.kmeans import MOST_ROWS, distances, kmeans, matrix
+from fmcli._core.layout import REAL_TYPE
+from fmcli._core.loop import Trainer, scores
+from fmcli._core.model import Workspace
+from fmcli._core.penalty import Penalty
+from fmcli.errors import UsageError
+from fmcli.registry import SOLVERS
+from fmcli.specs import make_spec
+from fmcli.warmstart import Earlier
+from reference import slow_losses, slow_models
+
+FEATURES = 8
+
+
+def coded(coding, distance):
+    return coding.evaluate(distance, np.zeros(len(distance)))[0]
+
+
+@pytest.mark.parametrize("coding", [Soft(1, 0.5), Soft(3, 0.5), Soft(6, 0.0), Adaptive(6, 0.3), Adaptive(6, 3.0)])
+def test_slopes_of_a_coding_by_central_differences(coding):
+    rng = np.random.default_rng(0)
+    step = 1e-6
+    found = set()
+    for _ in range(50):
+        distance, value = rng.exponential(4.0, size=6), rng.normal(size=6)
+        distance -= distance.min()
+        shares, slopes = coding.evaluate(distance, value)
+        found.add(np.count_nonzero(shares))
+        assert shares.sum() == pytest.approx(1, rel=1e-12)
+        for i in range(6):
+            moved = [distance.copy(), distance.copy()]
+            moved[0][i] += step
+            moved[1][i] -= step
+            above, below = (coded(coding, d - d.min()) @ value for d in moved)
+            if np.count_nonzero(coded(coding, moved[0])) == np.count_nonzero(coded(coding, moved[1])):
+                assert slopes[i] == pytest.approx((above - below) / (2 * step), abs=1e-6)
+    assert found == ({coding.most} if isinstance(coding, Soft) else found)
+    assert isinstance(coding, Soft) or len(found) > 1
+
+
+def test_codings_by_hand():
+    np.testing.assert_allclose(coded(Soft(2, 1.0), np.array([0, 9.0, np.log(3)])), [0.75, 0, 0.25])
+    # Ties go to the lower index, under c = 0 every active anchor has the same share.
+    np.testing.assert_allclose(coded(Soft(2, 0.0), np.array([1.0, 0, 1.0, 1.0])), [0.5, 0.5, 0, 0])
+    # u = 0, 1/2: lambda = (1/2 + sqrt(2 + 1/4 - 1/2)) / 2; the third is too far.
+    level = (0.5 + np.sqrt(1.75)) / 2
+    shares = np.array([level, level - 0.5, 0]) / (2 * level - 0.5)
+    np.testing.assert_allclose(coded(Adaptive(3, 0.25), np.array([0, 2.0, 6.0])), shares)
+    np.testing.assert_allclose(coded(Adaptive(3, 1.0), np.array([0, 2.0, 6.0])), [1, 0, 0])
+    np.testing.assert_allclose(coded(Adaptive(3, 1.0), np.zeros(3)), [1 / 3] * 3)
+
+
+def test_distances_do_not_drown_in_what_they_have_in_common():
+    """Far from the origin exp(-D) would be 0 for all anchors; less the smallest, it is not."""
+    model = build("llfm", 2, anchors=2, neighbours=2, coding_c=1.0, llfm_variant="do", rank=1)
+    model.allocate(0)
+    model.parameters["anchors"][...] = [[100, 0], [100, 1]]
+    model.parameters["bias"][...] = [[1, 3]]
+    far = score_all(model, dataset([{0: 200.0, 1: 0.5}], 2))
+    assert far[0, 0] == pytest.approx(2)
+
+
+@pytest.mark.parametrize("variant", ["do", "apl", "jo"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_one_anchor_is_fm(solver, variant):
+    """To the bit, in scores and in training, however the rows are grouped."""
+    rng = np.random.default_rng(1)
+    data = dataset(random_rows(rng, 20, FEATURES), FEATURES, rng.choice([-1.0, 1.0], size=20))
+    ends = []
+    for name, options in (("fm", {}), ("llfm", {"anchors": 1, "neighbours": 1, "llfm_variant": variant})):
+        piece = SOLVERS[solver]
+        trained = piece.load()(
+            **{k: v for k, v in make_spec("fm", solver).values.items() if k in piece.options and k != "prox"}
+        )
+        model = build(name, FEATURES, rank=5, **options)
+        model.allocate(trained.slots)
+        start = np.random.default_rng(2)
+        for key in ("bias", "w", "V"):
+            array = model.parameters[key]
+            array[...] = (0.3 * start.normal(size=array.size)).reshape(array.shape)
+        trained.bind(model, Penalty(l1_w=0.01, l2_v=0.1, group_l1=0.02))
+        trained.start()
+        trainer = Trainer(model, trained, make_loss("logistic"), data, batch_size=3)
+        for epoch in (1, 2):
+            trainer.run(np.arange(20, dtype=np.int32), 0, 20)
+            trained.end_epoch(epoch)
+        ends.append([model.parameters[key].ravel().tolist() for key in ("bias", "w", "V")] + [score_all(model, data)])
+    assert ends[0][:3] == ends[1][:3]
+    assert ends[0][3].tobytes() == ends[1][3].tobytes()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_batches_classes_weights_and_schedules(solver):
+    model = build("llfm", 7, 3, rank=2)
+    rng = np.random.default_rng(5)
+    schedule = {"schedule": "invscaling", "learning_rate": 0.05} if solver in ("sgd", "fobos") else {}
+    follow(
+        "llfm", model, solver, make_loss("softmax"), slow_losses.softmax, labels_of("softmax", rng),
+        penalty="by-part", batch_size=4, weights=rng.uniform(0.5, 2, size=9), **schedule,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("anchor_rate", [0.03, 0.5])
+def test_scales_and_squares_keep_in_step(anchor_rate):
+    """Many long steps: what is kept beside the anchors' numbers is what they give when it is computed anew."""
+    rng = np.random.default_rng(3)
+    data = dataset(random_rows(rng, 300, FEATURES), FEATURES, rng.choice([-1.0, 1.0], size=300))
+    model = build("llfm", FEATURES, rank=2, anchors=3, neighbours=3, llfm_variant="apl", anchor_rate=anchor_rate)
+    solver = SOLVERS["sgd"].load()(learning_rate=0.05)
+    model.allocate(solver.slots)
+    before = fill(model, rng)
+    snapshot = model.snapshot()
+    solver.bind(model, Penalty())
+    Trainer(model, solver, make_loss("logistic"), data).run(np.arange(300, dtype=np.int32), 0, 300)
+    kept = np.empty((300, 1))
+    scores(model, data, Workspace(model, data.longest), 0, 300, kept)
+    after = parameters(model)  # folds
+    assert np.abs(after["anchors"] - before["anchors"]).max() > 0.1
+    np.testing.assert_allclose(kept, score_all(model, data), rtol=100 * CLOSE["rtol"], atol=100 * CLOSE["atol"])
+    Trainer(model, solver, make_loss("logistic"), data).run(np.arange(300, dtype=np.int32), 0, 100)
+    model.restore(snapshot)  # in the middle of an epoch, as after divergence
+    assert_close(parameters(model), before, {"rtol": 0, "atol": 0})
+
+
+def sparse_rows(rng, rows, features, first=0, entries=4):
+    return [{int(first + j): 1.0 for j in sorted(rng.choice(features, entries, replace=False))} for _ in range(rows)]
+
+
+def test_rows_that_no_sample_comes_near_are_zero():
+    """With fixed anchors the definition says which (feature, anchor) rows ever entered a score."""
+    rng = np.random.default_rng(4)
+    rows = sparse_rows(rng, 60, 40)
+    data = dataset(rows, 50, rng.normal(size=60))
+    options = {"anchors": 5, "neighbours": 2, "coding_c": 1.0, "llfm_variant": "do", "rank": 3}
+    ends = {}
+    for epochs in (0, 1, 3):
+        trained = training.train(training.plan(data, make_spec("llfm", "sgd", None, options | {"epochs": epochs})))
+        ends[epochs] = parameters(trained.plan.model)
+    touched = np.zeros((1, 5, 50), dtype=bool)
+    for x in rows:
+        touched |= slow_models.touched("llfm", ends[0], x, options)["w"]
+    occurs = np.isin(np.arange(50), [j for x in rows for j in x])
+    assert 0 < touched.sum() < 5 * occurs.sum()
+    for epochs in (1, 3):
+        assert ((ends[epochs]["V"] != 0).all(axis=-1) == touched).all()
+        assert ((ends[epochs]["V"] != 0).any(axis=-1) == touched).all()
+    assert ((ends[0]["V"] != 0).any(axis=-1) == occurs).all()  # start values are a model
+    np.testing.assert_array_equal(ends[0]["anchors"], ends[3]["anchors"])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_validation_sees_what_is_saved(solver, tmp_path):
+    rng = np.random.default_rng(5)
+    data, valid = (dataset(sparse_rows(rng, 80, 60), 60, rng.normal(size=80)) for _ in range(2))
+    spec = make_spec("llfm", solver, None, {"epochs": 2, "rank": 3, "anchors": 6})
+    trained = training.train(training.plan(data, spec, valid=valid))
+    path = str(tmp_path / "model")
+    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    score = prediction.load_model(path).scores(valid)[:, 0]
+    found = trained.epochs[trained.best - 1].valid["rmse"]
+    assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
+
+
+def earlier_of(trained, tmp_path, keep_state=False) -> Earlier:
+    path = str(tmp_path / "earlier")
+    prediction.save_model(path, trained, training.summary(trained), "libsvm", keep_state=keep_state)
+    return prediction.load_earlier(path)
+
+
+@pytest.mark.parametrize("features", [6, 20])  # as many as anchors, too: the axes must not be taken for each other
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_going_on_with_more_features(solver, features, tmp_path):
+    rng = np.random.default_rng(6)
+    old = dataset(sparse_rows(rng, 100, features), features, rng.normal(size=100))
+    options = {"epochs": 2, "rank": 3, "anchors": 6, "neighbours": 3}
+    spec = make_spec("llfm", solver, None, options)
+    earlier = earlier_of(training.train(training.plan(old, spec)), tmp_path)
+    known = {name: array.astype(np.float64) for name, array in earlier.model.parameters.items()}
+    # The new rows have features of their own only, so that all of the earlier model's rows stay as they are.
+    new = dataset(sparse_rows(rng, 50, 5, first=features), features + 5, rng.normal(size=50))
+    for epochs in (0, 2):
+        spec = make_spec("llfm", solver, None, options | {"epochs": epochs, "l2": 0.0})
+        now = parameters(training.train(training.plan(new, spec, earlier=earlier)).plan.model)
+        rounding = {"rtol": 4 * np.finfo(REAL_TYPE).eps, "atol": 0}
+        np.testing.assert_allclose(now["V"][:, :, :features], known["V"], **rounding)
+        np.testing.assert_allclose(now["w"][:, :, :features], known["w"], **rounding)
+        assert now["V"][:, :, features:].any()
+        if epochs == 0:
+            np.testing.assert_array_equal(now["anchors"][:, :features], known["anchors"])
+            assert not now["anchors"][:, features:].any()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_going_on_with_state_is_one_run(solver, tmp_path):
+    rng = np.random.default_rng(7)
+    data = dataset(random_rows(rng, 50, FEATURES), FEATURES, rng.normal(size=50))
+    schedule = {"schedule": "invscaling"} if solver in ("sgd", "fobos") else {}
+    options = {"rank": 3, "anchors": 4, "shuffle": False, "l1": 1e-3, **schedule}
+
+    def run(epochs, earlier=None):
+        spec = make_spec("llfm", solver, None, options | {"epochs": epochs})
+        return training.train(training.plan(data, spec, earlier=earlier))
+
+    whole, begun = run(4), run(2)
+    resumed = run(2, earlier_of(begun, tmp_path, keep_state=True))
+    assert_close(parameters(resumed.plan.model), parameters(whole.plan.model), {"rtol": 1e-4, "atol": 1e-6})
+
+
+def test_kmeans_is_as_good_as_anothers():
+    rng = np.random.default_rng(8)
+    middles = rng.normal(scale=3, size=(7, 20)) * (rng.random((7, 20)) < 0.3)
+    dense = np.where(rng.random((600, 20)) < 0.5, middles[rng.integers(7, size=600)] + rng.normal(size=(600, 20)), 0)
+    data = dataset([{j: float(v) for j, v in enumerate(np.float32(row)) if v} for row in dense], 20)
+    rows = np.arange(0, 600, 2, dtype=np.int32)
+    x = matrix(data.take(rows))
+    squares = np.asarray(x.multiply(x).sum(axis=1)).ravel()
+    inertia = {}
+    for seed in range(5):
+        z = kmeans(data, rows, 7, np.random.default_rng(seed))
+        inertia[seed] = distances(x, squares, z).min(axis=1).sum()
+    theirs = [KMeans(7, n_init=1, random_state=seed).fit(x.toarray()).inertia_ for seed in range(5)]
+    assert np.mean(list(inertia.values())) < 1.02 * np.mean(theirs)
+    again = kmeans(data, rows, 7, np.random.default_rng(0))
+    assert distances(x, squares, again).min(axis=1).sum() == inertia[0]
+
+
+def test_kmeans_with_few_rows_and_with_many():
+    few = dataset([{0: 1.0}, {1: 1.0}, {0: 1.0}], 3)
+    z = kmeans(few, np.arange(3, dtype=np.int32), 5, np.random.default_rng(0))
+    assert {tuple(row) for row in z.tolist()} == {(1.0, 0.0, 0.0), (0.0, 1.0, 0.0)}
+    rng = np.random.default_rng(1)
+    many = dataset([{0: 1.0} if rng.random() < 0.25 else {1: 1.0} for _ in range(MOST_ROWS + 500)], 2)
+    z = kmeans(many, np.arange(many.rows, dtype=np.int32), 1, rng)
+    np.testing.assert_allclose(z, [[0.25, 0.75]], atol=0.01)
+
+
+def test_the_summary_counts_active_anchors():
+    rng = np.random.default_rng(9)
+    rows = random_rows(rng, 30, FEATURES)
+    data = dataset(rows, FEATURES, rng.normal(size=30))
+    options = {"rank": 2, "anchors": 6, "lc": 0.05, "epochs": 1}
+    trained = training.train(training.plan(data, make_spec("llfm", "sgd", None, options)))
+    params = parameters(trained.plan.model)
+    counts = [len(slow_models.coding({"anchors": params["anchors"]}, x, options)) for x in rows]
+    assert len(set(counts)) > 1
+    assert training.summary(trained)["active_anchors"] == pytest.approx(np.mean(counts))
+
+
+def test_too_many_rows_are_refused():
+    with pytest.raises(UsageError, match="say fewer --anchors"):
+        build("llfm", 1 << 28, rank=1, anchors=10)
+    assert build("llfm", 1 << 27, rank=1, anchors=10).parameter_count == 10 * (3 << 27) + 10
+
+
+def test_the_anchors_step_is_the_learning_rate_unless_it_is_given():
+    assert make_spec("llfm", "sgd", None, {"learning_rate": 0.2}).values["anchor_rate"] == 0.2
+    assert make_spec("llfm", "adagrad").values["anchor_rate"] == make_spec("llfm", "adagrad").values["learning_rate"]
+    assert make_spec("llfm", "ftrl").values["anchor_rate"] == 0.01
+    assert make_spec("llfm", "ftrl", None, {"anchor_rate": 0.0}).values["anchor_rate"] == 0
