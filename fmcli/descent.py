@@ -18,7 +18,7 @@ from fmcli._core.visitor import Visitor
 
 # Entries between two looks at the clock and at Ctrl-C, some 30 ms of work; and of rows without common samples, so many
 # that it pays to share them among threads.
-ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 15
+ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # Samples whose losses are summed apart, so that the sum is the same for any number of threads.
 SAMPLES_A_TASK = 1 << 14
 
@@ -43,7 +43,8 @@ class CoordinateDescent:
     loss, penalty : as the run has them.
     data : Dataset with labels, to train on.
     threads : how many.
-    on_rows : called several times a second with the epoch (from 1) and the share of it that is done.
+    on_rows : called several times a second with the epoch (from 1) and what part of it is done, in rows.
+    by_gradient : see Descent.
     """
 
     def __init__(
@@ -53,17 +54,23 @@ class CoordinateDescent:
         penalty: Penalty,
         data: Dataset,
         threads: int = 1,
-        on_share: Callable[[int, float], None] = lambda epoch, share: None,
+        on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
         by_gradient: bool = False,
     ) -> None:
         model.freeze()
-        self.model, self.loss, self.data, self.threads, self.on_share = model, loss, data, threads, on_share
+        self.model, self.loss, self.data, self.threads, self.on_rows = model, loss, data, threads, on_rows
         self.descent = Descent(model, loss, penalty, data, by_gradient=by_gradient)
         self.visitors = [Visitor(self.descent) for _ in range(threads)]
         self.blocks = [number for number, layout in enumerate(model.layout) if layout.trained]
         self.orders = {number: self.descent.order(number) for number in self.blocks}
         self.stretches: dict[int, list[Stretch]] = {}
         self._plan()
+
+    @staticmethod
+    def bytes_needed(model: Model, data: Dataset) -> int:
+        """Bytes that columns take, and about what records of the samples do."""
+        features = sum(layout.rows(model.features) for layout in model.layout)
+        return 8 * data.nnz + 16 * features + data.rows * Descent.record_needed(model)
 
     def _plan(self) -> None:
         for number in self.blocks:
@@ -87,6 +94,7 @@ class CoordinateDescent:
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Descend; `after` is called with mean loss and penalty after every epoch and tells whether to stop."""
+        self.model.end_epoch()  # it has been seen which rows enter samples at all
         with ThreadPoolExecutor(self.threads) as pool:
             self.objective(pool)
             for epoch in range(1, epochs + 1):
@@ -123,10 +131,11 @@ class CoordinateDescent:
                     # Where kernels vanish, what is left of them in caches is rounding, and no step of their weights is
                     # too long on it.
                     self.objective(pool)
+                    self.descent.weigh_kernels()
                 ends = np.cumsum(self.descent.columns[number].entries(self.orders[number]))
                 for stretch in self.stretches[number]:
                     self._visit(pool, number, output, stretch)
-                    self.on_share(epoch, (done + ends[stretch.end - 1]) / self.entries)
+                    self.on_rows(epoch, int((done + ends[stretch.end - 1]) * self.data.rows // self.entries))
                 done += int(ends[-1])
 
     def _visit(self, pool: ThreadPoolExecutor, number: int, output: int, stretch: Stretch) -> None:

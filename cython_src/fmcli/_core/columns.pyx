@@ -35,7 +35,7 @@ cdef class Columns:
         return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
 
     def apart(self, const int64_t[::1] order, Py_ssize_t samples):
-        """Where runs of rows begin, in this order of rows, of which no two enter the same sample; each as long as can be."""
+        """Where runs of rows begin, in this order, of which no two enter the same sample; each as long as can be."""
         cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the run that a sample was met in last
         cdef Py_ssize_t i, at, begin, end
         cdef int64_t run = 0

@@ -25,7 +25,6 @@ cdef struct Manner:
     Affine affine
     bint whole      # the row moves as one, by a bound on its curvature
     bint simplex    # and is projected after a step
-    bint fitted     # weights of kernels
     Strength body
     Strength weight
     double group
@@ -45,7 +44,9 @@ cdef class Descent:
     cdef Py_ssize_t record_size  # bytes
     cdef char* records
     cdef object memory
-    cdef int beta                # the block of fitted kernel weights; 0: none
+    cdef double nuclear          # the penalty's strength
+    cdef int beta                # the block of fitted kernel weights, where that strength is not 0
+    cdef double[:, ::1] norms    # |p_s|^2 of each class's kernels
 
     cdef inline double* record(self, Py_ssize_t i) noexcept nogil:
         return <double*>(self.records + i * self.record_size)

@@ -11,7 +11,6 @@ from fmcli._core.model cimport NONE, Model
 from fmcli._core.penalty cimport Penalty
 from fmcli._core.types cimport real
 from libc.math cimport isfinite
-from libc.stdint cimport int64_t
 
 cdef enum:
     LINE = 64  # bytes
@@ -23,9 +22,9 @@ cdef class Descent:
     """Cyclic descent: one row of parameters after the other, each through all samples that it enters.
 
     On some of a row's parameters, in which scores are affine, the mean loss is bounded by a quadratic with the loss's
-    largest curvature (for the squared loss it is that quadratic), which is then minimised with the penalty coordinate by
-    coordinate: the derivatives of the scores are looked at twice for all of these parameters, not for each. A row under
-    a group penalty moves as one, by a bound on that quadratic. Where no bound holds, steps are halved until the
+    largest curvature (for the squared loss it is that quadratic), which is then minimised with the penalty coordinate
+    by coordinate: the derivatives of the scores are looked at twice for all of these parameters, not for each. A row
+    under a group penalty moves as one, by a bound on that quadratic. Where no bound holds, steps are halved until the
     objective does not rise. A Visitor does all this; here is what it visits.
 
     Each sample has a record: label, share of the weight, scores, and the model's cache, together in few cache lines.
@@ -53,15 +52,14 @@ cdef class Descent:
         everyone, features = of_all(data.rows), by_feature(data)
         known = {"features": features, "all": everyone}
         self.columns = [known.get(layout.touched) or by_row(model, data, b) for b, layout in enumerate(model.layout)]
-        self.beta = 0
+        self.nuclear, self.beta = penalty.nuclear, 0
         for b, layout in enumerate(model.layout):
             self.manner[b].affine = AFFINE[layout.affine]
-            self.manner[b].fitted = layout.penalty == "l2"
             self.manner[b].simplex = layout.penalty == "none" and layout.body
             self.manner[b].whole = model.block[b].by_row or self.manner[b].simplex
             self.manner[b].body, self.manner[b].weight = penalty.strength(layout, True), penalty.strength(layout, False)
             self.manner[b].group = penalty.group_l1 if model.block[b].by_row else 0
-            if self.manner[b].fitted:
+            if layout.penalty == "l2":
                 self.beta = b
         size = NONE if by_gradient else model.cache_size(data)
         self.fast, self.cache = size != NONE, max(size, 0)
@@ -75,6 +73,12 @@ cdef class Descent:
         cdef const double[::1] share = weights / weights.sum()
         for i in range(data.rows):
             self.record(i)[LABEL], self.record(i)[SHARE] = data.label_[i], share[i]
+
+    @staticmethod
+    def record_needed(Model model):
+        """About how many bytes a sample's record takes: as many reals as a row's, besides what all have."""
+        return (SCORES + model.outputs) * sizeof(double) + LINE + model.outputs * sizeof(real) * max(
+            [layout.lanes for layout in model.layout])
 
     def look_again(self):
         """Find anew which samples enter which rows, where that may have changed."""
@@ -91,6 +95,11 @@ cdef class Descent:
         others = self.model.layout[b].others if self.model.layout[b].by_feature else 1
         rows = np.arange(self.model.block[b].rows, dtype=np.int64)
         return np.ascontiguousarray(rows.reshape(-1, others).T).reshape(-1)
+
+    def weigh_kernels(self):
+        """Look at the factors anew before the kernels' weights move, whose penalty may depend on them."""
+        if self.nuclear > 0:
+            self.norms = self.penalty.kernel_norms(self.model)
 
     def penalty_value(self):
         """The penalty of the parameters as they are."""

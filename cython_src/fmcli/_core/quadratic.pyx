@@ -8,8 +8,8 @@ from libc.string cimport memset
 
 
 cdef class Quadratic:
-    """min over s of <r, s> + s'Gs/2 + sum of l1 |phi + s| + l2/2 (phi + s)^2, by coordinates; or with l_g ||phi + s||, by
-    a bound on G.
+    """min over s of <r, s> + s'Gs/2 + sum of l1 |phi + s| + l2/2 (phi + s)^2, by coordinates; or with l_g ||phi + s||,
+    by a bound on G.
 
     Parameters
     ----------

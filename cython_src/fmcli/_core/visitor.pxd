@@ -32,6 +32,7 @@ cdef class Visitor:
     cdef void visit(self, Visit* v) noexcept nogil
     cdef Py_ssize_t together(self, Py_ssize_t at) noexcept nogil
     cdef void begin(self, const Visit* v) noexcept nogil
+    cdef void by_nuclear_norm(self, const Visit* v) noexcept nogil
     cdef Visit part(self, const Visit* v, Py_ssize_t at) noexcept nogil
     cdef void derivatives(self, const Visit* part) noexcept nogil
     cdef void by_gradient(self, const Visit* part) noexcept nogil

@@ -91,7 +91,7 @@ cdef class Visitor:
 
     # Minimise over one row, slice after slice.
     cdef void visit(self, Visit* v) noexcept nogil:
-        cdef Py_ssize_t at = 0, width, sweep
+        cdef Py_ssize_t at = 0, width, _
         cdef Py_ssize_t first = v.output * self.model.block[v.block].rows + v.row
         cdef Place* place = &self.place
         place.manner = &self.descent.manner[v.block]
@@ -111,7 +111,7 @@ cdef class Visitor:
             self.begin(v)
             self.bound(v)
             if not place.manner.whole:
-                for sweep in range(SWEEPS):
+                for _ in range(SWEEPS):
                     self.quadratic.sweep()
             self.take(v)
 
@@ -140,6 +140,20 @@ cdef class Visitor:
             strength = &self.place.manner.body if f < v.lanes else &self.place.manner.weight
             self.quadratic.l1[f], self.quadratic.l2[f] = strength.l1, strength.l2
             self.quadratic.phi[f] = self.number(v, f)[0]
+        if self.descent.nuclear > 0:
+            self.by_nuclear_norm(v)
+
+    # sum_s |beta_s| |p_s|^2, as a function of beta or of one feature's factors.
+    cdef void by_nuclear_norm(self, const Visit* v) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef int beta = self.descent.beta
+        cdef const real* weights = self.model.block[beta].body + v.output * self.model.block[beta].body_stride
+        for f in range(v.lanes):
+            if v.block == beta:
+                if v.at + f < self.descent.norms.shape[1]:
+                    self.quadratic.l1[f] = self.descent.nuclear * self.descent.norms[v.output, v.at + f]
+            else:
+                self.quadratic.l2[f] = 2 * self.descent.nuclear * fabs(weights[v.at + f])
 
     # Samples at .. of the row's, as many as are worked on at a time; those after them are asked for.
     cdef Visit part(self, const Visit* v, Py_ssize_t at) noexcept nogil:
@@ -265,7 +279,7 @@ cdef class Visitor:
         for f in range(self.quadratic.width):
             self.number(v, f)[0] = <real>(self.quadratic.phi[f] + (self.quadratic.step[f] if stepped else 0))
 
-    # change <- what the step will change in the scores of these samples. The derivatives of few samples are still there.
+    # change <- what the step will change in these samples' scores. The derivatives of few samples are still there.
     cdef void changes(self, const Visit* v, const Visit* part) noexcept nogil:
         cdef Py_ssize_t n, f
         cdef double sum
