@@ -150,6 +150,15 @@ typedef struct Kernels {
     // Take a step of `row` over into the caches' sums and, where they are, `values` behind them, into each factor's A^2.
     void (*pairs_moved)(const Visit* v, const real* row, const real* step, ptrdiff_t values);
 
+    // q <- derivatives by numbers that enter linear functions z, whose values (`parts` times `lanes`) are the caches' first:
+    // of the sums over factors of prod_t z_t; n-th derivatives, n <= 2, of beta z^order (beta may be NULL for ones).
+    void (*product_partials)(const Visit* v, int parts, ptrdiff_t lanes, real* q);
+    void (*power_partials)(const Visit* v, int order, int n, const real* beta, real* q);
+    // out[i] <- what a step will change in the i-th sum of beta prod_t z_t over `order` z, one of which counts so often
+    // where `parts` is 1. With more parts the visit is to a whole row.
+    void (*product_changes)(const Visit* v, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
+                            double* out);
+
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);
 

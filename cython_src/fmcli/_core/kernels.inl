@@ -4,6 +4,7 @@
 #include "anova.inl"
 #include "bilinear.inl"
 #include "descent.inl"
+#include "descent_products.inl"
 #include "distances.inl"
 #include "ffm.inl"
 #include "kernels.h"
@@ -62,6 +63,9 @@ const Kernels TABLE = {
     cached_partials,
     pairs_partials,
     pairs_moved,
+    product_partials,
+    power_partials,
+    product_changes,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

@@ -93,6 +93,10 @@ cdef extern from "kernels.h" nogil:
         void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
         void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil
         void (*pairs_moved)(const Visit*, const real*, const real*, Py_ssize_t) noexcept nogil
+        void (*product_partials)(const Visit*, int, Py_ssize_t, real*) noexcept nogil
+        void (*power_partials)(const Visit*, int, int, const real*, real*) noexcept nogil
+        void (*product_changes)(
+            const Visit*, int, int, Py_ssize_t, const real*, const real*, double*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
