@@ -23,6 +23,16 @@ void product_partials(const Visit* visit, int parts, ptrdiff_t lanes, real* q) {
     }
 }
 
+// Derivatives by what enters a score with a share that the cache has `behind` its first number.
+void share_partials(const Visit* visit, ptrdiff_t behind, real* q) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i, q += v.apart) {
+        const real share = cache_of(v, i)[behind];
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) store(q + at, load<Vec4>(q + at) * share);
+        if (v.weight) q[v.lanes] *= share;
+    }
+}
+
 // The n-th derivative of beta z^m: beta m (m - 1) .. (m - n + 1) z^(m - n) x^n.
 void power_partials(const Visit* visit, int order, int n, const real* beta, real* q) {
     const Visit v = *visit;

@@ -4,6 +4,7 @@
 #include "anova.inl"
 #include "bilinear.inl"
 #include "descent.inl"
+#include "descent_fields.inl"
 #include "descent_products.inl"
 #include "distances.inl"
 #include "ffm.inl"
@@ -66,6 +67,9 @@ const Kernels TABLE = {
     product_partials,
     power_partials,
     product_changes,
+    share_partials,
+    field_partials,
+    field_changes,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,
