@@ -91,11 +91,7 @@ cdef class Visitor:
 
     # Minimise over one row, slice after slice.
     cdef void visit(self, Visit* v) noexcept nogil:
-<<<<<<< HEAD
-        cdef Py_ssize_t at = 0, width, _
-=======
         cdef Py_ssize_t at = 0, width
->>>>>>> views-others
         cdef Py_ssize_t first = v.output * self.model.block[v.block].rows + v.row
         cdef Place* place = &self.place
         place.manner = &self.descent.manner[v.block]
@@ -114,12 +110,6 @@ cdef class Visitor:
             v.apart = v.lanes + (LANES if v.weight else 0)
             self.begin(v)
             self.bound(v)
-<<<<<<< HEAD
-            if not place.manner.whole:
-                for _ in range(SWEEPS):
-                    self.quadratic.sweep()
-=======
->>>>>>> views-others
             self.take(v)
 
     # How many of the row's numbers from `at` on move together; the weight goes with what is before it.
