@@ -1,0 +1,126 @@
+"""Columns of ANOVA, all-subsets and lifted kernels: of every order and width, and where digits are at risk."""
+
+import numpy as np
+import pytest
+from problems import DOUBLE, FOLLOWED, assert_close, build, dataset, fill, parameters, random_rows
+from test_solvers import make_loss
+
+from fmcli._core.penalty import Penalty
+from fmcli.descent import CoordinateDescent
+
+FEATURES, ROWS, LARGE = 7, 12, 1000
+LOSSY = {"rtol": 1e-2, "atol": 1e-2}
+ORDERS = [2, 3, 4, 5, 6]
+pytestmark = pytest.mark.isa
+
+# Every kind of order m, its kernels' constants, weights of degrees and factors, and degrees of ranks of their own.
+KINDS = {
+    "anova": ("anova", {}),
+    "anova-augmented": ("anova", {"augment": True}),
+    "anova-beta": ("anova", {"fit_beta": True, "augment": True}),
+    "hofm": ("hofm", {}),
+    "hofm-shared": ("hofm-shared", {}),
+    "hofm-simplex": ("hofm-simplex", {}),
+    "lifted": ("lifted-anova", {}),
+    "lifted-augmented": ("lifted-anova", {"augment": True}),
+}
+CASES = [(*KINDS[kind], {"order": order}) for kind in KINDS for order in ORDERS] + [("all-subsets", {}, {})]
+NAMES = [f"{kind}-{order}" for kind in KINDS for order in ORDERS] + ["all-subsets"]
+
+
+def after(name, prepare, rows, by_gradient, outputs=1, epochs=1, **options):
+    """Parameters after some epochs from random ones, to which something may be done first."""
+    rng = np.random.default_rng(3)
+    model = build(name, FEATURES, outputs, **options)
+    model.allocate(0)
+    fill(model, rng, scale=0.4)
+    prepare(model)
+    labels = np.arange(ROWS) % outputs if outputs > 1 else rng.normal(size=ROWS)
+    loss = make_loss("softmax" if outputs > 1 else "squared")
+    # An l2 on which each row's problem is well posed: what is compared is derivatives.
+    descent = CoordinateDescent(
+        model, loss, Penalty(l2_w=0.1, l2_v=0.1), dataset(rows, FEATURES, labels), by_gradient=by_gradient
+    )
+    assert descent.descent.fast != by_gradient
+    descent.run(epochs, lambda *objective: False)
+    return parameters(model)
+
+
+def rows_with(entries):
+    """Random rows that all have these entries."""
+    rows = random_rows(np.random.default_rng(5), ROWS, FEATURES)
+    return [dict(sorted((x | entries).items())) for x in rows]
+
+
+def compare(name, prepare=lambda model: None, rows=None, tolerance=FOLLOWED, **options):
+    rows = rows or rows_with({})
+    ends = [after(name, prepare, rows, by_gradient, **options) for by_gradient in (False, True)]
+    assert_close(*ends, tolerance)
+    return ends[0]
+
+
+@pytest.mark.parametrize("rank", [1, 5, 17])
+@pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
+def test_fast_derivatives_are_the_models_own(name, options, order, rank):
+    for outputs in (1, 3):
+        compare(name, rank=rank, outputs=outputs, **options, **order)
+
+
+@pytest.mark.parametrize("ranks", [(8, 4, 2), (17, 1, 20), (1, 33, 3)])
+def test_slices_may_cross_degrees(ranks):
+    compare("hofm", order=4, rank=list(ranks))
+
+
+@pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
+def test_one_entry_that_outweighs_the_others(name, options, order):
+    """Taken out of the sums, all that is left of the others has to be right, as far as float has digits."""
+
+    def outweigh(model):
+        factors = [array for array in model.parameters if array[0] in "PVU"]
+        for array in factors:
+            model.parameters[array][:, 2, ::2] *= LARGE
+
+    compare(name, outweigh, rows_with({2: 1.0}), FOLLOWED if DOUBLE else LOSSY, rank=5, **options, **order)
+
+
+def test_a_factor_of_the_product_that_is_zero():
+    """Of all-subsets kernels: a product that has vanished tells nothing of the other entries."""
+
+    def vanish(model):
+        model.parameters["P"][:, [1, 4]] = -1
+        model.parameters["P"][:, 5, 0] = np.nextafter(np.float32(-1), 0)
+
+    compare("all-subsets", vanish, rows_with({1: 1.0, 4: 1.0, 5: 1.0}), rank=5)
+
+
+@pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
+def test_parameters_that_are_zero(name, options, order):
+    """Some features' and some factors': what vanishes must do so exactly, or steps without bound follow."""
+
+    def empty(model):
+        for array in model.parameters:
+            if array[0] in "PVU":
+                model.parameters[array][:, 1:4] = 0
+                model.parameters[array][..., 0] = 0
+
+    compare(name, empty, rank=5, **options, **order)
+
+
+@pytest.mark.parametrize("name", ["hofm", "anova", "lifted-anova"])
+def test_kernels_without_enough_entries_stay_as_they_are(name):
+    """Samples of two entries say nothing on kernels of order 4: without a penalty, not even rounding may move them."""
+    rng = np.random.default_rng(1)
+    rows = [
+        {int(j): float(v) for j, v in zip(sorted(rng.choice(7, 2, False)), rng.normal(size=2), strict=True)}
+        for _ in range(ROWS)
+    ]
+    model = build(name, FEATURES, rank=5, order=4, fit_beta=False)
+    model.allocate(0)
+    before = fill(model, rng, scale=0.4)
+    CoordinateDescent(model, make_loss("squared"), Penalty(), dataset(rows, FEATURES, rng.normal(size=ROWS))).run(
+        2, lambda *objective: False
+    )
+    end = parameters(model)
+    for array in {"hofm": ["P3", "P4"], "anova": ["V"], "lifted-anova": ["U1", "U2", "U3", "U4"]}[name]:
+        np.testing.assert_array_equal(end[array], before[array])
+    assert (end["w"] != before["w"]).all()
