@@ -62,7 +62,7 @@ class CoordinateDescent:
         self.descent = Descent(model, loss, penalty, data, by_gradient=by_gradient)
         self.visitors = [Visitor(self.descent) for _ in range(threads)]
         self.blocks = [number for number, layout in enumerate(model.layout) if layout.trained]
-        self.orders = {number: self.descent.order(number) for number in self.blocks}
+        self.orders: dict[int, NDArray[np.int64]] = {}
         self.stretches: dict[int, list[Stretch]] = {}
         self._plan()
 
@@ -75,6 +75,8 @@ class CoordinateDescent:
     def _plan(self) -> None:
         for number in self.blocks:
             if number not in self.stretches or self.model.layout[number].touched == "own":
+                order = self.descent.order(number)
+                self.orders[number] = order[self.descent.columns[number].entries(order) > 0]
                 self.stretches[number] = list(self._stretches(number))
         lengths = [self.descent.columns[number].entries(self.orders[number]).sum() for number in self.blocks]
         self.entries = max(1, self.model.outputs * int(sum(lengths)))
