@@ -12,8 +12,8 @@
 namespace {
 
 // A_{m-1} / b_{m-1} from which on sums are made anew. A derivative keeps 12 digits in double and 3 in float, enough to lower
-// the objective, for caches are made anew in each epoch. Where signs differ, a few b_{m-1} are this small by chance, one in
-// ten thousand: a lower limit would cost time for derivatives that count for little in their column.
+// the objective, for caches are made anew in each epoch. Where signs differ, some b_{m-1} are this small by chance, more of
+// them the higher the order: a lower limit would cost time for derivatives that count for little in their column.
 constexpr real MOST_LOST = 1e4;
 
 // 1 + a_j from which on the product of the others is not had by division. Above, a quotient is as exact as the product, and
