@@ -2,7 +2,7 @@
 
 How it is built
 ---------------
-Models, losses, penalties and solvers never know each other. The cut between a model and a solver is one sample's
+Models, losses, penalties and solvers never know each other. The cut between a model and a row solver is one sample's
 gradient: the model writes it as a few slabs (row ids and a buffer of numbers), the solver consumes slabs. So a model is
 one class, a solver is one class, and every pair works. All of stochastic training is one loop (_core/loop.pyx):
 
@@ -17,13 +17,25 @@ one class, a solver is one class, and every pair works. All of stochastic traini
 A batch merges the slabs of several samples by row before the step. Softmax is C scores and C slopes a sample over
 blocks that hold class after class, not another code path.
 
+Coordinate descent looks at the same parameters the other way (_core/descent.pyx, visitor.pyx): it visits one row of
+parameters and all samples that the row enters, whose records keep labels, scores, and a cache of the model's own:
+
+    for each row of parameters, slice by slice:
+        model.partials(visit)       the derivatives of its samples' scores
+        bound the mean loss by a quadratic, minimise that with the penalty, take the step
+        model.moved(visit, step)    caches and scores follow
+
+A model without such functions is visited through its gradients: right, and slow. L-BFGS (lbfgs.py) needs gradients
+alone. Each of the three ways through epochs is a course (training.py), for which epochs are judged and kept alike.
+
 The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
 
-    types.h             Sample, Block, Slab, Scratch: what models, solvers and the loop hand to each other
+    types.h             Sample, Block, Slab, Scratch, Visit: what models, solvers and the loop hand to each other
     vector.h rules.h    vectors; each solver's update and the one prox, written once for all widths
     kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
     data parser         rows in compressed form, and the reader of text
     model solver loss penalty                the contracts
+    columns quadratic descent visitor        rows of parameters and their samples; objective: the whole as one vector
     linear poly2 fm anova polynet lifted bilinear ffm llfm stub  sgd adagrad ftrl fobos   what keeps them
     coding kmeans   how llfm shares a sample among anchors, and where those start
     kernel_basis    a model that no solver trains
@@ -44,7 +56,8 @@ What the design rests on, each measured:
 Above the core, dependencies run one way:
 
     cli -> training, prediction, evaluation, inspection, catalogue
-        -> validation, warmstart, closedform, labels, metrics, modelfile, data -> registry, specs, names -> _core
+        -> stochastic, descent, lbfgs, closedform, validation, warmstart, labels, metrics, modelfile, data
+        -> registry, specs, streams, names -> _core
 
 registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
 file's header and the tests derive from it. CONTRIBUTING.md has the steps that a new piece takes.

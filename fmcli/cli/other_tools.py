@@ -38,7 +38,7 @@ WORDS: dict[str, dict[str, str]] = {
         "train": "the training file needs no option (libFM's -train): fmcli train FILE",
         "test": "to choose the epoch by a file is -v FILE; to predict (libFM's -test) is fmcli predict MODEL FILE",
         "validation": "the validation file is -v",
-        "method": "the solver is -s (libFM's -method); there is no mcmc and no als",
+        "method": "the solver is -s (libFM's -method): als is -s cd, sgd is -s sgd; there is no mcmc",
         "learn-rate": "the learning rate is -r",
         "init-stdev": "the spread of the start values is --init-std",
         "out": "predictions (libFM's -out) are written by fmcli predict -o FILE",

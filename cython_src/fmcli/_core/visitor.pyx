@@ -229,14 +229,14 @@ cdef class Visitor:
 
     # Take the problem's step; where its bound may not hold, so much of it that the objective does not rise.
     cdef void take(self, const Visit* v) noexcept nogil:
-        cdef int tries
+        cdef int tries, _
         cdef double before = 0, group = self.place.manner.group, h = self.curvature
         cdef bint whole = self.place.manner.whole
         cdef bint sure = self.descent.bounded and self.joint(v)
         if not sure:
             before = self.loss_after(v, False) + self.quadratic.penalty(group)
         if not whole:
-            for tries in range(SWEEPS):
+            for _ in range(SWEEPS):
                 self.quadratic.sweep()
         for tries in range(HALVINGS + 1):
             if whole:
