@@ -82,6 +82,16 @@ double squares(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, con
     return total;
 }
 
+// What a step changes in scores that are affine in it.
+void affine_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out) {
+    const ptrdiff_t lanes = width / LANES * LANES;
+    for (ptrdiff_t i = 0; i < n; ++i, q += apart) {
+        Vec4 sums = {};
+        for (ptrdiff_t at = 0; at < lanes; at += LANES) sums += load<Vec4>(q + at) * load<Vec4>(step + at);
+        out[i] = sum(sums) + (lanes < width ? (double)q[lanes] * step[lanes] : 0);
+    }
+}
+
 // The derivative by the row's weight, where it is part of the visit: the entry's value.
 inline void weight_partial(const Visit& v, ptrdiff_t i, real* q) {
     if (v.weight) q[i * v.apart + v.lanes] = v.value[i];

@@ -37,7 +37,8 @@ cdef class Descent:
     cdef readonly bint fast
     cdef Loss loss
     cdef Penalty penalty
-    cdef bint bounded
+    cdef bint bounded            # whether the loss has a largest curvature
+    cdef double curvature
     cdef Manner manner[MAX_BLOCKS]
     cdef Py_ssize_t cache        # reals of the model's part of a record, in one class
     cdef Py_ssize_t header       # bytes of a record before the model's part

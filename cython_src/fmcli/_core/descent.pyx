@@ -48,7 +48,7 @@ cdef class Descent:
         cdef real[::1] flat
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         penalty.mark_groups(model)
-        self.bounded = isfinite(loss.smoothness)
+        self.bounded, self.curvature = isfinite(loss.smoothness), loss.smoothness
         everyone, features = of_all(data.rows), by_feature(data)
         known = {"features": features, "all": everyone}
         self.columns = [known.get(layout.touched) or by_row(model, data, b) for b, layout in enumerate(model.layout)]

@@ -151,6 +151,8 @@ typedef struct Kernels {
     // r (width) += sum_i g_i q_i; sum_i s_i |q_i|^2
     double (*squares)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s,
                       double* r);
+    // out[i] <- <q_i, step>
+    void (*affine_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out);
     // q <- derivatives by a weight alone; by numbers whose derivatives are in the caches, `behind` their first; by factors
     // whose sums are the caches' first.
     void (*weight_partials)(const Visit* v, real* q);

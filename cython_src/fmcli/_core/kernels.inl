@@ -64,6 +64,7 @@ const Kernels TABLE = {
     prefetch_records,
     gram,
     squares,
+    affine_changes,
     weight_partials,
     cached_partials,
     pairs_partials,

@@ -95,6 +95,8 @@ cdef extern from "kernels.h" nogil:
             double*) noexcept nogil
         double (*squares)(
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*) noexcept nogil
+        void (*affine_changes)(
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, double*) noexcept nogil
         void (*weight_partials)(const Visit*, real*) noexcept nogil
         void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
         void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil

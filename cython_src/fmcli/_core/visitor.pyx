@@ -198,6 +198,7 @@ cdef class Visitor:
     cdef void bound(self, const Visit* v) noexcept nogil:
         cdef Py_ssize_t n, begin = 0
         cdef Visit part
+        cdef double curvature
         cdef double* record
         cdef double* slope = self.workspace.scratch.slope
         self.curvature = 0
@@ -210,8 +211,10 @@ cdef class Visitor:
                 record = self.descent.record(part.sample[n])
                 self.descent.loss.slope(record[LABEL], record + SCORES, slope)
                 self.slopes[n] = <real>(record[SHARE] * slope[v.output])
-                self.curvatures[n] = <real>(
-                    record[SHARE] * self.descent.loss.curvature(record[LABEL], record + SCORES))
+                curvature = self.descent.curvature
+                if not self.descent.bounded:
+                    curvature = self.descent.loss.curvature(record[LABEL], record + SCORES)
+                self.curvatures[n] = <real>(record[SHARE] * curvature)
             if self.place.manner.whole:
                 self.curvature += kernels.squares(
                     self.q, v.apart, part.n, self.quadratic.width, self.slopes, self.curvatures, self.quadratic.r)
@@ -281,21 +284,13 @@ cdef class Visitor:
 
     # change <- what the step will change in these samples' scores. The derivatives of few samples are still there.
     cdef void changes(self, const Visit* v, const Visit* part) noexcept nogil:
-        cdef Py_ssize_t n, f
-        cdef double sum
-        cdef const real* q = self.q
-        if not self.joint(v):
-            if not (self.descent.fast and self.model.changes(part, self.step, self.change)):
-                self.changes_by_score(v, part)
-            return
-        if v.n > CHUNK:
-            self.derivatives(part)
-        for n in range(part.n):
-            sum = 0
-            for f in range(self.quadratic.width):
-                sum += q[f] * self.quadratic.step[f]
-            self.change[n] = sum
-            q += part.apart
+        if self.joint(v):
+            if v.n > CHUNK:
+                self.derivatives(part)
+            kernels.affine_changes(
+                self.q, part.apart, part.n, self.quadratic.width, self.step, self.change)
+        elif not (self.descent.fast and self.model.changes(part, self.step, self.change)):
+            self.changes_by_score(v, part)
 
     cdef void changes_by_score(self, const Visit* v, const Visit* part) noexcept nogil:
         cdef Py_ssize_t n
