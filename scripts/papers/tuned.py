@@ -7,6 +7,7 @@ import numpy as np
 
 from fmcli import training
 from fmcli._core.data import Dataset
+from fmcli.data import read
 from fmcli.metrics import METRICS
 from fmcli.specs import make_spec
 from fmcli.training import Trained
@@ -15,11 +16,19 @@ FOLDS = 3
 
 
 class Tuned(NamedTuple):
-    """What cross-validation has chosen and found, and what it is worth on the test rows."""
+    """What cross-validation has chosen and found, what it is worth on the test rows, and the seconds of training it."""
 
     options: dict[str, Any]
     validated: float
     tested: float
+    seconds: float
+
+
+def read_pair(train: str, test: str) -> tuple[Dataset, Dataset]:
+    """The rows of two files, with as many columns in one as in the other."""
+    pair = read([train]).dataset, read([test]).dataset
+    features = max(data.features for data in pair)
+    return pair[0].changed(features=features), pair[1].changed(features=features)
 
 
 def grid(**values: Any) -> list[dict[str, Any]]:
@@ -34,23 +43,36 @@ def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, me
     return training.train(training.plan(train, spec, valid=judged, metrics=(metric,), patience=patience))
 
 
+def folded(train: Dataset, folds: int) -> list[tuple[Dataset, Dataset]]:
+    """Rows to train on and rows to judge by, for each fold of seeded ones."""
+    order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
+    parts = np.array_split(order, folds)
+    return [(train.take(np.setdiff1d(order, held)), train.take(np.sort(held))) for held in parts]
+
+
 def tuned(
-    model: str, tried: list[dict[str, Any]], train: Dataset, test: Dataset, metric: str, *, epochs: int, patience: int
+    model: str,
+    tried: list[dict[str, Any]],
+    train: Dataset,
+    test: Dataset,
+    metric: str,
+    *,
+    epochs: int,
+    patience: int,
+    folds: int = FOLDS,
 ) -> Tuned:
     """Choose among options, and a number of epochs up to `epochs`, by cross-validation; then train on all rows."""
-    order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
-    folds = np.array_split(order, FOLDS)
+    parts = folded(train, folds)
     found = []
     for options in tried:
         values, bests = [], []
-        for held in folds:
-            kept = np.setdiff1d(order, held)
-            most = {**options, "epochs": epochs}
-            trained = run(model, most, train.take(kept), train.take(np.sort(held)), metric, patience)
+        for kept, held in parts:
+            trained = run(model, {**options, "epochs": epochs}, kept, held, metric, patience)
             values.append(trained.epochs[trained.best - 1].valid[metric])
             bests.append(trained.best)
         found.append((float(np.mean(values)), {**options, "epochs": round(float(np.mean(bests)))}))
     value, options = (max if METRICS[metric].larger_is_better else min)(found, key=lambda one: one[0])
     # The last epoch counts and none ends training early: the test rows choose nothing.
     trained = run(model, options, train, test, metric, options["epochs"] + 1)
-    return Tuned(options, value, trained.epochs[-1].valid[metric])
+    seconds = sum(epoch.seconds for epoch in trained.epochs)
+    return Tuned(options, value, trained.epochs[-1].valid[metric], seconds)
