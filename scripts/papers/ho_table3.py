@@ -13,40 +13,42 @@ to order 4, come within CLOSE of the paper or above.
 import argparse
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from ho_movielens import CLOSE, HELD_TO, ORDERS, PAPER, RANK
 from sklearn.metrics import roc_auc_score
-from tuned import FOLDS, Tuned, folded, read_pair
+from tuned import folded, followed, read_pair
 
-from fmcli import training
-from fmcli._core.data import Dataset
 from fmcli.registry import MODELS
-from fmcli.specs import make_spec
-from fmcli.validation import score_rows
 
 LAMBDAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-EPOCHS = 50
+EPOCHS, INIT_STD = 50, 0.1
 
 
-def auc(model: str, options: dict[str, Any], train: Dataset, judged: Dataset) -> tuple[float, float]:
-    """The AUC on some rows of a model trained on others, and the seconds of training."""
-    trained = training.train(training.plan(train, make_spec(model, "cd", "squared", options)))
-    scores = score_rows(trained.plan.model, judged)[:, 0]
-    return roc_auc_score(judged.label > 0, scores), sum(epoch.seconds for epoch in trained.epochs)
+class Line(NamedTuple):
+    """One line of the table."""
+
+    l2: float
+    validated: float
+    tested: float
+    seconds: float
 
 
-def line(model: str, order: int | None, files: tuple[str, str], split_index: int) -> Tuned:
+def line(model: str, order: int | None, files: tuple[str, str], split_index: int) -> Line:
     """One line of the table; a process of its own reads the files for it."""
     train, test = read_pair(*files)
     given = {"order": order, "split_index": split_index if "split_index" in MODELS[model].options else None}
-    common = {"rank": RANK, "init_std": 0.1, "epochs": EPOCHS} | {n: value for n, value in given.items() if value}
-    parts = folded(train, FOLDS)
-    found = {l2: np.mean([auc(model, common | {"l2": l2}, *part)[0] for part in parts]) for l2 in LAMBDAS}
+    common = {"solver": "cd", "loss": "squared", "rank": RANK, "init_std": INIT_STD, "epochs": EPOCHS}
+    common |= {name: value for name, value in given.items() if value}
+    parts = folded(train)
+    found = {
+        l2: np.mean([followed(model, common | {"l2": l2}, *part, roc_auc_score)[0][-1] for part in parts])
+        for l2 in LAMBDAS
+    }
     best = max(found, key=lambda l2: found[l2])
-    tested, seconds = auc(model, common | {"l2": best}, train, test)
-    return Tuned({"l2": best}, float(found[best]), tested, seconds)
+    tested, seconds = followed(model, common | {"l2": best}, train, test, roc_auc_score)
+    return Line(best, float(found[best]), tested[-1], seconds)
 
 
 def main() -> None:
@@ -71,7 +73,7 @@ def main() -> None:
             if order in HELD_TO.get(model, ()):
                 verdicts.append(found.tested >= published - CLOSE)
                 verdict = "PASS" if verdicts[-1] else "FAIL"
-            figures = f"{found.validated:16.4f}  {found.tested:.3f}  {published:.3f}  {found.options['l2']:6g}"
+            figures = f"{found.validated:16.4f}  {found.tested:.3f}  {published:.3f}  {found.l2:6g}"
             print(f"{model:13} {order or '':5}  {figures}  {found.seconds:7.1f}  {verdict}", flush=True)
     verdict = "PASS" if all(verdicts) else "FAIL"
     print(f"{sum(verdicts)} of {len(verdicts)} within {CLOSE} of the paper or above: {verdict}")

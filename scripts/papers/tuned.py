@@ -1,27 +1,29 @@
 """Options chosen by cross-validation on the training rows; the test rows are scored once, by what was chosen."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fmcli import training
 from fmcli._core.data import Dataset
 from fmcli.data import read
 from fmcli.metrics import METRICS
-from fmcli.specs import make_spec
-from fmcli.training import Trained
+from fmcli.specs import Spec, make_spec
+from fmcli.training import Epoch, Trained
+from fmcli.validation import score_rows
 
 FOLDS = 3
 
 
 class Tuned(NamedTuple):
-    """What cross-validation has chosen and found, what it is worth on the test rows, and the seconds of training it."""
+    """What cross-validation has chosen and found, and what it is worth on the test rows."""
 
     options: dict[str, Any]
     validated: float
     tested: float
-    seconds: float
 
 
 def read_pair(train: str, test: str) -> tuple[Dataset, Dataset]:
@@ -36,14 +38,38 @@ def grid(**values: Any) -> list[dict[str, Any]]:
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
-def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:
-    """A model trained with these options, of which "solver" and "loss" name pieces."""
+def spec_of(model: str, options: dict[str, Any]) -> Spec:
+    """The spec of a model with these options, of which "solver" and "loss" name pieces."""
     own = dict(options)
-    spec = make_spec(model, own.pop("solver"), own.pop("loss"), own)
-    return training.train(training.plan(train, spec, valid=judged, metrics=(metric,), patience=patience))
+    return make_spec(model, own.pop("solver"), own.pop("loss"), own)
 
 
-def folded(train: Dataset, folds: int) -> list[tuple[Dataset, Dataset]]:
+def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:
+    """A model trained with these options."""
+    plan = training.plan(train, spec_of(model, options), valid=judged, metrics=(metric,), patience=patience)
+    return training.train(plan)
+
+
+def followed(
+    model: str,
+    options: dict[str, Any],
+    train: Dataset,
+    judged: Dataset,
+    measure: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
+) -> tuple[list[float], float]:
+    """A measure of labels and scores that loss and metrics do not have together, after every epoch; and the seconds of
+    training."""
+    plan = training.plan(train, spec_of(model, options))
+    values = []
+
+    def note(_: Epoch) -> None:
+        values.append(measure(judged.label, score_rows(plan.model, judged)[:, 0]))
+
+    trained = training.train(plan, on_epoch=note)
+    return values, sum(epoch.seconds for epoch in trained.epochs)
+
+
+def folded(train: Dataset, folds: int = FOLDS) -> list[tuple[Dataset, Dataset]]:
     """Rows to train on and rows to judge by, for each fold of seeded ones."""
     order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
     parts = np.array_split(order, folds)
@@ -51,18 +77,10 @@ def folded(train: Dataset, folds: int) -> list[tuple[Dataset, Dataset]]:
 
 
 def tuned(
-    model: str,
-    tried: list[dict[str, Any]],
-    train: Dataset,
-    test: Dataset,
-    metric: str,
-    *,
-    epochs: int,
-    patience: int,
-    folds: int = FOLDS,
+    model: str, tried: list[dict[str, Any]], train: Dataset, test: Dataset, metric: str, *, epochs: int, patience: int
 ) -> Tuned:
     """Choose among options, and a number of epochs up to `epochs`, by cross-validation; then train on all rows."""
-    parts = folded(train, folds)
+    parts = folded(train)
     found = []
     for options in tried:
         values, bests = [], []
@@ -74,5 +92,4 @@ def tuned(
     value, options = (max if METRICS[metric].larger_is_better else min)(found, key=lambda one: one[0])
     # The last epoch counts and none ends training early: the test rows choose nothing.
     trained = run(model, options, train, test, metric, options["epochs"] + 1)
-    seconds = sum(epoch.seconds for epoch in trained.epochs)
-    return Tuned(options, value, trained.epochs[-1].valid[metric], seconds)
+    return Tuned(options, value, trained.epochs[-1].valid[metric])
