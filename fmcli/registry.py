@@ -78,14 +78,16 @@ class Piece:
     options: tuple[str, ...] = ()  # keywords of the class
     defaults: Mapping[str, Any] = field(default_factory=dict)  # where they differ from the options'
     solver: str = DEFAULT_SOLVER  # of a model: what it is trained with unless another is named
-    refuses: Mapping[str, str] = field(default_factory=dict)  # of a model: option -> why it cannot be had
+    refuses: Mapping[str, str] = field(default_factory=dict)  # of a model or solver: option -> why it cannot be had
     most: Mapping[str, int] = field(default_factory=dict)  # of a model: largest values below the options' own
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
     by_degree: tuple[str, ...] = ()  # of a model: options that may be lists, for each of the degrees 2 to `order`
     context: tuple[str, ...] = ()  # of a model: keywords that the run gives it, as build_model in specs.py names them
     by_fields: bool = False  # of a model: whether it learns from the fields of entries
     closed_form: bool = False  # of a model: no solver trains it
+    by_rows: bool = True  # of a solver: whether it goes through the data row by row, with a step size
     task: str = ""  # of a loss: binary (two values), real, counts or classes
+    smooth: bool = True  # of a loss: whether its slope does not jump
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
         """Of a model with these options: whether the rows to train on must have fields."""
@@ -186,6 +188,14 @@ OPTIONS = _table(
     Option("l2_w", float, None, "The same for linear weights only.", "penalty", low=0),
     Option("l2_v", float, None, "The same for factors only.", "penalty", low=0),
     Option("group_l1", float, 0.0, "Strength of the group penalty: a feature's row as a whole.", "penalty", low=0),
+    Option(
+        "nuclear",
+        float,
+        0.0,
+        "Strength of the nuclear norm penalty, in place of L2 on factors and their weights beta.",
+        "penalty",
+        low=0,
+    ),
     Option("huber_delta", float, 1.0, "Where the Huber loss turns linear.", "penalty", low=0, open_low=True),
     Option("learning_rate", float, 0.01, "Step size.", "solver", ("-r",), low=0, open_low=True),
     Option(
@@ -213,6 +223,9 @@ OPTIONS = _table(
     Option("beta", float, 1.0, "FTRL's beta: damps the first steps.", "solver", low=0, open_low=True),
     Option("ftrl_power", float, 0.5, "Exponent of FTRL's step schedule.", "solver", low=0, high=1),
     Option("l1_from_epoch", int, 2, "First epoch in which L1 acts on factors; 1 is at once.", "solver", low=1),
+    Option(
+        "tol", float, 1e-5, "Stop after an epoch that lowers the objective by no more, relative to it.", "solver", low=0
+    ),
     Option("epochs", int, 10, "Passes over the data; 0 writes the start values.", "run", ("-e",), low=0),
     Option("batch_size", int, 1, "Rows averaged into one update.", "run", low=1, high=1 << 24),
     Option("norm", bool, False, "Scale each row to unit length.", "run"),
@@ -365,6 +378,9 @@ MODELS = _table(
     ),
 )
 
+# What solvers of the whole objective have in common.
+_L2_OF_FACTORS = {"l2_v": 1e-4}
+_NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it takes no single rows")
 _SCHEDULE = ("learning_rate", "schedule", "power", "t0")
 
 SOLVERS = _table(
@@ -382,13 +398,34 @@ SOLVERS = _table(
         "fmcli._core.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
     ),
+    Piece(
+        "cd",
+        "Coordinate descent, as in ALS: no learning rate, and the objective never rises.",
+        "fmcli.descent:CoordinateDescent",
+        ("tol", "nuclear"),
+        {"epochs": 50, **_L2_OF_FACTORS},
+        by_rows=False,
+        refuses=_NOT_BY_ROWS,
+    ),
+    Piece(
+        "lbfgs",
+        "L-BFGS on the whole objective, by scipy.",
+        "fmcli.lbfgs:LBFGS",
+        ("tol",),
+        {"epochs": 200, **_L2_OF_FACTORS},
+        by_rows=False,
+        refuses={
+            **_NOT_BY_ROWS,
+            **dict.fromkeys(("l1", "l1_w", "l1_v", "group_l1"), "its penalty must be smooth, as --l2 is; -s cd has it"),
+        },
+    ),
 )
 
 LOSSES = _table(
     Piece("squared", "Half the squared error.", "fmcli._core.loss:Squared", task="real"),
     Piece("logistic", "Log loss, for labels of two values.", "fmcli._core.loss:Logistic", task="binary"),
     Piece("squared-hinge", "Squared hinge, for labels of two values.", "fmcli._core.loss:SquaredHinge", task="binary"),
-    Piece("hinge", "Hinge, for labels of two values.", "fmcli._core.loss:Hinge", task="binary"),
+    Piece("hinge", "Hinge, for labels of two values.", "fmcli._core.loss:Hinge", task="binary", smooth=False),
     Piece(
         "huber",
         "Squared near 0, then linear: for labels with outliers.",

@@ -40,6 +40,11 @@ class Spec:
     loss: str | None  # None: chosen by the labels
     values: Mapping[str, Any]
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether a solver trains the model row by row."""
+        return self.solver in SOLVERS and SOLVERS[self.solver].by_rows
+
     def keywords(self, piece: Piece) -> dict[str, Any]:
         """The options of one piece."""
         return {name: self.values[name] for name in piece.options}
@@ -88,14 +93,12 @@ def make_spec(
         pieces.append(find(SOLVERS, "solver", solver or kind.solver))
     if loss:
         pieces.append(find(LOSSES, "loss", loss))
+    check_pieces(pieces)
     taken = [*COMMON, *(name for piece in pieces for name in piece.options)]
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for name, value in given.items():
         check(name, value, taken, pieces)
-    values = {name: OPTIONS[name].default for name in taken}
-    for piece in pieces:
-        values.update(piece.defaults)
-    values.update(given)
+    values = complete(taken, pieces, given)
     for name in kind.positive:
         if not values[name] and not any(values.get(part) for part in (f"{name}_w", f"{name}_v")):
             raise UsageError(f"{OPTIONS[name].flag} is 0, but it makes {model} what it is; without it say -m fm")
@@ -103,8 +106,56 @@ def make_spec(
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
     check_groups(values)
+    check_nuclear(kind, values)
     check_degrees(kind, values)
     return Spec(model, solver or kind.solver, loss, values)
+
+
+def complete(taken: list[str], pieces: list[Piece], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of all options: as given, else as the model's kind has them, else as the other pieces do.
+
+    An option that refines another goes with it: --l2 decides for linear weights and factors, too, unless one of these
+    is given, whatever a solver would have them be.
+    """
+    kind, *others = pieces
+    values = {name: OPTIONS[name].default for name in taken}
+    for chosen in (*(piece.defaults for piece in others), kind.defaults, given):
+        values.update({part: None for part, whole in REFINES.items() if whole in chosen and part in values})
+        values.update(chosen)
+    if values["group_l1"] > 0 and "l2_v" not in given:
+        values["l2_v"] = None  # a row that is one group has one strength
+    return values
+
+
+def check_pieces(pieces: list[Piece]) -> None:
+    """UsageError where a solver cannot have a loss, or what makes a model."""
+    for solver in pieces:
+        for other in pieces:
+            if not solver.by_rows and not other.smooth:
+                raise UsageError(
+                    f"{solver.name} needs a loss whose slope does not jump, as that of {other.name} does; say --loss "
+                    f"squared-hinge, or choose another -s"
+                )
+            refused = [OPTIONS[name].flag for name in other.positive if name in solver.refuses]
+            if refused:
+                raise UsageError(
+                    f"{other.name} is made by {' and '.join(refused)}, which {solver.name} cannot have; choose -s cd "
+                    f"or -s {other.solver}"
+                )
+
+
+def check_nuclear(kind: Piece, values: Mapping[str, Any]) -> None:
+    """UsageError where the nuclear norm is asked for without kernels of order 2 whose weights are fitted."""
+    if not values.get("nuclear"):
+        return
+    flag = OPTIONS["nuclear"].flag
+    if "fit_beta" not in kind.options or values.get("order", 2) != 2 or values["fit_beta"] is False:
+        kinds = " or ".join(takers_of(MODELS, "fit_beta"))
+        raise UsageError(
+            f"{flag} is a norm of kernels of order 2 with fitted weights; say -m {kinds}, without --no-fit-beta"
+        )
+    if values["group_l1"] > 0:
+        raise UsageError(f"{flag} and {OPTIONS['group_l1'].flag} cannot be had together; choose one")
 
 
 def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:

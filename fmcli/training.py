@@ -6,13 +6,12 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli._core.data import Dataset
-from fmcli._core.loop import Trainer
 from fmcli._core.loss import Loss
 from fmcli._core.model import Model
 from fmcli._core.penalty import Penalty
@@ -22,22 +21,31 @@ from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec, build_model
+from fmcli.stochastic import Stochastic, diverged
+from fmcli.streams import HOLDOUT_STREAM, PREPARE_STREAM, START_STREAM, generator
 from fmcli.validation import Best, Validation, model_sparsity, score_rows, split
 from fmcli.warmstart import Earlier, take_over
 
-# Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
-CHUNK_NONZEROS = 1 << 21
-# Streams of random numbers drawn from one seed.
-START_STREAM, SHUFFLE_STREAM, HOLDOUT_STREAM, PREPARE_STREAM = 0, 1, 2, 3
-# How much smaller a step to try after divergence.
-STEP_BACK = 10
+# What an objective is at least taken to be when its changes are compared with it.
+TINY = 1e-12
+
+
+# The penalties' options.
+STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", "group_l1", "nuclear")
+
+
+class Course(Protocol):
+    """How a model is taken through epochs: row by row, column by column, or as a whole."""
+
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        """Train; `after` is called with the mean loss and the penalty of every epoch and tells whether to stop."""
 
 
 @dataclass(frozen=True)
 class Epoch:
     """One epoch's figures.
 
-    loss : mean over the samples, each before its own update.
+    loss : mean over the samples, under row solvers of each before its own update, else of all at the epoch's end.
     penalty : of the parameters at the epoch's end.
     valid : metrics on the validation data, by name; empty without.
     """
@@ -93,6 +101,15 @@ class Trained:
     epochs: list[Epoch] = field(default_factory=list)
     best: int = 0
 
+    @property
+    def settled(self) -> bool:
+        """Whether the last epoch has lowered the objective by no more than the run's tolerance, if it has one."""
+        tolerance = self.plan.spec.values.get("tol")
+        if tolerance is None or len(self.epochs) < 2:
+            return False
+        before, now = (epoch.objective for epoch in self.epochs[-2:])
+        return before - now <= tolerance * max(abs(before), TINY)
+
 
 def plan(
     data: Dataset,
@@ -112,7 +129,8 @@ def plan(
     ----------
     valid : rows to judge epochs by.
     valid_name : what they are, for messages.
-    holdout : share of `data` to hold out and judge epochs by; None: 5 % of 10,000 rows or more in several epochs.
+    holdout : share of `data` to hold out and judge epochs by; None: for row solvers 5 % of 10,000 rows or more in
+        several epochs.
     metrics : names of metrics, the first of which (but for sparsity) chooses the epoch; none: the usual ones.
     patience : epochs without a better one after which training stops.
     earlier : a model to go on from.
@@ -150,7 +168,11 @@ def plan(
         model.inherit(earlier.model, earlier.seen)
     solver = make_solver(spec)
     resumes = earlier is not None and earlier.has_state(spec, solver)
-    needed = model.bytes_needed(solver.slots) * (2 if validation else 1) + 2 * rows.nbytes
+    needed = model.bytes_needed(solver.slots) * (2 if validation else 1)
+    if spec.by_rows or MODELS[spec.model].closed_form:
+        needed += 2 * rows.nbytes
+    else:
+        needed += SOLVERS[spec.solver].load().bytes_needed(model, data)
     return Plan(spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, needed)
 
 
@@ -166,8 +188,8 @@ def check_earlier(earlier: Earlier, spec: Spec) -> None:
 
 
 def make_solver(spec: Spec) -> Solver:
-    """The solver of a spec, not bound to a model yet; one that does nothing where none is needed."""
-    if MODELS[spec.model].closed_form:
+    """The row solver of a spec, not bound to a model yet; one that does nothing where none is needed."""
+    if not spec.by_rows:
         return Solver()
     solver: Solver = SOLVERS[spec.solver].load()(**spec.keywords(SOLVERS[spec.solver]))
     return solver
@@ -211,7 +233,7 @@ def train(
         return solve(plan, on_epoch)
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
     loss, solver = make_loss(spec, plan.labels), make_solver(spec)
-    penalty = Penalty(**{name: spec.values[name] for name in ("l1_w", "l1_v", "l2_w", "l2_v", "group_l1")})
+    penalty = Penalty(**{name: spec.values[name] for name in STRENGTHS if name in spec.values})
     seen = data.seen(rows)
     model.allocate(solver.slots)
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
@@ -222,30 +244,31 @@ def train(
         seen = take_over(plan.earlier, model, seen)
     else:
         model.start_on(data, rows, generator(spec, PREPARE_STREAM))
-    solver.bind(model, penalty)
-    if plan.earlier and plan.resumes:
-        plan.earlier.restore_state(model, solver)
+    course: Course
+    if spec.by_rows:
+        course = Stochastic(plan, solver, loss, penalty, on_rows, on_loss, every)
     else:
-        solver.start()
-
-    total_weight = float(len(rows)) if weight is None else float(weight.sum())
-    trainer = Trainer(model, solver, loss, data, spec.values["batch_size"], total_weight / len(rows))
-    if spec.values["shuffle"] and spec.values["epochs"] > 1:
-        data.visited_at_random()
+        ours = data if len(rows) == data.rows else data.take(rows)
+        course = SOLVERS[spec.solver].load()(model, loss, penalty, ours, plan.judge.threads, on_rows)
     best = Best(plan.validation, model, solver)
     trained = Trained(plan, solver, seen)
+    begin = time.perf_counter()
+
+    def after(loss: float, penalty: float) -> bool:
+        """Judge an epoch; whether it shall be the last."""
+        nonlocal begin
+        number = len(trained.epochs) + 1
+        if not math.isfinite(loss):
+            raise diverged(spec, f"the loss is no longer a finite number in epoch {number}")
+        valid = best.judge(number)
+        trained.epochs.append(Epoch(number, loss, penalty, valid, time.perf_counter() - begin))
+        on_epoch(trained.epochs[-1])
+        begin = time.perf_counter()
+        return best.enough or trained.settled
+
     try:
-        for number in range(1, spec.values["epochs"] + 1):
-            begin = time.perf_counter()
-            total = run_epoch(trainer, plan, number, on_rows, on_loss, every)
-            solver.end_epoch(number)
-            model.end_epoch()
-            value = penalty.value(model) / (1 if solver.averages_weights else total_weight)
-            valid = best.judge(number)
-            trained.epochs.append(Epoch(number, total / total_weight, value, valid, time.perf_counter() - begin))
-            on_epoch(trained.epochs[-1])
-            if best.enough:
-                break
+        if spec.values["epochs"]:
+            course.run(spec.values["epochs"], after)
         if not all(np.isfinite(array).all() for array in model.parameters.values()):
             raise diverged(spec, "a parameter is no longer a finite number")
     except DivergedError as error:
@@ -276,51 +299,6 @@ def empty_score(model: Model) -> NDArray[np.float64]:
     row = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
     scores: NDArray[np.float64] = score_rows(model, row)[0]
     return scores
-
-
-def run_epoch(
-    trainer: Trainer,
-    plan: Plan,
-    number: int,
-    on_rows: Callable[[int, int], None],
-    on_loss: Callable[[int, int, float], None],
-    every: int | None,
-) -> float:
-    """One pass over the rows; the sum of their weighted losses."""
-    order = plan.rows.copy()
-    if plan.spec.values["shuffle"]:
-        generator(plan.spec, SHUFFLE_STREAM, number).shuffle(order)
-    batch = plan.spec.values["batch_size"]
-    step = max(1, CHUNK_NONZEROS * plan.data.rows // max(plan.data.nnz, plan.data.rows) // batch) * batch
-    every = math.ceil(every / batch) * batch if every else len(order) + 1
-    total = weight = 0.0
-    start = 0
-    while start < len(order):
-        stop = min(len(order), (start // step + 1) * step, (start // every + 1) * every)
-        total = trainer.run(order, start, stop, total)
-        if not np.isfinite(total):
-            raise diverged(plan.spec, f"the loss is no longer a finite number in epoch {number}")
-        weight += stop - start if plan.data.weight is None else float(plan.data.weight[order[start:stop]].sum())
-        if stop % every == 0:
-            on_loss(number, stop, total / weight if weight else math.nan)
-        on_rows(number, stop)
-        start = stop
-    return total
-
-
-def generator(spec: Spec, *stream: int) -> np.random.Generator:
-    """The random numbers of one purpose: independent of how many any other has used."""
-    return np.random.default_rng([spec.values["seed"], *stream])
-
-
-def diverged(spec: Spec, what: str) -> DivergedError:
-    """The error for numbers that left the finite range, with a step size to try."""
-    name = "alpha" if "alpha" in spec.values else "learning_rate"
-    step = spec.values[name]
-    return DivergedError(
-        f"training diverged: {what}; try a smaller step: {OPTIONS[name].flag} {step / STEP_BACK:g} "
-        f"(it was {step:g}), or scale the values of the features"
-    )
 
 
 def summary(trained: Trained) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fmcli.errors import UsageError
 from fmcli.metrics import METRICS, Outcome, check, default_metrics, measure
 from fmcli.specs import Spec
 
-# Without a word about it, so much of so many rows or more is held out where several epochs give a choice.
+# Without a word about it, row solvers hold so much of so many rows or more out where several epochs give a choice.
 USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
 # A thread's rows at a time: enough to make Python's part vanish.
 ROWS_A_TASK = 1 << 14
@@ -33,7 +33,8 @@ def split(
     Raises UsageError where nothing is left to train on.
     """
     if share is None:
-        share = USUAL_SHARE if rows >= ENOUGH_ROWS and spec.values["epochs"] > 1 else 0.0
+        usual = rows >= ENOUGH_ROWS and spec.values["epochs"] > 1 and spec.by_rows
+        share = USUAL_SHARE if usual else 0.0
     everything = np.arange(rows, dtype=np.int32)
     held = round(share * rows)
     if held == 0 and share == 0:

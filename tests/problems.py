@@ -10,7 +10,7 @@ from fmcli._core.loop import Trainer, scores
 from fmcli._core.loss import Loss
 from fmcli._core.model import Model, Workspace
 from fmcli._core.simd import REAL
-from fmcli.registry import MODELS
+from fmcli.registry import MODELS, SOLVERS
 from fmcli.specs import build_model
 from reference.slow_models import Choices, Params, Sample, column
 
@@ -22,6 +22,8 @@ FOLLOWED: dict[str, float] = {"rtol": 1e-9, "atol": 1e-9} if DOUBLE else {"rtol"
 
 # The kinds that solvers train.
 TRAINED = {name: piece for name, piece in MODELS.items() if not piece.closed_form}
+# The solvers that take steps by rows.
+ROW_SOLVERS = {name: piece for name, piece in SOLVERS.items() if piece.by_rows}
 # What kinds need besides a rank, unless a test says otherwise.
 USUAL: dict[str, Any] = {
     **{"pair_bits": 22, "split_index": 4, "fields": 3},

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from problems import CLOSE, DOUBLE, build, dataset, fill, parameters, random_rows, score_all
+from problems import CLOSE, DOUBLE, ROW_SOLVERS, build, dataset, fill, parameters, random_rows, score_all
 
 from fmcli._core.anova import LARGEST_ORDER, AllSubsets, HigherOrder
 from fmcli._core.layout import REAL_TYPE
@@ -14,7 +14,7 @@ from fmcli._core.penalty import Penalty
 from fmcli._core.stub import SumOfSquares
 from fmcli._core.weighted import Beta
 from fmcli.errors import DivergedError
-from fmcli.registry import OPTIONS, SOLVERS
+from fmcli.registry import OPTIONS
 from fmcli.specs import make_spec
 from fmcli.training import empty_score, plan, train
 from reference.slow_models import elementary
@@ -51,7 +51,7 @@ def product(terms):
 
 def slopes(model, x):
     """|d score / d p_j| of factor 0, from AdaGrad's sums of squares: what a parameter moves by is rounded off."""
-    solver = SOLVERS["adagrad"].load()(learning_rate=1e-3)
+    solver = ROW_SOLVERS["adagrad"].load()(learning_rate=1e-3)
     data = dataset([x], model.features, score_all(model, dataset([x], model.features))[0] - 1)
     solver.bind(model, Penalty())
     Trainer(model, solver, Squared(), data).run(np.zeros(1, dtype=np.int32), 0, 1)
@@ -235,13 +235,13 @@ def test_weights_of_factors_are_fitted_where_the_order_is_even():
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 50])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_theta_stays_on_the_simplex(solver, batch_size):
     rng = np.random.default_rng(1)
     rows = random_rows(rng, 40, FEATURES)
     data = dataset(rows, FEATURES, rng.normal(size=40))
     steps = {"learning_rate": 0.1 if solver == "adagrad" else 0.005, "alpha": 0.1}
-    piece = SOLVERS[solver]
+    piece = ROW_SOLVERS[solver]
     trained = piece.load()(**{key: steps.get(key, OPTIONS[key].default) for key in piece.options})
     model = build("hofm-simplex", FEATURES, 2, rank=5, order=4)
     model.allocate(trained.slots)

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import TRAINED, build, by_feature, dataset, score_all
+from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, score_all
 
 from fmcli import prediction, training
 from fmcli._core.data import Dataset
@@ -15,14 +15,25 @@ from fmcli.validation import model_sparsity
 from reference.slow_models import BY_FEATURE
 
 FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 4000, 4, 3, 3, 20
-PAIRS = [(model, solver) for model in TRAINED for solver in SOLVERS]
+# Some kinds are made by a penalty that not every solver can have.
+PAIRS = [
+    (model, solver)
+    for model in TRAINED
+    for solver in SOLVERS
+    if not SOLVERS[solver].refuses.keys() & set(TRAINED[model].positive)
+]
 SECOND_ORDER = ("linear", "fm", "anova", "shfm", "sha2", "sglfm", "glfm", "l1fm")
 # Every pair; with classes those of second order, and of all others one; and every loss with every solver.
 TRIPLES = [(model, solver, "squared") for model, solver in PAIRS]
 TRIPLES += [
     (model, solver, "softmax") for model, solver in PAIRS if model in SECOND_ORDER or solver == MODELS[model].solver
 ]
-TRIPLES += [("fm", solver, loss) for solver in SOLVERS for loss in LOSSES if loss not in ("squared", "softmax")]
+TRIPLES += [
+    ("fm", solver, loss)
+    for solver in SOLVERS
+    for loss in LOSSES
+    if loss not in ("squared", "softmax") and (SOLVERS[solver].by_rows or LOSSES[loss].smooth)
+]
 TRIPLES += [(model, MODELS[model].solver, "logistic") for model in TRAINED if model != "fm"]
 # Size of planted parameters, where it is not the usual one: labels shall be neither noise nor out of reach.
 SIZES = {"V": 0.7, "v0": 0.7, "P2": 0.7, "P3": 0.3}
@@ -77,7 +88,9 @@ def run(model, solver, loss, data, **options):
 
 
 def steps(solver, loss):
-    """Steps with which the pair learns; counts have steep gradients."""
+    """Steps with which the pair learns, where it needs any; counts have steep gradients."""
+    if solver not in ROW_SOLVERS:
+        return {}
     if solver == "ftrl":
         return {"alpha": 0.2}
     if solver == "fobos":
@@ -85,17 +98,19 @@ def steps(solver, loss):
     return {"learning_rate": 0.1 if solver == "adagrad" else 0.003 if loss == "poisson" else 0.006}
 
 
-def weak_penalties(model):
-    """Penalties that a model takes, so weak that they leave the data alone."""
+def weak_penalties(model, solver="sgd", loss="squared"):
+    """Penalties that a model takes, so weak that they leave the data alone; but solvers that go to the very minimum
+    need some where labels are few values, which factors learn by heart."""
     piece = MODELS[model]
-    return dict.fromkeys(("l2", *piece.positive), 1e-06)
+    by_heart = solver not in ROW_SOLVERS and LOSSES[loss].task != "real"
+    return {**dict.fromkeys(("l2", *piece.positive), 1e-06), **({"l2": 3e-3} if by_heart else {})}
 
 
-def held_out(trained, test):
-    """Mean loss on data that training has not seen."""
-    label = trained.plan.labels.encode(test.label)
+def loss_on(trained, data):
+    """Mean loss on data, which training may not have seen."""
+    label = trained.plan.labels.encode(data.label)
     loss = training.make_loss(trained.plan.spec, trained.plan.labels)
-    return mean_loss(loss, label, score_all(trained.plan.model, test))
+    return mean_loss(loss, label, score_all(trained.plan.model, data))
 
 
 @pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
@@ -104,12 +119,17 @@ def test_planted_data(model, solver, loss):
     train, test = planted(model, loss)
     own = {"rank": RANK, "init_std": 0.1} if "rank" in MODELS[model].options else {}
     epochs = EPOCHS // 2 if model == "poly2" or (model == "llfm" and solver != "sgd") else EPOCHS
-    trained = run(model, solver, loss, train, epochs=epochs, **weak_penalties(model), **steps(solver, loss), **own)
-    objectives = [epoch.objective for epoch in trained.epochs]
-    assert objectives[-1] < (0.98 if model == "linear" else 0.9) * objectives[0]
+    epochs *= 5 if solver == "lbfgs" else 1
+    trained = run(
+        model, solver, loss, train, epochs=epochs, **weak_penalties(model, solver, loss), **steps(solver, loss), **own
+    )
+    # Solvers by rows tell the loss while the first epoch goes on, the others at its end.
+    start = loss_on(run(model, solver, loss, train, epochs=0, **own), train)
+    begin = trained.epochs[0].objective if solver in ROW_SOLVERS else start
+    assert trained.epochs[-1].objective < (0.98 if model == "linear" else 0.9) * begin
     if model != "linear":
         linear = run("linear", solver, loss, train, epochs=EPOCHS, l2=1e-6, **steps(solver, loss))
-        assert held_out(trained, test) < 0.8 * held_out(linear, test)
+        assert loss_on(trained, test) < 0.8 * loss_on(linear, test)
 
 
 @pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
@@ -145,7 +165,7 @@ def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
             assert training.empty_score(trained.plan.model) == pytest.approx(train.label.mean(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("model", "solver"), PAIRS)
+@pytest.mark.parametrize(("model", "solver"), [pair for pair in PAIRS if pair[1] in ROW_SOLVERS])
 def test_file_order_and_seeds(model, solver):
     """Without shuffling the order of rows is the file's: then the seed changes start values only."""
     train, _ = planted(model, "squared")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import CLOSE, assert_close, build, dataset, fill, parameters, random_rows, score_all
+from problems import CLOSE, ROW_SOLVERS, assert_close, build, dataset, fill, parameters, random_rows, score_all
 from sklearn.cluster import KMeans
 from test_solvers import follow, labels_of, make_loss
 
@@ -14,7 +14,6 @@ from fmcli._core.loop import Trainer, scores
 from fmcli._core.model import Workspace
 from fmcli._core.penalty import Penalty
 from fmcli.errors import UsageError
-from fmcli.registry import SOLVERS
 from fmcli.specs import make_spec
 from fmcli.warmstart import Earlier
 from reference import slow_losses, slow_models
@@ -71,14 +70,14 @@ def test_distances_do_not_drown_in_what_they_have_in_common():
 
 
 @pytest.mark.parametrize("variant", ["do", "apl", "jo"])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_one_anchor_is_fm(solver, variant):
     """To the bit, in scores and in training, however the rows are grouped."""
     rng = np.random.default_rng(1)
     data = dataset(random_rows(rng, 20, FEATURES), FEATURES, rng.choice([-1.0, 1.0], size=20))
     ends = []
     for name, options in (("fm", {}), ("llfm", {"anchors": 1, "neighbours": 1, "llfm_variant": variant})):
-        piece = SOLVERS[solver]
+        piece = ROW_SOLVERS[solver]
         trained = piece.load()(
             **{k: v for k, v in make_spec("fm", solver).values.items() if k in piece.options and k != "prox"}
         )
@@ -99,7 +98,7 @@ def test_one_anchor_is_fm(solver, variant):
     assert ends[0][3].tobytes() == ends[1][3].tobytes()
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_batches_classes_weights_and_schedules(solver):
     model = build("llfm", 7, 3, rank=2)
     rng = np.random.default_rng(5)
@@ -116,7 +115,7 @@ def test_scales_and_squares_keep_in_step(anchor_rate):
     rng = np.random.default_rng(3)
     data = dataset(random_rows(rng, 300, FEATURES), FEATURES, rng.choice([-1.0, 1.0], size=300))
     model = build("llfm", FEATURES, rank=2, anchors=3, neighbours=3, llfm_variant="apl", anchor_rate=anchor_rate)
-    solver = SOLVERS["sgd"].load()(learning_rate=0.05)
+    solver = ROW_SOLVERS["sgd"].load()(learning_rate=0.05)
     model.allocate(solver.slots)
     before = fill(model, rng)
     snapshot = model.snapshot()
@@ -158,7 +157,7 @@ def test_rows_that_no_sample_comes_near_are_zero():
     np.testing.assert_array_equal(ends[0]["anchors"], ends[3]["anchors"])
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_validation_sees_what_is_saved(solver, tmp_path):
     rng = np.random.default_rng(5)
     data, valid = (dataset(sparse_rows(rng, 80, 60), 60, rng.normal(size=80)) for _ in range(2))
@@ -178,7 +177,7 @@ def earlier_of(trained, tmp_path, keep_state=False) -> Earlier:
 
 
 @pytest.mark.parametrize("features", [6, 20])  # as many as anchors, too: the axes must not be taken for each other
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_going_on_with_more_features(solver, features, tmp_path):
     rng = np.random.default_rng(6)
     old = dataset(sparse_rows(rng, 100, features), features, rng.normal(size=100))
@@ -200,7 +199,7 @@ def test_going_on_with_more_features(solver, features, tmp_path):
             assert not now["anchors"][:, features:].any()
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_going_on_with_state_is_one_run(solver, tmp_path):
     rng = np.random.default_rng(7)
     data = dataset(random_rows(rng, 50, FEATURES), FEATURES, rng.normal(size=50))

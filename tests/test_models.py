@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from problems import (
     CLOSE,
+    ROW_SOLVERS,
     TRAINED,
     assert_close,
     build,
@@ -25,7 +26,7 @@ from fmcli._core.loss import Squared
 from fmcli._core.penalty import Penalty
 from fmcli._core.sgd import SGD
 from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import OPTIONS, SOLVERS
+from fmcli.registry import OPTIONS
 from reference import slow_models
 from reference.slow_models import BY_FEATURE
 
@@ -225,7 +226,7 @@ def test_beta_starts_as_it_is_told(name, start, low, high):
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", WITH_BETA)
 def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
     """Not by gradients, nor by penalties that act on all features or at the ends of epochs."""
@@ -255,7 +256,7 @@ def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
 def make_solver(name):
     """A solver with steps that suit the tests' small data."""
     steps = {"learning_rate": 0.01, "alpha": 0.05}
-    piece = SOLVERS[name]
+    piece = ROW_SOLVERS[name]
     return piece.load()(**{key: steps.get(key, OPTIONS[key].default) for key in piece.options})
 
 

@@ -4,12 +4,24 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from problems import FOLLOWED, TRAINED, assert_close, build, choices, dataset, fields_of, fill, parameters, random_rows
+from problems import (
+    FOLLOWED,
+    ROW_SOLVERS,
+    TRAINED,
+    assert_close,
+    build,
+    choices,
+    dataset,
+    fields_of,
+    fill,
+    parameters,
+    random_rows,
+)
 
 from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import LOSSES, SOLVERS
+from fmcli.registry import LOSSES
 from fmcli.training import empty_score
 from reference import slow_losses, slow_solvers
 from reference.slow_solvers import Options
@@ -39,8 +51,8 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     own = choices(model, **(own or {}))
     options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=own)
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
-    trained = SOLVERS[solver].load()(
-        **{name: getattr(options, name) for name in SOLVERS[solver].options if name in asdict(options)},
+    trained = ROW_SOLVERS[solver].load()(
+        **{name: getattr(options, name) for name in ROW_SOLVERS[solver].options if name in asdict(options)},
         **({"prox": "exact" if penalty in EXACT_ONLY else "lazy"} if solver == "fobos" else {}),
     )
     # What FOBOS has not made up for is not to be seen before all rows are up to date.
@@ -101,7 +113,7 @@ LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) 
 
 
 @pytest.mark.parametrize(("loss", "penalty"), LOSSES_AND_PENALTIES)
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_steps(name, solver, loss, penalty):
     own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty]}
@@ -111,7 +123,7 @@ def test_steps(name, solver, loss, penalty):
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize(
     ("name", "own"), [("poly2", {"pair_bits": 3}), ("ffm", {"rank": 6}), ("bilinear", {"rank": 6})]
 )
@@ -135,7 +147,7 @@ OTHER_SHAPES = {
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("penalty", ["by-part", "group-only"])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", OTHER_SHAPES)
 def test_steps_of_other_shapes(name, solver, penalty, batch_size):
     own = OTHER_SHAPES[name]
@@ -177,7 +189,7 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
     ends = {}
     for prox in ("lazy", "exact"):
         model = build("fm", FEATURES, rank=RANK)
-        solver = SOLVERS["fobos"].load()(learning_rate=1e-3, prox=prox, adaptive=adaptive)
+        solver = ROW_SOLVERS["fobos"].load()(learning_rate=1e-3, prox=prox, adaptive=adaptive)
         model.allocate(solver.slots)
         start = fill(model, np.random.default_rng(4))
         solver.bind(model, Penalty(l1_w=0.5, l1_v=0.5, group_l1=0.5, l2_w=0.1, l2_v=0.1))
@@ -192,7 +204,7 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 5, 100])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_the_hard_cases(solver, batch_size):
     """Three outputs, batches, a structural row with a projection, strengths and steps by part, weights."""
     model = Stub(FEATURES, 3, rank=RANK)
@@ -218,7 +230,7 @@ def test_a_solver_refuses_rows_made_for_another():
     model = build("fm", FEATURES, rank=RANK)
     model.allocate(1)
     with pytest.raises(ValueError, match="1 state slots, the solver needs 0"):
-        SOLVERS["sgd"].load()(learning_rate=0.1).bind(model, Penalty())
+        ROW_SOLVERS["sgd"].load()(learning_rate=0.1).bind(model, Penalty())
 
 
 @pytest.mark.parametrize("strengths", PENALTIES)
@@ -231,7 +243,7 @@ def test_a_step_without_gradient_is_the_prox(strengths, rate):
     penalty = Penalty(**PENALTIES[strengths])
     l1 = penalty.l1_w + penalty.group_l1  # a row of one number is a group of its own
     model = build("linear", FEATURES)
-    solver = SOLVERS["sgd"].load()(learning_rate=rate)
+    solver = ROW_SOLVERS["sgd"].load()(learning_rate=rate)
     model.allocate(solver.slots)
     before = fill(model, np.random.default_rng(0), scale=0.05)
     solver.bind(model, penalty)

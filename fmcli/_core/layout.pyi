@@ -24,6 +24,8 @@ class BlockLayout:
     touched: Literal["features", "all", "own"]
     part: Literal["w", "v"]
     penalty: Literal["full", "l2", "none"]
+    trained: bool
+    affine: Literal["row", "part", "one"]
     start: float | Literal["random"]
     def __init__(
         self,
@@ -34,6 +36,8 @@ class BlockLayout:
         touched: Literal["features", "all", "own"] | None = None,
         part: Literal["w", "v"] = "w",
         penalty: Literal["full", "l2", "none"] = "full",
+        trained: bool = True,
+        affine: Literal["row", "part", "one"] = "row",
         start: float | Literal["random"] = "random",
     ) -> None: ...
     @property

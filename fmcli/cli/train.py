@@ -144,7 +144,7 @@ class Request:
     type=click.FloatRange(min=0, max=1, max_open=True),
     metavar="FRACTION",
     help="Share of the rows to choose the epoch by, not trained on; 0 trains on all. [default: 0.05 of 10,000 rows or "
-    "more, without -v, in several epochs, not from standard input; else 0]",
+    "more, without -v, in several epochs of row solvers, not from standard input; else 0]",
 )
 @option(
     "validation",
@@ -207,6 +207,8 @@ def command(
     are read as one."""
     spec = make_spec(model, solver, loss, {name: value for name, value in options.items() if value is not None})
     check_judging(spec, valid, holdout, metrics)
+    if log_every and not spec.by_rows:
+        raise UsageError(f"--log-every counts rows, of which {spec.solver} takes none by themselves; leave it out")
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     outputs = [path for path in (output, log_json) if path not in (None, "-")]

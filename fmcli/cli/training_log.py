@@ -93,6 +93,9 @@ def needs(plan: Plan) -> dict[str, str]:
 def say_best(log: Log, trained: Trained) -> None:
     """Which epoch was kept, and why training ended early."""
     validation, epochs = trained.plan.validation, trained.epochs
+    if trained.settled:
+        tolerance = trained.plan.spec.values["tol"]
+        log.line(f"stopped after epoch {len(epochs)}: the objective fell by no more than {tolerance:g} of it (--tol)")
     if validation is None or not epochs:
         return
     name = validation.chooser

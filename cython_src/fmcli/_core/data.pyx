@@ -4,7 +4,7 @@ import numpy as np
 
 from fmcli._core.types cimport Sample, into_huge_pages
 from libc.math cimport sqrt
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 
 cdef class Dataset:
@@ -55,18 +55,18 @@ cdef class Dataset:
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
         self.label, self.weight = label, weight
         # Pointers into empty arrays are never read; a NULL means "there is none".
-        self.indptr_ = &indptr_[0]
-        self.index_ = &index_[0] if self.nnz else NULL
-        self.field_ = &field_[0] if field is not None and self.nnz else NULL
+        self.csr.indptr = &indptr_[0]
+        self.csr.index = &index_[0] if self.nnz else NULL
+        self.csr.field = &field_[0] if field is not None and self.nnz else NULL
         self.label_ = &label_[0] if label is not None and self.rows else NULL
         self.weight_ = &weight_[0] if weight is not None and self.rows else NULL
-        self.constant = value is None
-        if self.constant:
+        self.csr.constant = value is None
+        if self.csr.constant:
             self.ones = np.ones(max(self.longest, 1), dtype=np.float32)
             value_ = self.ones
-            self.value_ = &value_[0]
+            self.csr.value = &value_[0]
         else:
-            self.value_ = &value_[0] if self.nnz else NULL
+            self.csr.value = &value_[0] if self.nnz else NULL
 
     @property
     def fields(self):
@@ -120,12 +120,12 @@ cdef class Dataset:
         with nogil:
             if chosen is None:
                 for entry in range(self.nnz):
-                    marks[self.index_[entry]] = 1
+                    marks[self.csr.index[entry]] = 1
             else:
                 for i in range(chosen.shape[0]):
                     row = chosen[i]
-                    for entry in range(self.indptr_[row], self.indptr_[row + 1]):
-                        marks[self.index_[entry]] = 1
+                    for entry in range(self.csr.indptr[row], self.csr.indptr[row + 1]):
+                        marks[self.csr.index[entry]] = 1
         return occurs
 
     def frequent(self, Py_ssize_t count):
@@ -138,10 +138,10 @@ cdef class Dataset:
         cdef int32_t j
         with nogil:
             for entry in range(self.nnz):
-                j = self.index_[entry]
+                j = self.csr.index[entry]
                 times[j] += 1
                 if field[j] < 0:
-                    field[j] = self.field_[entry] if self.field_ != NULL else 0
+                    field[j] = self.csr.field[entry] if self.csr.field != NULL else 0
         chosen = np.argsort(-occurrences, kind="stable")[:count]
         return [[int(j), int(first[j])] for j in chosen if occurrences[j]]
 
@@ -165,7 +165,7 @@ cdef class Dataset:
                         squares += <double>x.value[j] * x.value[j]
                 scale = 1 / sqrt(squares) if squares > 0 else 1
                 for j in range(x.nnz):
-                    out[self.indptr_[i] + j] = <float>(scale * x.value[j])
+                    out[self.csr.indptr[i] + j] = <float>(scale * x.value[j])
         return self.changed(value=values)
 
     def __len__(self):

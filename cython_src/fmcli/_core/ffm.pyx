@@ -43,7 +43,7 @@ cdef class FFM(Model):
         layout = bias_block(bias)
         weight = "w" if linear else None
         if by_row:
-            layout.append(BlockLayout(body=[("V", (fields, rank))], weight=weight))
+            layout.append(BlockLayout(body=[("V", (fields, rank))], weight=weight, affine="part"))
         else:
             layout += [BlockLayout(weight=weight)] if linear else []
             layout.append(BlockLayout(axes=(FEATURES, fields), body=[("V", rank)], touched="own"))

@@ -4,9 +4,11 @@ from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
 from fmcli._core.weighted import Beta
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, real
+from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
 from fmcli._core.weighted cimport Weighted
+from libc.string cimport memcpy
 
 
 cdef class SecondOrder(Weighted):
@@ -71,6 +73,31 @@ cdef class SecondOrder(Weighted):
                         slab[self.constant_block].body[f] *= beta[f]
                 if self.beta_block:
                     slab[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
+
+    # A sample's cache is its sums and, where they are weighted, the values of its kernels.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return self.sums_size() // (1 if self.beta_block else 2)
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        memcpy(
+            cache, s.work + output * self.sums_size(),
+            self.sums_size() // (1 if self.beta_block else 2) * sizeof(real))
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_partials(v, self.row_of(v), self.single(self.beta_block, v.output), q)
+        elif self.beta_block and v.block == self.beta_block:
+            kernels.cached_partials(v, self.sums_size() // 2, q)
+        else:
+            kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_moved(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
+
+    # Does a block hold rows of factors?
+    cdef inline bint of_factors(self, int b) noexcept nogil:
+        return b == self.pairs or (self.constant_block and b == self.constant_block)
 
 
 cdef class FM(SecondOrder):

@@ -133,6 +133,23 @@ typedef struct Kernels {
     // out[i] = |x - point i|^2 less the smallest of them
     void (*distances)(const Points* points, const Sample* x, double* out);
 
+    // Columns: what a visit's parameters do to the scores of its samples.
+    void (*prefetch_records)(const Visit* v);
+    // r (width) += sum_i g_i q_i, G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T, the q_i `apart`; width
+    // is a multiple of LANES, or one more.
+    void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
+                 double* G);
+    // r (width) += sum_i g_i q_i; sum_i s_i |q_i|^2
+    double (*squares)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s,
+                      double* r);
+    // q <- derivatives by a weight alone; by numbers whose derivatives are in the caches, `behind` their first; by factors
+    // whose sums are the caches' first.
+    void (*weight_partials)(const Visit* v, real* q);
+    void (*cached_partials)(const Visit* v, ptrdiff_t behind, real* q);
+    void (*pairs_partials)(const Visit* v, const real* row, const real* beta, real* q);
+    // Take a step of `row` over into the caches' sums and, where they are, `values` behind them, into each factor's A^2.
+    void (*pairs_moved)(const Visit* v, const real* row, const real* step, ptrdiff_t values);
+
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);
 

@@ -3,6 +3,7 @@
 
 #include "anova.inl"
 #include "bilinear.inl"
+#include "descent.inl"
 #include "distances.inl"
 #include "ffm.inl"
 #include "kernels.h"
@@ -54,6 +55,13 @@ const Kernels TABLE = {
     two_sides,
     two_sides_gradient,
     distances,
+    prefetch_records,
+    gram,
+    squares,
+    weight_partials,
+    cached_partials,
+    pairs_partials,
+    pairs_moved,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

@@ -42,13 +42,18 @@ class BlockLayout:
     touched : the rows that enter a sample's score: those of its "features", "all", or "own": the model's `rows` tells.
     part : "w" where the weight is penalised as a linear weight, "v" as a factor; bodies are always "v".
     penalty : "full"; "l2" for fitted kernel weights, which feel only the factors' l2; "none" for structural parameters.
+    trained : whether anything moves the rows from where they start.
+    affine : all of a row's parameters in which scores are affine jointly, all else being what it is: the "row", a
+        "part" of its body, or but "one".
     start : "random": bodies start from N(0, init_std^2); or the number that they start from. Weights start from 0.
     """
 
     def __init__(
-        self, *, axes=(FEATURES,), body=(), weight=None, touched=None, part="w", penalty="full", start="random"
+        self, *, axes=(FEATURES,), body=(), weight=None, touched=None, part="w", penalty="full", trained=True,
+        affine="row", start="random"
     ):
-        self.axes, self.weight, self.part, self.penalty, self.start = tuple(axes), weight, part, penalty, start
+        self.axes, self.weight, self.part, self.penalty = tuple(axes), weight, part, penalty
+        self.trained, self.affine, self.start = trained, affine, start
         self.body = tuple([array_of(name, size) for name, size in body])
         self.touched = touched or ("features" if self.by_feature else "all")
 

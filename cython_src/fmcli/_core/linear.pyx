@@ -2,9 +2,10 @@
 
 from fmcli._core.layout import BlockLayout
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport Factors, Sample, Scratch, Slab
+from fmcli._core.types cimport Factors, Sample, Scratch, Slab, Visit, real
 
 
 def bias_block(bias):
@@ -34,3 +35,10 @@ cdef class Linear(Model):
                 slab += 1
             kernels.linear_gradient(x, s.slope[c], slab.weight)
             slab += 1
+
+    # The entries' values say it all: there is nothing to remember.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return 0
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        kernels.weight_partials(v, q)

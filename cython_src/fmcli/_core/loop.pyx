@@ -101,7 +101,7 @@ cdef class Trainer:
         cdef int c
         cdef double value, weight
         if i + 3 * AHEAD < end:
-            prefetch_line(self.data.indptr_ + order[i + 3 * AHEAD])
+            prefetch_line(self.data.csr.indptr + order[i + 3 * AHEAD])
             prefetch_line(self.data.label_ + order[i + 3 * AHEAD])
         if i + 2 * AHEAD < end:
             # Its first two cache lines are most of a row, or start the hardware's own prefetching.

@@ -1,4 +1,5 @@
 cdef class Loss:
     cdef readonly double smoothness
     cdef double value(self, double y, const double* score) noexcept nogil
+    cdef double curvature(self, double y, const double* score) noexcept nogil
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil

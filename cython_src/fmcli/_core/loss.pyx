@@ -15,7 +15,7 @@ cdef class Loss:
 
     Attributes
     ----------
-    smoothness : a bound on the second derivative by a score; infinite where there is none.
+    smoothness : a bound on the second derivative by one of the scores; infinite where there is none.
     """
 
     # l(y, score)
@@ -25,6 +25,10 @@ cdef class Loss:
     # Writes dl/dscore (C) and returns l(y, score): they share their costly parts.
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         return 0
+
+    # A bound on the second derivative by one of the scores, or where there is none, the second derivative here.
+    cdef double curvature(self, double y, const double* score) noexcept nogil:
+        return self.smoothness
 
     def evaluate(self, double y, double[::1] score):
         """(l, dl/dscore) of one sample, for tests and for looking at a loss; score is an array of C numbers."""
@@ -160,6 +164,9 @@ cdef class Poisson(Loss):
         slope[0] = mean - y
         return mean - y * score[0]
 
+    cdef double curvature(self, double y, const double* score) noexcept nogil:
+        return exp(score[0])
+
     def best_constant(self, label, weight):
         """The log of the mean; 0 where all counts are 0."""
         mean = np.average(label, weights=weight)
@@ -175,7 +182,7 @@ cdef class Softmax(Loss):
     cdef int outputs
 
     def __init__(self, *, int outputs):
-        self.smoothness, self.outputs = 0.5, outputs
+        self.smoothness, self.outputs = 0.25, outputs
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double largest = score[0]

@@ -1,8 +1,10 @@
-from fmcli._core.types cimport Block, Factors, Sample, Scratch, real
+from fmcli._core.data cimport Dataset
+from fmcli._core.types cimport Block, Factors, Sample, Scratch, Visit, real
 from libc.stdint cimport int32_t
 
 cdef enum:
     MAX_BLOCKS = 8
+    NONE = -1
 
 
 # Where one array of a block, or one part of it, lies, with or without solver state beside it.
@@ -24,7 +26,7 @@ cdef class Model:
     cdef int n_parts[MAX_BLOCKS]
     cdef bint by_feature[MAX_BLOCKS]
     cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
-    cdef readonly bint has_bias
+    cdef readonly bint has_bias, steps_apart
     cdef bint attached
     cdef object memory
 
@@ -35,6 +37,11 @@ cdef class Model:
     # The same of the weights in block b.
     cdef inline Factors weights(self, int b, int output, Py_ssize_t row=0) noexcept nogil:
         return look(&self.weight_part[b], output, row)
+
+    # The row that is visited: its body, while training.
+    cdef inline real* row_of(self, const Visit* v) noexcept nogil:
+        return self.block[v.block].body + (
+            v.output * self.block[v.block].rows + v.row) * self.block[v.block].body_stride
 
     cdef inline double bias(self, int output) noexcept nogil:
         return self.weight_part[0].base[output * self.weight_part[0].output_stride] if self.has_bias else 0.0
@@ -54,6 +61,12 @@ cdef class Model:
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void settle(self, Scratch* s) noexcept nogil
+    cdef Py_ssize_t cache_size(self, Dataset data)
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil
+    cdef bint bends(self, const Visit* v, real* out) noexcept nogil
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil
 
 
 cdef inline Factors look(const Part* part, int output, Py_ssize_t row) noexcept nogil:

@@ -4,8 +4,9 @@ import numpy as np
 
 from fmcli._core.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport Block, Sample, Scratch, Slab, real
+from fmcli._core.types cimport Block, Sample, Scratch, Slab, Visit, real
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
@@ -30,6 +31,7 @@ cdef class Model:
     constants : name -> array that the model has from its data and that nothing trains; saved and exported with it.
     slots : solver state beside each parameter, in reals.
     has_bias : whether a score has one bias of its own.
+    steps_apart : whether there is something that only `step_apart` moves while gradients are `frozen`.
     """
 
     def __cinit__(self, *args, **keywords):
@@ -338,6 +340,43 @@ cdef class Model:
 
     # What remains to be done after a solver's step, such as a projection.
     cdef void settle(self, Scratch* s) noexcept nogil:
+        pass
+
+    # ---- A row of parameters, and all samples that it enters: for solvers by columns. ----
+
+    def freeze(self):
+        """From now on gradients move the rows of blocks alone; what else there is, `step_apart` moves."""
+
+    def step_apart(self, data, loss, objective):
+        """Take a step with what is frozen, by the gradient of the mean loss on all of a Dataset.
+
+        objective : gives the objective as the model is. Where it does not fall, however short the step, there is none.
+        Returns whether there was a step.
+        """
+        return False
+
+    # Reals of a sample's cache in each class; NONE where the model has no faster way for these data than `gradient`.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return NONE
+
+    # cache <- what the other functions need of x, after `score` of x.
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        pass
+
+    # q <- the derivatives of the samples' scores by the row's parameters.
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        pass
+
+    # out <- the second derivatives by each parameter alone, in the same places; False where they are all 0.
+    cdef bint bends(self, const Visit* v, real* out) noexcept nogil:
+        return False
+
+    # out[i] <- what a step will change in the i-th score, exactly; False where that takes new scores.
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+        return False
+
+    # Take a step over into the caches, before the parameters take it.
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
         pass
 
 

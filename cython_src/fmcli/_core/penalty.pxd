@@ -3,7 +3,7 @@ from fmcli._core.simd cimport Strength
 
 
 cdef class Penalty:
-    cdef readonly double l1_w, l1_v, l2_w, l2_v, group_l1
+    cdef readonly double l1_w, l1_v, l2_w, l2_v, group_l1, nuclear
 
     cdef Strength strength(self, object layout, bint body)
     cdef mark_groups(self, Model model)

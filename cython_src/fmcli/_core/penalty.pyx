@@ -1,5 +1,7 @@
 """Penalties: R = sum over parameters of l1 |phi| + l2/2 phi^2, plus l_g times the norms of rows."""
 
+import numpy as np
+
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport Strength, kernels
 
@@ -7,11 +9,17 @@ from fmcli._core.simd cimport Strength, kernels
 cdef class Penalty:
     """Strengths for linear weights (w) and for factors and all else that is penalised (v), and of the group penalty.
 
+    nuclear : strength of sum_s |beta_s| |p_s|^2 ([PN] (29)), which stands for l2_v where it is not 0; models that have
+        it have fitted weights beta of kernels of order 2, whose factors p_s are all bodies of their other blocks.
+
     Solvers see a penalty only as the numbers of its prox (rules.h), never by name.
     """
 
-    def __init__(self, *, double l1_w=0, double l1_v=0, double l2_w=0, double l2_v=0, double group_l1=0):
-        self.l1_w, self.l1_v, self.l2_w, self.l2_v, self.group_l1 = l1_w, l1_v, l2_w, l2_v, group_l1
+    def __init__(
+        self, *, double l1_w=0, double l1_v=0, double l2_w=0, double l2_v=0, double group_l1=0, double nuclear=0
+    ):
+        self.l1_w, self.l1_v, self.l2_w, self.group_l1, self.nuclear = l1_w, l1_v, l2_w, group_l1, nuclear
+        self.l2_v = 0 if nuclear > 0 else l2_v
 
     # The strengths that act on a block's bodies, or on its weights.
     cdef Strength strength(self, object layout, bint body):
@@ -33,7 +41,7 @@ cdef class Penalty:
         cdef double sums[5]
         cdef double total = 0, l1, l2
         cdef int i
-        if not (self.l1_w or self.l1_v or self.l2_w or self.l2_v or self.group_l1):
+        if not (self.l1_w or self.l1_v or self.l2_w or self.l2_v or self.group_l1 or self.nuclear):
             return total
         self.mark_groups(model)
         for i, layout in enumerate(model.layout):
@@ -46,4 +54,14 @@ cdef class Penalty:
             total += self.l2_v / 2 * sums[1] + l2 / 2 * sums[3]
             if layout.penalty == "full":
                 total += self.l1_v * sums[0] + l1 * sums[2] + self.group_l1 * sums[4]
+        if self.nuclear > 0:
+            total += self.nuclear * np.sum(np.abs(model.parameters["beta"]) * self.kernel_norms(model))
         return total
+
+    def kernel_norms(self, Model model):
+        """|p_s|^2 of each kernel (outputs, rank), in double."""
+        factors = [
+            model.parameters[array.name].astype(float) for layout in model.layout for array in layout.body
+            if layout.penalty == "full"]
+        outputs, rank = model.parameters["beta"].shape
+        return sum([(values**2).reshape(outputs, -1, rank).sum(axis=1) for values in factors])

@@ -25,13 +25,15 @@ cdef class Products(Weighted):
     cdef bint linear
 
     def __init__(self, features, outputs, rank, order, arrays, *, bias, linear, gamma=None, beta=None):
-        layout = [*bias_block(bias), BlockLayout(body=[(u, rank) for u in arrays], weight="w" if linear else None)]
+        affine = "one" if len(arrays) < order else "part"
+        body = [(u, rank) for u in arrays]
+        layout = [*bias_block(bias), BlockLayout(body=body, weight="w" if linear else None, affine=affine)]
         self.body, self.gamma_block = len(layout) - 1, 0
         if order < 2:
             raise ValueError(f"order is {order}; it must be 2 or more")
         if gamma:
             self.gamma_block = len(layout)
-            layout.append(BlockLayout(axes=(), body=[("gamma", gamma)], start=1))
+            layout.append(BlockLayout(axes=(), body=[("gamma", gamma)], affine=affine, start=1))
         super().__init__(features, outputs, layout, beta)
         self.order, self.n_arrays, self.linear = order, len(arrays), linear
 

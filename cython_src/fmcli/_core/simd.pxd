@@ -1,5 +1,5 @@
 from fmcli._core.fields cimport Presence
-from fmcli._core.types cimport Block, Factors, Points, Sample, Slab, real
+from fmcli._core.types cimport Block, Factors, Points, Sample, Slab, Visit, real
 from libc.stdint cimport int32_t
 
 
@@ -83,6 +83,16 @@ cdef extern from "kernels.h" nogil:
         void (*two_sides_gradient)(
             const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
         void (*distances)(const Points*, const Sample*, double*) noexcept nogil
+        void (*prefetch_records)(const Visit*) noexcept nogil
+        void (*gram)(
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*,
+            double*) noexcept nogil
+        double (*squares)(
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*) noexcept nogil
+        void (*weight_partials)(const Visit*, real*) noexcept nogil
+        void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
+        void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil
+        void (*pairs_moved)(const Visit*, const real*, const real*, Py_ssize_t) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil

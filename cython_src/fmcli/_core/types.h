@@ -67,6 +67,37 @@ typedef struct Slab {
     real* weight;     // n; NULL where rows have no weight
 } Slab;
 
+// Rows in compressed form, as a Dataset has them.
+typedef struct Csr {
+    const int64_t* indptr;
+    const int32_t* index;
+    const int32_t* field;  // NULL: none
+    const float* value;
+    int constant;  // every value is 1: all rows share one run of them
+} Csr;
+
+static inline Sample sample_of(const Csr* rows, ptrdiff_t i) {
+    const int64_t start = rows->indptr[i];
+    const Sample x = {rows->index + start, rows->field ? rows->field + start : rows->field,
+                      rows->constant ? rows->value : rows->value + start, (ptrdiff_t)(rows->indptr[i + 1] - start)};
+    return x;
+}
+
+// A look at some parameters of one row, and at some of the samples that the row enters: what solvers by columns hand to
+// models. Every sample has a record, in which the model keeps what makes derivatives cheap: its cache.
+typedef struct Visit {
+    int block, output;
+    ptrdiff_t row;        // of its class
+    ptrdiff_t at, lanes;  // reals at .. at + lanes - 1 of the body, both multiples of LANES
+    int weight;           // 1: and the weight
+    ptrdiff_t apart;      // reals from one sample's derivatives to the next; the weight's are behind the body's
+    const int32_t* sample;
+    const float* value;  // of the row's entry in each sample; 1 where rows are not features'
+    ptrdiff_t n;
+    char* records;
+    ptrdiff_t record_size, cache;  // bytes of a record, and before the class's cache in it
+} Visit;
+
 // Room for one sample's work, one a thread: models and solvers own none.
 typedef struct Scratch {
     Slab* slab;

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 
 cdef extern from "types.h" nogil:
@@ -42,6 +42,27 @@ cdef extern from "types.h" nogil:
         Py_ssize_t first
         real* body
         real* weight
+
+    struct Csr:
+        const int64_t* indptr
+        const int32_t* index
+        const int32_t* field
+        const float* value
+        bint constant
+
+    Sample sample_of(const Csr* rows, Py_ssize_t i)
+
+    struct Visit:
+        int block, output
+        Py_ssize_t row
+        Py_ssize_t at, lanes
+        bint weight
+        Py_ssize_t apart
+        const int32_t* sample
+        const float* value
+        Py_ssize_t n
+        char* records
+        Py_ssize_t record_size, cache
 
     struct Scratch:
         Slab* slab

@@ -46,7 +46,9 @@ cdef class Weighted(Model):
         if beta:
             self.beta_block = len(layout)
             penalty = "l2" if beta.fitted else "none"
-            layout = [*layout, BlockLayout(axes=(), body=[("beta", beta.rank)], penalty=penalty, start=1)]
+            layout = [
+                *layout,
+                BlockLayout(axes=(), body=[("beta", beta.rank)], penalty=penalty, trained=beta.fitted, start=1)]
         super().__init__(features, outputs, layout)
 
     def start(self, seen, double init_std, generator):

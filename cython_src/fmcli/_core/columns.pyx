@@ -1,0 +1,138 @@
+"""Which samples a row of parameters enters, for solvers that visit a row at a time (CSC)."""
+
+import numpy as np
+
+from fmcli._core.data cimport Dataset
+from fmcli._core.model cimport Model, Workspace
+from fmcli._core.types cimport Sample, Scratch, Slab
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class Columns:
+    """The samples of each row, in their order, and the values of its entries.
+
+    Parameters
+    ----------
+    indptr : int64 (rows + 1); row j's samples are sample[indptr[j]] .. sample[indptr[j + 1] - 1].
+    sample : int32 array.
+    value : float32 array of the same length; None: every value is 1.
+    same : every row has the samples of row 0.
+    """
+
+    def __init__(self, indptr, sample, value, bint same=False):
+        self.indptr, self.sample, self.constant, self.same = indptr, sample, value is None, same
+        self.value = np.ones(int(np.diff(indptr).max(initial=0)), dtype=np.float32) if value is None else value
+        cdef const int64_t[::1] indptr_ = indptr
+        cdef const int32_t[::1] sample_ = sample
+        cdef const float[::1] value_ = self.value
+        self.indptr_ = &indptr_[0]
+        self.sample_ = &sample_[0] if sample_.shape[0] else NULL
+        self.value_ = &value_[0] if value_.shape[0] else NULL
+
+    def entries(self, order):
+        """int64 (rows): how many samples each of these rows enters."""
+        lengths = np.diff(self.indptr)
+        return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
+
+    def apart(self, const int64_t[::1] order, Py_ssize_t samples):
+        """Where runs of rows begin, in this order, of which no two enter the same sample; each as long as can be."""
+        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the run that a sample was met in last
+        cdef Py_ssize_t i, at, begin, end
+        cdef int64_t run = 0
+        starts = [0]
+        for i in range(order.shape[0]):
+            begin, end = self.indptr_[order[i]], self.indptr_[order[i] + 1]
+            for at in range(begin, end):
+                if last[self.sample_[at]] == run:
+                    run += 1
+                    starts.append(i)
+                    break
+            for at in range(begin, end):
+                last[self.sample_[at]] = run
+        return starts
+
+
+def of_all(Py_ssize_t samples):
+    """Every row enters every sample, with value 1."""
+    return Columns(np.array([0, samples], dtype=np.int64), np.arange(samples, dtype=np.int32), None, same=True)
+
+
+def by_feature(Dataset data):
+    """One row a feature; entries of several fields are one, and their values are summed."""
+    cdef int64_t[::1] free = np.zeros(data.features + 1, dtype=np.int64)
+    cdef Py_ssize_t i, entry
+    cdef int64_t at
+    cdef Sample x
+    cdef bint keeps = not data.csr.constant or data.csr.field != NULL
+    for i in range(data.rows):
+        data.sample(i, &x)
+        for entry in range(x.nnz):
+            free[x.index[entry] + 1] += entry == 0 or x.index[entry] != x.index[entry - 1]
+    indptr = np.cumsum(free)
+    samples = np.empty(indptr[data.features], dtype=np.int32)
+    values = np.empty(len(samples) if keeps else 0, dtype=np.float32)
+    cdef int32_t[::1] sample = samples
+    cdef float[::1] value = values
+    free = indptr.copy()
+    with nogil:
+        for i in range(data.rows):
+            data.sample(i, &x)
+            for entry in range(x.nnz):
+                at = free[x.index[entry]]
+                if entry and x.index[entry] == x.index[entry - 1]:
+                    value[at - 1] += x.value[entry]
+                    continue
+                free[x.index[entry]] = at + 1
+                sample[at] = <int32_t>i
+                if keeps:
+                    value[at] = x.value[entry]
+    return Columns(indptr, samples, values if keeps else None)
+
+
+def by_row(Model model, Dataset data, int block):
+    """The rows of a block that the model names itself; a value is the entry's where rows are features', else the
+    derivative by the row's weight."""
+    cdef Workspace workspace = Workspace(model, data.longest)
+    cdef Scratch* s = &workspace.scratch
+    cdef const Slab* slab
+    cdef bint features = model.layout[block].by_feature
+    cdef Py_ssize_t others = model.layout[block].others, i, j, entry, at
+    cdef Sample x
+    cdef int64_t[::1] free = np.zeros(model.block[block].rows + 1, dtype=np.int64)
+    cdef int c
+    for i in range(data.rows):
+        data.sample(i, &x)
+        model.rows(&x, s)
+        model.score(&x, s)
+        slab = &s.slab[block]
+        for j in range(slab.n):
+            free[slab.row[j] + 1] += 1
+    indptr = np.cumsum(free)
+    samples = np.empty(indptr[model.block[block].rows], dtype=np.int32)
+    values = np.empty(len(samples), dtype=np.float32)
+    cdef int32_t[::1] sample = samples
+    cdef float[::1] value = values
+    free = indptr.copy()
+    for i in range(data.rows):
+        data.sample(i, &x)
+        model.rows(&x, s)
+        model.score(&x, s)
+        if not features:
+            for c in range(model.outputs):
+                s.slope[c] = 1
+            model.gradient(&x, s)
+        slab = &s.slab[block]
+        entry = 0
+        for j in range(slab.n):
+            at = free[slab.row[j]]
+            free[slab.row[j]] = at + 1
+            sample[at] = <int32_t>i
+            if not features:
+                value[at] = slab.weight[j]
+                continue
+            if x.index[entry] > slab.row[j] // others:
+                entry = 0
+            while x.index[entry] != slab.row[j] // others:
+                entry += 1
+            value[at] = x.value[entry]
+    return Columns(indptr, samples, values)

@@ -1,0 +1,55 @@
+from fmcli._core.columns cimport Columns
+from fmcli._core.data cimport Dataset
+from fmcli._core.loss cimport Loss
+from fmcli._core.model cimport MAX_BLOCKS, Model
+from fmcli._core.penalty cimport Penalty
+from fmcli._core.simd cimport Strength
+from fmcli._core.types cimport real
+
+# How much of a row's parameters scores are affine in at a time.
+cdef enum Affine:
+    IN_ROW
+    IN_PART
+    IN_ONE
+
+
+# A record's first numbers, then the model's part: label, share of all weight, and the scores.
+cdef enum:
+    LABEL
+    SHARE
+    SCORES
+
+
+# How a block's rows are visited.
+cdef struct Manner:
+    Affine affine
+    bint whole      # the row moves as one, by a bound on its curvature
+    bint simplex    # and is projected after a step
+    Strength body
+    Strength weight
+    double group
+
+
+cdef class Descent:
+    cdef readonly Model model
+    cdef readonly Dataset data
+    cdef readonly list columns
+    cdef readonly bint fast
+    cdef Loss loss
+    cdef Penalty penalty
+    cdef bint bounded
+    cdef Manner manner[MAX_BLOCKS]
+    cdef Py_ssize_t cache        # reals of the model's part of a record, in one class
+    cdef Py_ssize_t header       # bytes of a record before the model's part
+    cdef Py_ssize_t record_size  # bytes
+    cdef char* records
+    cdef object memory
+    cdef double nuclear          # the penalty's strength
+    cdef int beta                # the block of fitted kernel weights, where that strength is not 0
+    cdef double[:, ::1] norms    # |p_s|^2 of each class's kernels
+
+    cdef inline double* record(self, Py_ssize_t i) noexcept nogil:
+        return <double*>(self.records + i * self.record_size)
+
+    cdef inline real* cached(self, Py_ssize_t i, int output) noexcept nogil:
+        return <real*>(self.records + i * self.record_size + self.header) + output * self.cache

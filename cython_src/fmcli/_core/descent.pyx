@@ -1,0 +1,106 @@
+"""Coordinate descent on the mean loss plus penalty: what all threads share."""
+
+import numpy as np
+
+from fmcli._core.columns import by_feature, by_row, of_all
+from fmcli._core.layout import allocate
+
+from fmcli._core.data cimport Dataset
+from fmcli._core.loss cimport Loss
+from fmcli._core.model cimport NONE, Model
+from fmcli._core.penalty cimport Penalty
+from fmcli._core.types cimport real
+from libc.math cimport isfinite
+
+cdef enum:
+    LINE = 64  # bytes
+
+AFFINE = {"row": IN_ROW, "part": IN_PART, "one": IN_ONE}
+
+
+cdef class Descent:
+    """Cyclic descent: one row of parameters after the other, each through all samples that it enters.
+
+    On some of a row's parameters, in which scores are affine, the mean loss is bounded by a quadratic with the loss's
+    largest curvature (for the squared loss it is that quadratic), which is then minimised with the penalty coordinate
+    by coordinate: the derivatives of the scores are looked at twice for all of these parameters, not for each. A row
+    under a group penalty moves as one, by a bound on that quadratic. Where no bound holds, steps are halved until the
+    objective does not rise. A Visitor does all this; here is what it visits.
+
+    Each sample has a record: label, share of the weight, scores, and the model's cache, together in few cache lines.
+
+    Parameters
+    ----------
+    model : Model, allocated without state and started.
+    loss : Loss.
+    penalty : Penalty.
+    data : Dataset with labels and weights > 0.
+    by_gradient : take derivatives from the model's `gradient` even where it has a faster way: the oracle of the latter.
+
+    Attributes
+    ----------
+    columns : of each block, which samples its rows enter.
+    fast : whether the model has a faster way than `gradient`.
+    """
+
+    def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False):
+        cdef Py_ssize_t i, b, size
+        cdef real[::1] flat
+        self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
+        penalty.mark_groups(model)
+        self.bounded = isfinite(loss.smoothness)
+        everyone, features = of_all(data.rows), by_feature(data)
+        known = {"features": features, "all": everyone}
+        self.columns = [known.get(layout.touched) or by_row(model, data, b) for b, layout in enumerate(model.layout)]
+        self.nuclear, self.beta = penalty.nuclear, 0
+        for b, layout in enumerate(model.layout):
+            self.manner[b].affine = AFFINE[layout.affine]
+            self.manner[b].simplex = layout.penalty == "none" and layout.body
+            self.manner[b].whole = model.block[b].by_row or self.manner[b].simplex
+            self.manner[b].body, self.manner[b].weight = penalty.strength(layout, True), penalty.strength(layout, False)
+            self.manner[b].group = penalty.group_l1 if model.block[b].by_row else 0
+            if layout.penalty == "l2":
+                self.beta = b
+        size = NONE if by_gradient else model.cache_size(data)
+        self.fast, self.cache = size != NONE, max(size, 0)
+        self.header = (SCORES + model.outputs) * sizeof(double)
+        size = self.header + model.outputs * self.cache * sizeof(real)
+        self.record_size = (size + LINE - 1) // LINE * LINE
+        self.memory = allocate(data.rows * self.record_size // sizeof(real) + 1)
+        flat = self.memory
+        self.records = <char*>&flat[0]
+        weights = np.ones(data.rows) if data.weight is None else data.weight
+        cdef const double[::1] share = weights / weights.sum()
+        for i in range(data.rows):
+            self.record(i)[LABEL], self.record(i)[SHARE] = data.label_[i], share[i]
+
+    @staticmethod
+    def record_needed(Model model):
+        """About how many bytes a sample's record takes: as many reals as a row's, besides what all have."""
+        return (SCORES + model.outputs) * sizeof(double) + LINE + model.outputs * sizeof(real) * max(
+            [layout.lanes for layout in model.layout])
+
+    def look_again(self):
+        """Find anew which samples enter which rows, where that may have changed."""
+        for b, layout in enumerate(self.model.layout):
+            if layout.touched == "own":
+                self.columns[b] = by_row(self.model, self.data, b)
+
+    def order(self, int b):
+        """int64: block b's rows of one class in the order in which they are visited.
+
+        Of rows that a feature has several of, the first of all features come first: two of one feature enter the same
+        samples, those of two features often do not.
+        """
+        others = self.model.layout[b].others if self.model.layout[b].by_feature else 1
+        rows = np.arange(self.model.block[b].rows, dtype=np.int64)
+        return np.ascontiguousarray(rows.reshape(-1, others).T).reshape(-1)
+
+    def weigh_kernels(self):
+        """Look at the factors anew before the kernels' weights move, whose penalty may depend on them."""
+        if self.nuclear > 0:
+            self.norms = self.penalty.kernel_norms(self.model)
+
+    def penalty_value(self):
+        """The penalty of the parameters as they are."""
+        return self.penalty.value(self.model)

@@ -1,0 +1,16 @@
+from fmcli._core.data cimport Dataset
+from fmcli._core.loss cimport Loss
+from fmcli._core.model cimport MAX_BLOCKS, Model
+from fmcli._core.types cimport Block, Scratch
+
+
+cdef class Objective:
+    cdef Model model
+    cdef Loss loss
+    cdef Dataset data
+    cdef readonly Py_ssize_t size
+    cdef double mean_weight
+    cdef Py_ssize_t begin[MAX_BLOCKS]  # of a block's numbers
+    cdef Py_ssize_t width[MAX_BLOCKS]  # of a row
+
+    cdef void add(self, const Scratch* s, double* out) noexcept nogil

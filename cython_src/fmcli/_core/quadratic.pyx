@@ -1,0 +1,104 @@
+"""The small problem that coordinate descent solves for some parameters of a row: a bound on the mean loss, quadratic in
+them."""
+
+import numpy as np
+
+from libc.math cimport fabs, sqrt
+from libc.string cimport memset
+
+
+cdef class Quadratic:
+    """min over s of <r, s> + s'Gs/2 + sum of l1 |phi + s| + l2/2 (phi + s)^2, by coordinates; or with l_g ||phi + s||,
+    by a bound on G.
+
+    Parameters
+    ----------
+    most : parameters there may be.
+    most_squared : parameters there may be where G is used.
+    """
+
+    def __init__(self, Py_ssize_t most, Py_ssize_t most_squared):
+        cdef double[::1] flat
+        self.memory = [np.zeros(most + 1) for _ in range(6)] + [np.zeros(most_squared * most_squared + 1)]
+        flat = self.memory[0]
+        self.r = &flat[0]
+        flat = self.memory[1]
+        self.phi = &flat[0]
+        flat = self.memory[2]
+        self.l1 = &flat[0]
+        flat = self.memory[3]
+        self.l2 = &flat[0]
+        flat = self.memory[4]
+        self.step = &flat[0]
+        flat = self.memory[5]
+        self.bend = &flat[0]
+        flat = self.memory[6]
+        self.G = &flat[0]
+
+    # New parameters, standing where they stood.
+    cdef void begin(self, Py_ssize_t width) noexcept nogil:
+        self.width = width
+        memset(self.r, 0, width * sizeof(double))
+        memset(self.step, 0, width * sizeof(double))
+        memset(self.bend, 0, width * sizeof(double))
+
+    # G's diagonal and what is below it, from what is above and bends upwards.
+    cdef void complete(self) noexcept nogil:
+        cdef Py_ssize_t f, h
+        for f in range(self.width):
+            self.G[f * self.width + f] += max(self.bend[f], 0.0)
+            for h in range(f):
+                self.G[f * self.width + h] = self.G[h * self.width + f]
+
+    # Each coordinate to its minimum, once.
+    cdef void sweep(self) noexcept nogil:
+        cdef Py_ssize_t f
+        for f in range(self.width):
+            self.move_one(f)
+
+    # One coordinate to its minimum; where nothing depends on it, it stays.
+    cdef void move_one(self, Py_ssize_t f) noexcept nogil:
+        cdef const double* row = self.G + f * self.width
+        cdef double value, before = self.phi[f] + self.step[f]
+        cdef double slope = self.r[f] + self.l2[f] * before, curvature = row[f] + self.l2[f]
+        cdef Py_ssize_t h
+        if curvature <= 0:
+            if self.l1[f] > 0:
+                self.step[f] = -self.phi[f]
+            return
+        for h in range(self.width):
+            slope += row[h] * self.step[h]
+        value = before - slope / curvature
+        value = max(value - self.l1[f] / curvature, 0.0) + min(value + self.l1[f] / curvature, 0.0)
+        self.step[f] += value - before
+
+    # All at once by prox(phi - r/h, h); h is no less than G's largest eigenvalue. They have one l2.
+    cdef void move_as_group(self, double h, double group) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef double u, squares = 0, scale = 1
+        for f in range(self.width):
+            u = h * self.phi[f] - self.r[f]
+            self.step[f] = max(u - self.l1[f], 0.0) + min(u + self.l1[f], 0.0)
+            squares += self.step[f] * self.step[f]
+        if group > 0:
+            scale = max(1 - group / sqrt(squares), 0.0) if squares > 0 else 0
+        for f in range(self.width):
+            if h + self.l2[f] > 0:
+                self.step[f] = scale * self.step[f] / (h + self.l2[f]) - self.phi[f]
+            else:  # nothing but l1 and the group penalty acts here
+                self.step[f] = -self.phi[f] if self.l1[f] + group > 0 else 0
+
+    cdef void halve(self) noexcept nogil:
+        cdef Py_ssize_t f
+        for f in range(self.width):
+            self.step[f] /= 2
+
+    # The penalty after the step.
+    cdef double penalty(self, double group) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef double v, squares = 0, sum = 0
+        for f in range(self.width):
+            v = self.phi[f] + self.step[f]
+            sum += self.l1[f] * fabs(v) + 0.5 * self.l2[f] * v * v
+            squares += v * v
+        return sum + group * sqrt(squares)

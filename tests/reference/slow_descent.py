@@ -1,0 +1,207 @@
+"""Coordinate descent as its formulas, row by row in float64, with derivatives from the slow definitions."""
+
+import numpy as np
+
+from reference.slow_losses import LOSSES, slopes
+from reference.slow_models import (
+    COMPLEX_STEP,
+    KINDS,
+    NONE,
+    Choices,
+    Params,
+    Penalty,
+    Row,
+    Sample,
+    classes,
+    gather,
+    one_class,
+    score,
+    strengths,
+    support,
+)
+from reference.slow_solvers import nearest_in_simplex, prox
+
+# κ of each loss for a step in one class's score.
+CURVATURE = {"squared": 1.0, "logistic": 0.25, "squared-hinge": 2.0, "huber": 1.0, "softmax": 0.25}
+SLICE, SWEEPS, HALVINGS, LANES = 16, 5, 30, 4
+
+
+class Problem:
+    """One run: a kind with its options, data with shares of all weight, a loss and a penalty."""
+
+    def __init__(
+        self,
+        kind: str,
+        layouts,
+        rows: list[Sample],
+        labels,
+        share,
+        loss: str,
+        penalty: Penalty,
+        choices: Choices = NONE,
+    ) -> None:
+        self.kind, self.layouts, self.rows, self.labels, self.share = kind, layouts, rows, labels, share
+        self.loss, self.penalty, self.choices = loss, penalty, choices
+
+    def mean_loss(self, params: Params) -> float:
+        scores = [score(self.kind, params, x, self.choices) for x in self.rows]
+        return sum(s * LOSSES[self.loss](y, f) for s, y, f in zip(self.share, self.labels, scores, strict=True))
+
+    def derivatives(self, params: Params, c: int, row: Row) -> np.ndarray:
+        """(samples, numbers of the row): by complex step."""
+        found = []
+        for name, at in row:
+            for inner in np.ndindex(np.shape(params[name][at])):
+                stepped = {**params, name: params[name].astype(complex)}
+                stepped[name][(*at, *inner)] += COMPLEX_STEP * 1j
+                mine = one_class(stepped, c)
+                found.append(
+                    [KINDS[self.kind](mine, support(params, x), self.choices).imag / COMPLEX_STEP for x in self.rows]
+                )
+        return np.array(found).T
+
+    def bends(self, params: Params, c: int, row: Row) -> np.ndarray:
+        """(samples, numbers of the row): second derivatives by each number alone; of pn beta m (m - 1) z^(m-2) x^2."""
+        found = []
+        order = self.choices["order"]
+        for name, at in row:
+            if name not in ("P", "gamma"):
+                found.append(np.zeros((len(self.rows), np.size(params[name][at]))))
+                continue
+            x = np.array([x.get(at[1], 0.0) if name == "P" else 1.0 for x in self.rows])
+            z = np.array([params["gamma"][c] + sum(params["P"][c, j] * v for j, v in x.items()) for x in self.rows])
+            found.append(params["beta"][c] * order * (order - 1) * z ** (order - 2) * x[:, None] ** 2)
+        return np.hstack(found)
+
+
+def in_order(layout, features: int, c: int) -> list[Row]:
+    """A block's rows in one class, in the order of visits."""
+    if not layout.axes:
+        return [[(name, (c,)) for name in layout.names]]
+    sizes = [features if axis == "features" else axis for axis in layout.axes]
+    places = list(np.ndindex(*sizes))
+    if len(sizes) == 2:  # of each feature's several rows the first ones first
+        number = 1 - layout.axes.index("features")
+        places.sort(key=lambda place: (place[number], place[1 - number]))
+    return [[(name, (c, *place)) for name in layout.names] for place in places]
+
+
+def slices(layout, size: int, whole: bool) -> list[list[int]]:
+    """The places, among a row's numbers, that move together."""
+    if whole:
+        return [list(range(size))]
+    found, first = [], 0
+    lanes = 0
+    for columns in layout.parts:
+        for at in range(columns):
+            begins = lanes % SLICE == 0 or (at == 0 and layout.affine == "part")
+            if begins:
+                found.append([])
+                lanes = 0
+            found[-1].append(first + at)
+            lanes += 1
+        first += columns
+        lanes += -columns % LANES
+    if layout.weight:
+        if not found:
+            found.append([])
+        found[-1].append(size - 1)
+    return found
+
+
+def epoch(problem: Problem, params: Params, features: int) -> Params:
+    """Every row once."""
+    params = {name: array.copy() for name, array in params.items()}
+    for c in range(classes(params)):
+        for layout in problem.layouts:
+            if not layout.trained:
+                continue
+            for row in in_order(layout, features, c):
+                visit(problem, params, c, layout, row)
+    return params
+
+
+def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
+    """Minimise over one row, slice after slice, in place."""
+    l1, l2, group = strengths(params, row, problem.penalty)
+    simplex = row[0][0] == "theta"
+    whole = group > 0 or simplex
+    for places in slices(layout, len(l1), whole):
+        q = problem.derivatives(params, c, row)[:, places]
+        if not q.any():
+            return  # the row enters no sample
+        scores = [score(problem.kind, params, x, problem.choices) for x in problem.rows]
+        g = problem.share * [slopes(LOSSES[problem.loss], y, f)[c] for y, f in zip(problem.labels, scores, strict=True)]
+        kappa = CURVATURE[problem.loss]
+        r, G = g @ q, kappa * (q.T * problem.share) @ q
+        phi = gather(params, row)
+        if layout.affine == "one" and not whole:
+            G += np.diag(np.maximum(0, g @ problem.bends(params, c, row)[:, places]))
+        sure = layout.affine == "row" or (layout.affine == "part" and not whole)
+        before = objective(problem, params, phi, l1, l2, group)
+        old = {name: array.copy() for name, array in params.items()}
+        for tries in range(HALVINGS + 1):
+            new = phi.copy()
+            if whole:
+                h = np.trace(G) * 2**tries
+                new = prox(phi - r / h, h, l1, l2, group)
+                new = nearest_in_simplex(new) if simplex else new
+            else:
+                new[places] += sweeps(phi[places], r, G, l1[places], l2[places]) / 2**tries
+            put(params, row, new)
+            if sure or objective(problem, params, new, l1, l2, group) <= before:
+                break
+        else:
+            params.update(old)
+
+
+def objective(problem: Problem, params: Params, row: np.ndarray, l1, l2, group: float) -> float:
+    """What depends on one row's numbers."""
+    return problem.mean_loss(params) + np.sum(l1 * abs(row) + l2 / 2 * row**2) + group * np.linalg.norm(row)
+
+
+def sweeps(phi, r, G, l1, l2) -> np.ndarray:
+    """The step of SWEEPS rounds of exact minimisation of <r, s> + s'Gs/2 and the penalty, number by number."""
+    new = phi.copy()
+    for _ in range(SWEEPS):
+        for f in range(len(phi)):
+            curvature = G[f, f] + l2[f]
+            if curvature == 0:
+                new[f] = 0 if l1[f] > 0 else new[f]
+                continue
+            u = new[f] - (r[f] + G[f] @ (new - phi) + l2[f] * new[f]) / curvature
+            new[f] = np.sign(u) * max(abs(u) - l1[f] / curvature, 0)
+    return new - phi
+
+
+def put(params: Params, row: Row, numbers: np.ndarray) -> None:
+    first = 0
+    for name, at in row:
+        size = np.size(params[name][at])
+        params[name][at] = numbers[first : first + size].reshape(np.shape(params[name][at]))
+        first += size
+
+
+def naive_als(params: Params, x: np.ndarray, y: np.ndarray, share: np.ndarray, l2_w: float, l2_v: float) -> Params:
+    """One epoch of ALS on a factorization machine and the squared loss, one parameter at a time, every score anew after
+    each: phi <- phi - (sum of s e q + l2 phi) / (sum of s q^2 + l2). First the bias, then feature by feature its
+    factors and its weight, SWEEPS times each."""
+    params = {name: array.copy() for name, array in params.items()}
+    bias, w, V = params["bias"], params["w"], params["V"]
+
+    def residuals() -> np.ndarray:
+        pairs = ((x @ V[0]) ** 2 - x**2 @ V[0] ** 2).sum(axis=1) / 2
+        return bias[0] + x @ w[0] + pairs - y
+
+    def minimise(array, at, q, l2) -> None:
+        curvature = share @ q**2 + l2
+        if curvature > 0:
+            array[at] -= (share @ (residuals() * q) + l2 * array[at]) / curvature
+
+    minimise(bias, 0, np.ones(len(y)), 0.0)
+    for j in range(x.shape[1]):
+        for _ in range(SWEEPS):
+            for f in range(V.shape[2]):
+                minimise(V, (0, j, f), x[:, j] * (x @ V[0, :, f] - x[:, j] * V[0, j, f]), l2_v)
+            minimise(w, (0, j), x[:, j], l2_w)
+    return params

@@ -1,0 +1,151 @@
+"""Coordinate descent: it never rises, its fast ways are its slow one, and on convex problems it ends as others do."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from problems import FOLLOWED, TRAINED, assert_close, build, choices, dataset, fields_of, fill, parameters, random_rows
+from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
+
+from fmcli._core.penalty import Penalty
+from fmcli.descent import CoordinateDescent
+from fmcli.registry import LOSSES
+from reference import slow_descent, slow_models
+
+FEATURES, RANK, ROWS = 7, 5, 9
+SMOOTH = [loss for loss in LOSSES if loss != "hinge"]
+ROUNDING = 1e-5
+
+
+def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
+    """A descent on random rows from random parameters."""
+    rng = np.random.default_rng([len(name), seed, 0])
+    own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty], **options}
+    model = build(name, FEATURES, outputs_of(loss), **own)
+    model.allocate(0)
+    fill(model, rng, scale=0.4)
+    model.remeasure()
+    rows = random_rows(np.random.default_rng([len(name), seed, 1]), ROWS, FEATURES, fields=fields_of(name))
+    data = dataset(rows, FEATURES, labels_of(loss, rng), rng.uniform(0.5, 2, size=ROWS))
+    loss, penalty = make_loss(loss), Penalty(**PENALTIES[penalty])
+    return model, CoordinateDescent(model, loss, penalty, data, threads=1, by_gradient=by_gradient)
+
+
+def objectives_of(descent, epochs):
+    """The objective before the first epoch and after each."""
+    with ThreadPoolExecutor(1) as pool:
+        found = [sum(descent.objective(pool))]
+    descent.run(epochs, lambda loss, penalty: bool(found.append(loss + penalty)))
+    return found
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_objective_never_rises_and_falls(name, loss, penalty):
+    for seed in range(5):
+        _, descent = problem(name, loss, penalty, seed)
+        objectives = objectives_of(descent, 6)
+        assert np.diff(objectives).max() <= ROUNDING * max(1, abs(objectives[0]))
+        assert objectives[-1] < objectives[0] - 0.01
+
+
+# With the group penalty alone rows die, and what then decides is rounding.
+@pytest.mark.parametrize("penalty", [penalty for penalty in PENALTIES if penalty != "group-only"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "poisson"])
+@pytest.mark.parametrize("name", TRAINED)
+def test_fast_derivatives_are_the_models_own(name, loss, penalty):
+    ends = []
+    for by_gradient in (False, True):
+        model, descent = problem(name, loss, penalty, by_gradient=by_gradient)
+        objectives_of(descent, 2)
+        ends.append(parameters(model))
+    assert_close(*ends, FOLLOWED)
+
+
+# Losses and penalties never meet but in a row's problem: each is followed with one of the other.
+FOLLOWED_PAIRS = [("squared", penalty) for penalty in PENALTIES]
+FOLLOWED_PAIRS += [(loss, "both") for loss in slow_descent.CURVATURE if loss != "squared"]
+
+
+@pytest.mark.parametrize(("loss", "penalty"), FOLLOWED_PAIRS)
+@pytest.mark.parametrize("name", TRAINED)
+def test_each_row_moves_as_defined(name, loss, penalty):
+    own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty], "llfm_variant": "do"}
+    own |= {"order": 2} if name == "pn" else {}
+    model, descent = problem(name, loss, penalty, **own)
+    given = descent.data
+    rows = random_rows(np.random.default_rng([len(name), 0, 1]), ROWS, FEATURES, fields=fields_of(name))
+    slow = slow_descent.Problem(
+        name, model.layout, rows, given.label, given.weight / given.weight.sum(), loss,
+        slow_models.Penalty(**PENALTIES[penalty]), choices(model, **own),
+    )  # fmt: skip
+    before = parameters(model)
+    expected = slow_descent.epoch(slow, before, FEATURES)
+    objectives_of(descent, 1)
+    assert any(np.abs(expected[key] - before[key]).max() > 0.005 for key in before)
+    assert_close(parameters(model), expected, FOLLOWED)
+
+
+def test_iterates_are_those_of_naive_als():
+    """One parameter at a time, every score anew: rows that move as one end where their parameters would one by one."""
+    rng = np.random.default_rng(0)
+    rows = random_rows(rng, 30, FEATURES)
+    y, weight = rng.normal(size=30), rng.uniform(0.5, 2, size=30)
+    model = build("fm", FEATURES, rank=RANK)
+    model.allocate(0)
+    expected = fill(model, rng, scale=0.4)
+    x = np.array([[row.get(j, 0.0) for j in range(FEATURES)] for row in rows])
+    for _ in range(2):
+        expected = slow_descent.naive_als(expected, x, y, weight / weight.sum(), 0.02, 0.05)
+    data = dataset(rows, FEATURES, y, weight)
+    CoordinateDescent(model, make_loss("squared"), Penalty(l2_w=0.02, l2_v=0.05), data).run(2, lambda *_: False)
+    assert_close(parameters(model), expected, FOLLOWED)
+
+
+@pytest.mark.parametrize("name", ["fm", "ffm", "poly2", "llfm"])
+def test_threads_change_nothing(name):
+    """Columns of which no two share a sample are visited at once."""
+    rng = np.random.default_rng(0)
+    samples, each = 9000, 40
+    chosen = np.stack([rng.integers(each, size=samples) + each * f for f in range(3)], axis=1)
+    rows = [{(int(j), f) if name == "ffm" else int(j): 1.0 for f, j in enumerate(row)} for row in chosen]
+    data = dataset(rows, 3 * each, rng.normal(size=samples))
+    found = []
+    for threads in (1, 2, 3):
+        model = build(name, 3 * each, rank=RANK)
+        model.allocate(0)
+        fill(model, np.random.default_rng(1), scale=0.1)
+        model.remeasure()
+        descent = CoordinateDescent(model, make_loss("squared"), Penalty(l2_w=0.01, l2_v=0.01), data, threads)
+        assert (name == "llfm") or (threads == 1) != any(s.at_once for many in descent.stretches.values() for s in many)
+        objectives = []
+        descent.run(2, lambda loss, penalty, to=objectives: bool(to.append(loss + penalty)))
+        found.append((objectives, [array.tobytes() for array in model.parameters.values()]))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("l1", [0, 0.01])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_linear_models_are_those_of_scikit_learn(loss, l1):
+    from sklearn.linear_model import ElasticNet, LogisticRegression
+
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(300, FEATURES)).astype(np.float32).astype(float)
+    y = dense @ rng.normal(size=FEATURES) + 0.5 + rng.normal(size=300)
+    y = np.sign(y) if loss == "logistic" else y
+    l2 = 0.02
+    model = build("linear", FEATURES)
+    model.allocate(0)
+    data = dataset([dict(enumerate(map(float, row))) for row in dense], FEATURES, y)
+    CoordinateDescent(model, make_loss(loss), Penalty(l1_w=l1, l2_w=l2), data).run(300, lambda *objective: False)
+    if loss == "squared":
+        oracle = ElasticNet(alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), tol=1e-12, max_iter=100_000).fit(dense, y)
+        weights, bias = oracle.coef_, oracle.intercept_
+    else:
+        oracle = LogisticRegression(
+            C=1 / (300 * (l1 + l2)), l1_ratio=l1 / (l1 + l2), solver="saga", tol=1e-12, max_iter=100_000
+        ).fit(dense, y)
+        weights, bias = oracle.coef_[0], oracle.intercept_[0]
+    np.testing.assert_allclose(model.parameters["w"][0], weights, **FOLLOWED)
+    np.testing.assert_allclose(model.parameters["bias"][0], bias, **FOLLOWED)
