@@ -26,7 +26,7 @@ from fmcli._core.data import Dataset
 from fmcli.data import read
 from fmcli.specs import make_spec
 
-RANK, EPOCHS, HOLDOUT, NEAR = 8, 30, 0.1, 0.0005
+RANK, EPOCHS, HOLDOUT, NEAR = 8, 25, 0.1, 0.0005
 GRID = [{"l2": l2, "init_std": std} for l2 in (3e-6, 5e-6, 1e-5) for std in (0.03, 0.1)]
 FACTORS = (0.5, 1, 2)  # of the penalty, for the others
 SHARES = {"libFM": 2, "polylearn": 3}  # as many times faster shall we be

