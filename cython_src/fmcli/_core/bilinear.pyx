@@ -10,8 +10,9 @@ from fmcli._core.data cimport Dataset
 from fmcli._core.fields cimport summed
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab
+from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
 from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
 
 cdef enum:
     NEITHER = -1
@@ -145,6 +146,35 @@ cdef class Bilinear(Model):
                     slab[self.pairs].body)
             if self.linear:
                 kernels.linear_gradient(&once, s.slope[c], slab[self.pairs].weight)
+
+    # A sample's cache is the sums of its two sides, whose products the scores have.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return self.sums_size()
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        if x.nnz:
+            memcpy(cache, s.work + output * self.sums_size(), self.sums_size() * sizeof(real))
+
+    # The visit as one to a row of both sides' factors.
+    cdef inline Visit on_side(self, const Visit* v) noexcept nogil:
+        cdef Visit on_side = v[0]
+        on_side.at += self.side[v.row] * (self.sums_size() // 2)
+        return on_side
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef Visit on_side
+        if v.block == self.pairs and self.side[v.row] != NEITHER:
+            on_side = self.on_side(v)
+            kernels.product_partials(&on_side, 2, self.sums_size() // 2, q)
+            return
+        memset(q, 0, v.n * v.apart * sizeof(real))
+        kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef Visit on_side
+        if v.block == self.pairs and self.side[v.row] != NEITHER:
+            on_side = self.on_side(v)
+            kernels.pairs_moved(&on_side, NULL, step, 0)
 
 
 def where(group):

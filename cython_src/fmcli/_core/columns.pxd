@@ -1,4 +1,4 @@
-from fmcli._core.types cimport Visit
+from fmcli._core.types cimport Visit, real
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -8,7 +8,7 @@ cdef class Columns:
     cdef readonly bint same  # every row has the same samples
     cdef const int64_t* indptr_
     cdef const int32_t* sample_
-    cdef const float* value_
+    cdef const real* value_
 
     # The samples that row j enters, and its values there.
     cdef inline void look(self, Py_ssize_t j, Visit* v) noexcept nogil:

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from fmcli._core.layout import REAL_TYPE
+
 from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport Model, Workspace
-from fmcli._core.types cimport Sample, Scratch, Slab
+from fmcli._core.types cimport Sample, Scratch, Slab, real
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -15,16 +17,16 @@ cdef class Columns:
     ----------
     indptr : int64 (rows + 1); row j's samples are sample[indptr[j]] .. sample[indptr[j + 1] - 1].
     sample : int32 array.
-    value : float32 array of the same length; None: every value is 1.
+    value : array of the real type, of the same length; None: every value is 1.
     same : every row has the samples of row 0.
     """
 
     def __init__(self, indptr, sample, value, bint same=False):
         self.indptr, self.sample, self.constant, self.same = indptr, sample, value is None, same
-        self.value = np.ones(int(np.diff(indptr).max(initial=0)), dtype=np.float32) if value is None else value
+        self.value = np.ones(int(np.diff(indptr).max(initial=0)), dtype=REAL_TYPE) if value is None else value
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] sample_ = sample
-        cdef const float[::1] value_ = self.value
+        cdef const real[::1] value_ = self.value
         self.indptr_ = &indptr_[0]
         self.sample_ = &sample_[0] if sample_.shape[0] else NULL
         self.value_ = &value_[0] if value_.shape[0] else NULL
@@ -70,9 +72,9 @@ def by_feature(Dataset data):
             free[x.index[entry] + 1] += entry == 0 or x.index[entry] != x.index[entry - 1]
     indptr = np.cumsum(free)
     samples = np.empty(indptr[data.features], dtype=np.int32)
-    values = np.empty(len(samples) if keeps else 0, dtype=np.float32)
+    values = np.empty(len(samples) if keeps else 0, dtype=REAL_TYPE)
     cdef int32_t[::1] sample = samples
-    cdef float[::1] value = values
+    cdef real[::1] value = values
     free = indptr.copy()
     with nogil:
         for i in range(data.rows):
@@ -80,7 +82,7 @@ def by_feature(Dataset data):
             for entry in range(x.nnz):
                 at = free[x.index[entry]]
                 if entry and x.index[entry] == x.index[entry - 1]:
-                    value[at - 1] += x.value[entry]
+                    value[at - 1] = <float>(value[at - 1] + x.value[entry])  # as models sum them
                     continue
                 free[x.index[entry]] = at + 1
                 sample[at] = <int32_t>i
@@ -109,9 +111,9 @@ def by_row(Model model, Dataset data, int block):
             free[slab.row[j] + 1] += 1
     indptr = np.cumsum(free)
     samples = np.empty(indptr[model.block[block].rows], dtype=np.int32)
-    values = np.empty(len(samples), dtype=np.float32)
+    values = np.empty(len(samples), dtype=REAL_TYPE)
     cdef int32_t[::1] sample = samples
-    cdef float[::1] value = values
+    cdef real[::1] value = values
     free = indptr.copy()
     for i in range(data.rows):
         data.sample(i, &x)

@@ -8,9 +8,9 @@ from fmcli.errors import BadInputError, NotEnoughMemoryError
 
 from fmcli._core.data cimport Dataset
 from fmcli._core.fields cimport Presence, meets, summed, survey, surveyed
-from fmcli._core.model cimport MAX_BLOCKS, Model
-from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, prefetch_reals, real
+from fmcli._core.model cimport MAX_BLOCKS, NONE, Model
+from fmcli._core.simd cimport FieldColumns, kernels
+from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, prefetch_reals, real
 from libc.stdint cimport int32_t
 from libc.string cimport memmove, memset
 
@@ -38,6 +38,7 @@ cdef class FFM(Model):
     cdef bint linear, whole
     cdef Py_ssize_t fields
     cdef object source, earlier_met
+    cdef Dataset visited  # whose columns are visited
 
     def __init__(self, features, outputs, *, rank, bias=True, linear=True, fields=0, by_row=False):
         layout = bias_block(bias)
@@ -285,3 +286,38 @@ cdef class FFM(Model):
                 kernels.field_pairs_gradient(
                     &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c],
                     p.end if self.whole or shared else NULL, shared, of_pairs.body)
+
+    # Nothing is kept: what a derivative needs is a look at the sample's entries of one field.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        cdef Py_ssize_t r, i
+        cdef Sample x
+        for r in range(data.rows):
+            data.sample(r, &x)
+            for i in range(1, x.nnz):
+                if x.index[i] == x.index[i - 1]:
+                    return NONE  # a row's derivatives are sums over such entries
+        if data.nnz and data.field is None:
+            return NONE
+        self.visited = data
+        return 0
+
+    cdef inline FieldColumns columns(self, const Visit* v) noexcept nogil:
+        cdef FieldColumns columns
+        columns.rows, columns.v, columns.apart = self.visited.csr, self.factors(self.pairs, 0, v.output), self.apart()
+        columns.fields = <int32_t>self.fields
+        columns.feature = <int32_t>(v.row if self.whole else v.row // self.fields)
+        columns.field = -1 if self.whole else <int32_t>(v.row % self.fields)
+        return columns
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef FieldColumns columns
+        if v.block != self.pairs:
+            kernels.weight_partials(v, q)
+            return
+        columns = self.columns(v)
+        kernels.field_partials(v, &columns, q)
+
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+        cdef FieldColumns columns = self.columns(v)
+        kernels.field_changes(v, &columns, step, out)
+        return True

@@ -68,6 +68,15 @@ typedef struct Lifted {
     Factors u[MOST_LIFTED], gamma[MOST_LIFTED];
 } Lifted;
 
+// What a field-aware model's columns are looked up in.
+typedef struct FieldColumns {
+    Csr rows;         // an index at most once in each
+    Factors v;        // of one output, for the first field
+    ptrdiff_t apart;  // reals from a feature's factors for one field to those for the next
+    int32_t fields;
+    int32_t feature, field;  // whose factors are visited, and for which field; -1: the row has all fields' side by side
+} FieldColumns;
+
 typedef struct Kernels {
     const char* name;
 
@@ -149,6 +158,21 @@ typedef struct Kernels {
     void (*pairs_partials)(const Visit* v, const real* row, const real* beta, real* q);
     // Take a step of `row` over into the caches' sums and, where they are, `values` behind them, into each factor's A^2.
     void (*pairs_moved)(const Visit* v, const real* row, const real* step, ptrdiff_t values);
+
+    // q <- derivatives by numbers that enter linear functions z, whose values (`parts` times `lanes`) are the caches' first:
+    // of the sums over factors of prod_t z_t; n-th derivatives, n <= 2, of beta z^order (beta may be NULL for ones).
+    void (*product_partials)(const Visit* v, int parts, ptrdiff_t lanes, real* q);
+    void (*power_partials)(const Visit* v, int order, int n, const real* beta, real* q);
+    // out[i] <- what a step will change in the i-th sum of beta prod_t z_t over `order` z, one of which counts so often
+    // where `parts` is 1. With more parts the visit is to a whole row.
+    void (*product_changes)(const Visit* v, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
+                            double* out);
+
+    // q times a number of the caches, `behind` their first
+    void (*share_partials)(const Visit* v, ptrdiff_t behind, real* q);
+    // The same as above for pairs of a field-aware model.
+    void (*field_partials)(const Visit* v, const FieldColumns* columns, real* q);
+    void (*field_changes)(const Visit* v, const FieldColumns* columns, const real* step, double* out);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);

@@ -4,6 +4,8 @@
 #include "anova.inl"
 #include "bilinear.inl"
 #include "descent.inl"
+#include "descent_fields.inl"
+#include "descent_products.inl"
 #include "distances.inl"
 #include "ffm.inl"
 #include "kernels.h"
@@ -62,6 +64,12 @@ const Kernels TABLE = {
     cached_partials,
     pairs_partials,
     pairs_moved,
+    product_partials,
+    power_partials,
+    product_changes,
+    share_partials,
+    field_partials,
+    field_changes,
     magnitudes,
     step<Sgd>,
     step<Adagrad>,

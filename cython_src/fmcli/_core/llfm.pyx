@@ -9,15 +9,18 @@ from fmcli.errors import UsageError
 
 from fmcli._core.coding cimport Code, Coding
 from fmcli._core.data cimport Dataset
+from fmcli._core.loss cimport Loss
 from fmcli._core.model cimport MAX_BLOCKS, Model, Workspace
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Factors, Points, Sample, Scratch, Slab, prefetch_line, real
+from fmcli._core.types cimport LANES, Factors, Points, Sample, Scratch, Slab, Visit, prefetch_line, real
 from libc.stdint cimport INT32_MAX, int32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from libcpp.vector cimport vector
 
 # An anchor's scale within these bounds stays apart from its numbers.
 cdef double SMALLEST_SCALE = 1e-4, LARGEST_SCALE = 1e4
+# Of a step with all anchors, before there is none.
+HALVINGS = 30
 
 cdef enum:
     IN_LINE = 16  # an anchor's numbers in a cache line, at most
@@ -52,7 +55,7 @@ cdef class LLFM(Model):
     cdef Coding coding
     cdef Py_ssize_t anchors
     cdef int fms  # the block of the FMs
-    cdef bint biased, linear, learned
+    cdef bint biased, linear, learned, frozen
     cdef double anchor_rate
     cdef Points points
     cdef real[::1] table  # anchors' numbers while training, a feature's side by side
@@ -76,6 +79,7 @@ cdef class LLFM(Model):
         self.biased, self.linear, self.fms = bias, linear, self.n_blocks - 1
         self.anchors, self.learned, self.anchor_rate = anchors, llfm_variant != "do", anchor_rate
         self.coding = Adaptive(anchors, lc) if llfm_variant == "jo" else Soft(min(neighbours, anchors), coding_c)
+        self.steps_apart, self.frozen = self.learned, False
         self.inherited = np.zeros(0, dtype=np.bool_)
         self.scale, self.squares, self.shrink = np.ones(anchors), np.zeros(anchors), np.zeros(anchors)
         self.points.n, self.points.scale, self.points.squares = anchors, &self.scale[0], &self.squares[0]
@@ -293,34 +297,38 @@ cdef class LLFM(Model):
                 if self.linear:
                     kernels.linear_gradient(x, slope, slab.weight + a * x.nnz)
                 at += 1
-        if self.learned:
+        if self.learned and not self.frozen:
             self.note_moves(x, s, &local)
 
     # Anchors move when all gradients of the update have been taken.
     cdef void note_moves(self, const Sample* x, Scratch* s, const Local* local) noexcept nogil:
+        cdef Py_ssize_t a
+        if local.code.n == 1:
+            return  # its share is 1 wherever it is
+        self.anchor_slopes(s, local)
+        for a in range(local.code.n):
+            self.moves.push_back(Move(x[0], local.code.active[a], local.distance[a]))
+
+    # The first distances, which are of no more use, <- the loss's derivatives by those of the active anchors.
+    cdef void anchor_slopes(self, const Scratch* s, const Local* local) noexcept nogil:
         cdef int c
         cdef Py_ssize_t a
         cdef const double* value
         cdef double sum
-        cdef Py_ssize_t first = self.moves.size()
-        if local.code.n == 1:
-            return  # its share is 1 wherever it is
-        for a in range(local.code.n):
-            self.moves.push_back(Move(x[0], local.code.active[a], 0))
+        memset(local.distance, 0, local.code.n * sizeof(double))
         for c in range(self.outputs):
             value = local.value + c * local.code.n
             sum = 0
             for a in range(local.code.n):
                 sum += value[a]
             for a in range(local.code.n):
-                self.moves[first + a].slope += s.slope[c] * self.coding.slope(
-                    local.code, a, value[a], sum, s.score[c])
+                local.distance[a] += s.slope[c] * self.coding.slope(local.code, a, value[a], sum, s.score[c])
 
     cdef void settle(self, Scratch* s) noexcept nogil:
         cdef double rate = 2 * self.anchor_rate * s.rate_share
         cdef Py_ssize_t i
         cdef size_t m
-        if not self.learned:
+        if not self.learned or self.frozen:
             return
         for m in range(self.moves.size()):
             self.shrink[self.moves[m].anchor] += rate * self.moves[m].slope
@@ -355,3 +363,89 @@ cdef class LLFM(Model):
             before = <double>z[0] * z[0]
             z[0] = <real>(z[0] + amount * x.value[i])
             self.squares[anchor] += <double>z[0] * z[0] - before
+
+    # ---- Solvers by columns: shares stay what they are within an epoch. ----
+
+    def freeze(self):
+        self.frozen = True
+
+    def step_apart(self, data, loss, objective):
+        numbers = self.parameters["anchors"]
+        before, old = objective(), numbers.copy()
+        slopes = self.anchor_gradient(data, loss)
+        rate = self.anchor_rate
+        for _ in range(HALVINGS):
+            numbers[...] = old - rate * slopes
+            if (numbers == old).all():
+                break
+            self.remeasure()
+            if objective() < before:
+                return True
+            rate /= 2
+        numbers[...] = old
+        self.remeasure()
+        objective()
+        return False
+
+    def anchor_gradient(self, Dataset data, Loss loss):
+        """The derivatives of the mean loss by the anchors' numbers (anchors, features), in double."""
+        cdef Workspace workspace = Workspace(self, data.longest)
+        cdef Scratch* s = &workspace.scratch
+        cdef Local local = self.local(s)
+        cdef Sample x
+        cdef Py_ssize_t r, i, a
+        cdef double weight
+        # By an anchor z: 2 (z - x) times the derivative by |z - x|^2.
+        towards, by_distance = np.zeros((self.features, self.anchors)), np.zeros(self.anchors)
+        cdef double[:, ::1] towards_ = towards
+        cdef double[::1] by_distance_ = by_distance
+        with nogil:
+            for r in range(data.rows):
+                data.sample(r, &x)
+                self.score(&x, s)
+                loss.slope(data.label_[r], s.score, s.slope)
+                self.anchor_slopes(s, &local)
+                for a in range(local.code.n if local.code.n > 1 else 0):
+                    weight = data.weight_of(r) * local.distance[a]
+                    by_distance_[local.code.active[a]] += weight
+                    for i in range(x.nnz):
+                        towards_[x.index[i], local.code.active[a]] += weight * x.value[i]
+        total = data.rows if data.weight is None else data.weight.sum()
+        return 2 / total * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
+
+    # A sample's cache is each anchor's share, 0 where it is not active, in as much room as LANES, and its FM's sums.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return self.anchors * (LANES + self.sums_size())
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef Local local = self.local(s)
+        cdef Py_ssize_t a, size = LANES + self.sums_size()
+        cdef const real* sums = local.sums + output * local.code.n * self.sums_size()
+        for a in range(self.anchors):
+            cache[a * size] = 0
+        for a in range(local.code.n):
+            cache[local.code.active[a] * size] = <real>local.code.share[a]
+            memcpy(
+                cache + local.code.active[a] * size + LANES, sums + a * self.sums_size(),
+                self.sums_size() * sizeof(real))
+
+    # The visit as one to the row of an FM that is alone.
+    cdef inline Visit of_one(self, const Visit* v) noexcept nogil:
+        cdef Visit of_one = v[0]
+        of_one.cache += (v.row % self.anchors * (LANES + self.sums_size()) + LANES) * sizeof(real)
+        return of_one
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef Visit of_one
+        if v.block != self.fms:
+            kernels.weight_partials(v, q)  # the shares themselves
+            return
+        of_one = self.of_one(v)
+        kernels.pairs_partials(&of_one, self.row_of(v), NULL, q)
+        kernels.share_partials(&of_one, -<Py_ssize_t>LANES, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef Visit of_one
+        if v.block == self.fms:
+            of_one = self.of_one(v)
+            kernels.pairs_moved(&of_one, self.row_of(v), step, 0)

@@ -4,9 +4,10 @@ from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
 from fmcli.errors import UsageError
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport MAX_BLOCKS, Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport Factors, Sample, Scratch, Slab, prefetch_line, real
+from fmcli._core.types cimport Factors, Sample, Scratch, Slab, Visit, prefetch_line, real
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
@@ -156,3 +157,10 @@ cdef class Poly2(Model):
                 kernels.linear_gradient(x, s.slope[c], slab[self.table - 1].weight)
             for i in range(slab[self.table].n):
                 slab[self.table].weight[i] = slope * s.work[i]
+
+    # The entries' values and the coordinates say it all: there is nothing to remember.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return 0
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        kernels.weight_partials(v, q)

@@ -4,8 +4,9 @@ from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
 from fmcli._core.weighted import Beta
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
-from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, real
+from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
 from fmcli._core.weighted cimport Weighted
 from libc.string cimport memcpy
 
@@ -96,6 +97,40 @@ cdef class Products(Weighted):
             if self.beta_block:
                 for f in range(self.padded()):
                     slab[self.beta_block].body[f] = <real>s.slope[c] * values[f]
+
+    # A sample's cache is the linear functions' values.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return self.n_arrays * self.padded()
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        memcpy(cache, s.work + output * self.work_stride(), self.n_arrays * self.padded() * sizeof(real))
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        if self.beta_block and v.block == self.beta_block:
+            kernels.power_partials(v, self.order, 0, NULL, q)
+        elif not self.of_factors(v.block):
+            kernels.weight_partials(v, q)
+        elif self.n_arrays > 1:
+            kernels.product_partials(v, self.n_arrays, self.padded(), q)
+        else:
+            kernels.power_partials(v, self.order, 1, self.single(self.beta_block, v.output), q)
+
+    cdef bint bends(self, const Visit* v, real* out) noexcept nogil:
+        kernels.power_partials(v, self.order, 2, self.single(self.beta_block, v.output), out)
+        return True
+
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+        kernels.product_changes(
+            v, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, v.output), step, out)
+        return True
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_moved(v, NULL, step, 0)
+
+    # Does a block hold rows that enter the linear functions?
+    cdef inline bint of_factors(self, int b) noexcept nogil:
+        return b == self.body or (self.gamma_block and b == self.gamma_block)
 
 
 cdef class PN(Products):

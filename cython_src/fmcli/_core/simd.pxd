@@ -1,5 +1,5 @@
 from fmcli._core.fields cimport Presence
-from fmcli._core.types cimport Block, Factors, Points, Sample, Slab, Visit, real
+from fmcli._core.types cimport Block, Csr, Factors, Points, Sample, Slab, Visit, real
 from libc.stdint cimport int32_t
 
 
@@ -54,6 +54,12 @@ cdef extern from "kernels.h" nogil:
         Factors u[MOST_LIFTED]
         Factors gamma[MOST_LIFTED]
 
+    struct FieldColumns:
+        Csr rows
+        Factors v
+        Py_ssize_t apart
+        int32_t fields, feature, field
+
     struct Kernels:
         const char* name
         void (*prefetch)(const Block*, const int32_t*, Py_ssize_t, Py_ssize_t) noexcept nogil
@@ -93,6 +99,13 @@ cdef extern from "kernels.h" nogil:
         void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
         void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil
         void (*pairs_moved)(const Visit*, const real*, const real*, Py_ssize_t) noexcept nogil
+        void (*product_partials)(const Visit*, int, Py_ssize_t, real*) noexcept nogil
+        void (*power_partials)(const Visit*, int, int, const real*, real*) noexcept nogil
+        void (*product_changes)(
+            const Visit*, int, int, Py_ssize_t, const real*, const real*, double*) noexcept nogil
+        void (*share_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
+        void (*field_partials)(const Visit*, const FieldColumns*, real*) noexcept nogil
+        void (*field_changes)(const Visit*, const FieldColumns*, const real*, double*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil

@@ -92,7 +92,7 @@ typedef struct Visit {
     int weight;           // 1: and the weight
     ptrdiff_t apart;      // reals from one sample's derivatives to the next; the weight's are behind the body's
     const int32_t* sample;
-    const float* value;  // of the row's entry in each sample; 1 where rows are not features'
+    const real* value;  // of the row's entry in each sample; 1 where rows are not features'
     ptrdiff_t n;
     char* records;
     ptrdiff_t record_size, cache;  // bytes of a record, and before the class's cache in it

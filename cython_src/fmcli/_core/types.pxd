@@ -59,7 +59,7 @@ cdef extern from "types.h" nogil:
         bint weight
         Py_ssize_t apart
         const int32_t* sample
-        const float* value
+        const real* value
         Py_ssize_t n
         char* records
         Py_ssize_t record_size, cache
