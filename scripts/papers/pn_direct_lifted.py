@@ -7,10 +7,11 @@ constant features and no linear weights; the loss is the squared one. "direct" i
 factors, "lifted" lifted-anova or lifted-pn. Order 2: direct has the penalty λ Σ|β_s|‖p_s‖², lifted the λ/2 ‖U‖² that
 the paper's Theorem 2 shows to be the same thing, and the rank of lifted is half of direct's, for as many parameters.
 For higher orders both have λ/2 times the squares, and only R² compares. Of STARTS starts that of the least objective
-counts.
+counts. Factors that the lifted model could do without vanish slowly, hence the number of epochs.
 
 Prints, by rank, the objectives and R² on TEST. A PASS: for order 2 the two objectives at the largest rank are within
-CLOSE of each other, relatively, and no objective of any model rises with the rank by more than that.
+CLOSE of each other, relatively; and no objective rises with the rank by more than that, but for the one that is not
+even convex in single coordinates, direct pn of orders above 2.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from tuned import read_pair, run
 
 from fmcli._core.data import Dataset
 
-RANKS, STARTS, EPOCHS, TOL, CLOSE = (2, 4, 8, 16), 3, 300, 1e-6, 0.01
+RANKS, STARTS, EPOCHS, TOL, CLOSE = (2, 4, 8, 16), 3, 1000, 1e-6, 0.01
 LAMBDA, INIT_STD = 0.01, 0.1
 
 
@@ -46,8 +47,10 @@ def table(kernel: str, order: int, train: Dataset, test: Dataset) -> bool:
         lifted = fit(f"lifted-{kernel}", {"l2": LAMBDA, "order": order, "rank": lifted_rank}, train, test)
         objectives.append((direct[0], lifted[0]))
         print(f"{rank:7}  {direct[0]:16.6f} {lifted[0]:8.6f}  {direct[1]:13.4f}  {lifted[1]:6.4f}", flush=True)
-    falls = bool((np.diff(objectives, axis=0) <= CLOSE * np.array(objectives[:-1])).all())
-    return falls and (order > 2 or abs(np.diff(objectives[-1]))[0] <= CLOSE * objectives[-1][0])
+    rises = (np.diff(objectives, axis=0) > CLOSE * np.array(objectives[:-1])).any(axis=0)
+    if order == 2:
+        return not rises.any() and abs(np.diff(objectives[-1]))[0] <= CLOSE * objectives[-1][0]
+    return not (rises[1] or (rises[0] and kernel != "pn"))
 
 
 def main() -> None:
