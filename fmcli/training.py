@@ -108,7 +108,7 @@ class Trained:
         if tolerance is None or len(self.epochs) < 2:
             return False
         before, now = (epoch.objective for epoch in self.epochs[-2:])
-        return before - now <= tolerance * max(abs(before), TINY)
+        return bool(before - now <= tolerance * max(abs(before), TINY))
 
 
 def plan(

@@ -4,7 +4,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from problems import FOLLOWED, TRAINED, assert_close, build, choices, dataset, fields_of, fill, parameters, random_rows
+from problems import (
+    FOLLOWED,
+    REAL,
+    TRAINED,
+    assert_close,
+    build,
+    choices,
+    dataset,
+    fields_of,
+    fill,
+    parameters,
+    random_rows,
+)
 from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
 
 from fmcli._core.penalty import Penalty
@@ -50,17 +62,18 @@ def test_the_objective_never_rises_and_falls(name, loss, penalty):
         assert objectives[-1] < objectives[0] - 0.01
 
 
-# With the group penalty alone rows die, and what then decides is rounding.
+# With the group penalty alone rows die, and what then decides is rounding. Of pn only the fast way bends its bound.
 @pytest.mark.parametrize("penalty", [penalty for penalty in PENALTIES if penalty != "group-only"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "poisson"])
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", [name for name in TRAINED if name != "pn"])
 def test_fast_derivatives_are_the_models_own(name, loss, penalty):
     ends = []
     for by_gradient in (False, True):
         model, descent = problem(name, loss, penalty, by_gradient=by_gradient)
+        assert descent.descent.fast != by_gradient or name == "ffm"
         objectives_of(descent, 2)
         ends.append(parameters(model))
-    assert_close(*ends, FOLLOWED)
+    assert_close(*ends, FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3})
 
 
 # Losses and penalties never meet but in a row's problem: each is followed with one of the other.

@@ -6,7 +6,7 @@ from problems import dataset, parameters, score_all
 from scipy.optimize import minimize
 from test_every_pair import FEATURES, planted
 
-from fmcli import prediction, training
+from fmcli import prediction, stochastic, training
 from fmcli.errors import BadInputError, DivergedError, UsageError
 from fmcli.labels import fit_labels
 from fmcli.registry import LOSSES
@@ -346,8 +346,8 @@ def test_fobos_finds_the_zeros_of_the_lasso():
 def test_no_bit_depends_on_the_pieces_of_an_epoch(monkeypatch, batch_size):
     data, _ = planted("fm", "logistic")
     losses, ends = set(), set()
-    for chunk in (training.CHUNK_NONZEROS, 6 * 100, 1):
-        monkeypatch.setattr(training, "CHUNK_NONZEROS", chunk)
+    for chunk in (stochastic.CHUNK_NONZEROS, 6 * 100, 1):
+        monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", chunk)
         pieces = []
         trained = training.train(
             training.plan(data, make_spec("fm", "adagrad", None, {"epochs": 2, "batch_size": batch_size})),

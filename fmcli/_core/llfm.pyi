@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli._core.data import Dataset
+from fmcli._core.loss import Loss
 from fmcli._core.model import Model
 
 class LLFM(Model):
@@ -23,3 +24,4 @@ class LLFM(Model):
         anchor_rate: float = 0.01,
     ) -> None: ...
     def active_anchors(self, data: Dataset, rows: NDArray[np.int32]) -> float: ...
+    def anchor_gradient(self, data: Dataset, loss: Loss) -> NDArray[np.float64]: ...

@@ -34,6 +34,15 @@ inline ptrdiff_t anova_column(const Anova& k, const Sample* x) {
 template <int M>
 constexpr int most_degrees = M ? M : MAX_ORDER;
 
+// One more entry in the sums e_1 .. e_m, e[t - 1] being of degree t.
+template <int D, class V, int N>
+inline __attribute__((always_inline)) void take_in(V (&e)[D][N], const V (&a)[N], int m) {
+    for (int n = 0; n < N; ++n) {
+        for (int t = m - 1; t > 0; --t) e[t][n] += a[n] * e[t - 1][n];
+        e[0][n] += a[n];
+    }
+}
+
 template <int M>
 double anova_of(const Factors* factors, const Sample* x, const Anova& k, real* work) {
     const int m = M ? M : k.order;
@@ -46,14 +55,11 @@ double anova_of(const Factors* factors, const Sample* x, const Anova& k, real* w
         constexpr ptrdiff_t size = N * width<V>;
         real* const all = work + at * column;
         real* before = all + m * size;
-        V e[most_degrees<M>][N] = {}, a[N];  // e[t - 1]: degree t
+        V e[most_degrees<M>][N] = {}, a[N];
         auto enter = [&]() __attribute__((always_inline)) {
             for (int t = 0; t < m - 1; ++t) store_run(before + t * size, e[t]);
             before += (m - 1) * size;
-            for (int n = 0; n < N; ++n) {
-                for (int t = m - 1; t > 0; --t) e[t][n] += a[n] * e[t - 1][n];
-                e[0][n] += a[n];
-            }
+            take_in(e, a, m);
         };
         for (ptrdiff_t i = 0; i < k.constants; ++i) {
             load_row(k.gamma + i * k.gamma_stride + at, lanes - at, a);
@@ -65,7 +71,7 @@ double anova_of(const Factors* factors, const Sample* x, const Anova& k, real* w
             enter();
         }
         for (int t = 0; t < m; ++t) store_run(all + t * size, e[t]);
-        V beta[N];
+        V beta[N] = {};
         if (k.beta) load_row(k.beta + at, lanes - at, beta);
         for (int n = 0; n < N; ++n) {
             V value = e[m - 1][n];
@@ -137,25 +143,29 @@ void anova_gradient_of(const Factors* factors, const Sample* x, const Anova& k, 
         for (int t = 0; t < pad(m); ++t) out.theta[t] = t < m ? (real)of_theta[t] : 0;
 }
 
-double anova(const Factors* factors, const Sample* x, const Anova* k, real* work) {
-    switch (k->order) {
-        case 2: return anova_of<2>(factors, x, *k, work);
-        case 3: return anova_of<3>(factors, x, *k, work);
-        case 4: return anova_of<4>(factors, x, *k, work);
-        case 5: return anova_of<5>(factors, x, *k, work);
-        default: return anova_of<0>(factors, x, *k, work);
+// f(Order<m>), for orders that the kernels are compiled for, else f(Order<0>).
+template <class F>
+inline void by_degree(int order, F f) {
+    switch (order) {
+        case 2: return f(Order<2>{});
+        case 3: return f(Order<3>{});
+        case 4: return f(Order<4>{});
+        case 5: return f(Order<5>{});
+        default: return f(Order<0>{});
     }
+}
+
+double anova(const Factors* factors, const Sample* x, const Anova* k, real* work) {
+    double total = 0;
+    by_degree(k->order, [&](auto order) { total = anova_of<decltype(order)::value>(factors, x, *k, work); });
+    return total;
 }
 
 void anova_gradient(const Factors* factors, const Sample* x, const Anova* k, const real* work, double slope,
                     const AnovaGradient* out) {
-    switch (k->order) {
-        case 2: return anova_gradient_of<2>(factors, x, *k, work, slope, *out);
-        case 3: return anova_gradient_of<3>(factors, x, *k, work, slope, *out);
-        case 4: return anova_gradient_of<4>(factors, x, *k, work, slope, *out);
-        case 5: return anova_gradient_of<5>(factors, x, *k, work, slope, *out);
-        default: return anova_gradient_of<0>(factors, x, *k, work, slope, *out);
-    }
+    by_degree(k->order, [&](auto order) {
+        anova_gradient_of<decltype(order)::value>(factors, x, *k, work, slope, *out);
+    });
 }
 
 // The derivative by one factor is the product of all others: those before it, which `score` left, times those behind it.

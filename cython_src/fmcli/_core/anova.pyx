@@ -5,10 +5,11 @@ from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
 from fmcli._core.weighted import Beta
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
 from fmcli._core.simplex cimport project_to_simplex
-from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab
+from fmcli._core.types cimport LANES, Csr, Factors, Sample, Scratch, Slab, Visit, real
 from fmcli._core.weighted cimport Weighted
 
 # The largest order: kernels keep a number a degree on the stack.
@@ -37,6 +38,7 @@ cdef class HigherOrder(Weighted):
     cdef int n_kernels
     cdef Anova kernel[MAX_ORDER]  # what does not depend on the output
     cdef bint linear
+    cdef Csr data                 # the samples that have caches
 
     def __init__(
         self, features, outputs, factors, *, bias, linear=False, constants=False, simplex=False, beta=None
@@ -125,6 +127,78 @@ cdef class HigherOrder(Weighted):
                     self.block[self.theta_block].body + c * self.block[self.theta_block].body_stride,
                     self.block[self.theta_block].columns)
 
+    # A sample's cache is, for each kernel, e_1 .. e_m of its entries.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        self.data = data.csr
+        return self.cache_before(self.n_kernels)
+
+    # Reals of a cache before the i-th kernel's.
+    cdef inline Py_ssize_t cache_before(self, int i) noexcept nogil:
+        cdef Py_ssize_t size = 0
+        cdef int before
+        for before in range(i):
+            size += self.kernel[before].order * padded(self.kernel[before].rank)
+        return size
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef int i
+        cdef Factors p
+        cdef Anova kernel
+        for i in range(self.n_kernels):
+            p, kernel = self.factors(self.features_block, i, output), self.kernel_of(i, output)
+            kernels.anova_cache(&p, x, &kernel, cache + self.cache_before(i))
+
+    # A visit's part in the i-th kernel, as if there were no other; of no lanes where it has none.
+    cdef inline Visit within(self, const Visit* v, int i) noexcept nogil:
+        cdef Visit part = v[0]
+        cdef Py_ssize_t begin = self.parts[v.block][i].offset, lanes = self.parts[v.block][i].lanes
+        part.at = max(v.at - begin, 0)
+        part.lanes = max(min(v.at + v.lanes - begin, lanes) - part.at, 0)
+        part.cache += self.cache_before(i) * sizeof(real)
+        return part
+
+    # Where the part's first number is among the visit's.
+    cdef inline Py_ssize_t place_in(self, const Visit* v, const Visit* part, int i) noexcept nogil:
+        return self.parts[v.block][i].offset + part.at - v.at
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef int i
+        cdef Factors p
+        cdef Anova kernel
+        cdef Visit part
+        if self.of_factors(v.block):
+            for i in range(self.n_kernels):
+                part = self.within(v, i)
+                if part.lanes:
+                    p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
+                    kernels.anova_partials(
+                        &part, &self.data, &p, &kernel, v.block != self.features_block,
+                        q + self.place_in(v, &part, i))
+        elif self.theta_block and v.block == self.theta_block:
+            kernels.degree_partials(v, &self.kernel[0], q)
+        elif self.beta_block and v.block == self.beta_block:
+            kernels.cached_partials(v, (self.kernel[0].order - 1) * padded(self.kernel[0].rank), q)
+        kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef int i
+        cdef Factors p
+        cdef Anova kernel
+        cdef Visit part
+        if not self.of_factors(v.block):
+            return
+        for i in range(self.n_kernels):
+            part = self.within(v, i)
+            if part.lanes:
+                p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
+                kernels.anova_moved(
+                    &part, &self.data, &p, &kernel, v.block != self.features_block,
+                    step + self.place_in(v, &part, i))
+
+    # Does a block hold rows of factors?
+    cdef inline bint of_factors(self, int b) noexcept nogil:
+        return b == self.features_block or (self.gamma_block and b == self.gamma_block)
+
 
 def constant_rows(order, rank):
     """The layout of the rows of order - 1 constant features.
@@ -181,6 +255,7 @@ cdef class AllSubsets(Model):
     """All-subsets kernel ([HO] 5.2): b + sum_s prod_j (1 + p_js x_j)."""
 
     cdef int features_block
+    cdef Csr data  # the samples that have caches
 
     def __init__(self, features, outputs, *, rank, bias=True):
         layout = [*bias_block(bias), BlockLayout(body=[("P", rank)])]
@@ -212,3 +287,24 @@ cdef class AllSubsets(Model):
             kernels.all_subsets_gradient(
                 &p, x, self.block[self.features_block].columns, s.work + c * self.work_of(x.nnz), s.slope[c],
                 slab[self.features_block].body, p.lanes)
+
+    # A sample's cache is each factor's product.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        self.data = data.csr
+        return padded(self.block[self.features_block].columns)
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef Factors p = self.factors(self.features_block, 0, output)
+        kernels.all_subsets_cache(&p, x, cache)
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef Factors p = self.factors(self.features_block, 0, v.output)
+        if v.block == self.features_block:
+            kernels.all_subsets_partials(v, &self.data, &p, self.block[self.features_block].columns, q)
+        else:
+            kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef Factors p = self.factors(self.features_block, 0, v.output)
+        if v.block == self.features_block:
+            kernels.all_subsets_moved(v, &self.data, &p, step)

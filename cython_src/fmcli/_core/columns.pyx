@@ -105,7 +105,6 @@ def by_row(Model model, Dataset data, int block):
     for i in range(data.rows):
         data.sample(i, &x)
         model.rows(&x, s)
-        model.score(&x, s)
         slab = &s.slab[block]
         for j in range(slab.n):
             free[slab.row[j] + 1] += 1
@@ -118,8 +117,8 @@ def by_row(Model model, Dataset data, int block):
     for i in range(data.rows):
         data.sample(i, &x)
         model.rows(&x, s)
-        model.score(&x, s)
         if not features:
+            model.score(&x, s)
             for c in range(model.outputs):
                 s.slope[c] = 1
             model.gradient(&x, s)

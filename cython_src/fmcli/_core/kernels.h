@@ -159,6 +159,23 @@ typedef struct Kernels {
     // Take a step of `row` over into the caches' sums and, where they are, `values` behind them, into each factor's A^2.
     void (*pairs_moved)(const Visit* v, const real* row, const real* step, ptrdiff_t values);
 
+    // The same where the visited row is one of factors p, or with `constant` one of the kernel's constants, and caches are
+    // e_1 .. e_m of the samples, each of rank (padded) reals. `data` has the samples, to sum anew what cannot be had from
+    // caches.
+    void (*anova_cache)(const Factors* p, const Sample* x, const Anova* kernel, real* cache);
+    void (*anova_partials)(const Visit* v, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q);
+    void (*anova_moved)(const Visit* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,
+                        const real* step);
+    // q <- derivatives by the weights of degrees
+    void (*degree_partials)(const Visit* v, const Anova* kernel, real* q);
+    // Caches are prod_j (1 + p_jf x_j).
+    void (*all_subsets_cache)(const Factors* p, const Sample* x, real* cache);
+    void (*all_subsets_partials)(const Visit* v, const Csr* data, const Factors* p, ptrdiff_t rank, real* q);
+    void (*all_subsets_moved)(const Visit* v, const Csr* data, const Factors* p, const real* step);
+    // Caches are the sums of lifted.inl, for sets 1 .. 2^m - 1 of vectors, each of padded lanes.
+    void (*lifted_cache)(const Lifted* l, const Sample* x, real* cache);
+    void (*lifted_partials)(const Visit* v, const Csr* data, const Lifted* l, int constant, real* q);
+    void (*lifted_moved)(const Visit* v, const Csr* data, const Lifted* l, int constant, const real* step);
     // q <- derivatives by numbers that enter linear functions z, whose values (`parts` times `lanes`) are the caches' first:
     // of the sums over factors of prod_t z_t; n-th derivatives, n <= 2, of beta z^order (beta may be NULL for ones).
     void (*product_partials)(const Visit* v, int parts, ptrdiff_t lanes, real* q);

@@ -14,6 +14,10 @@
 #include "second_order.inl"
 #include "steps.inl"
 
+// What builds on those above.
+#include "columns_anova.inl"
+#include "columns_lifted.inl"
+
 namespace {
 
 enum { CACHE_LINE = 64 };
@@ -64,6 +68,16 @@ const Kernels TABLE = {
     cached_partials,
     pairs_partials,
     pairs_moved,
+    anova_cache,
+    anova_partials,
+    anova_moved,
+    degree_partials,
+    all_subsets_cache,
+    all_subsets_partials,
+    all_subsets_moved,
+    lifted_cache,
+    lifted_partials,
+    lifted_moved,
     product_partials,
     power_partials,
     product_changes,

@@ -103,11 +103,6 @@ void lifted_gradient_order(const Lifted* l, const Sample* x, const real* tables,
 }
 
 // f(Order<order>), for orders that are known when the program runs.
-template <int M>
-struct Order {
-    static constexpr int value = M;
-};
-
 template <int M = 2, class F>
 inline void by_order(int order, F f) {
     if (order == M)

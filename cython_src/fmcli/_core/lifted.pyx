@@ -3,9 +3,10 @@
 from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
 
+from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport MOST_LIFTED, Lifted, kernels
-from fmcli._core.types cimport Factors, Sample, Scratch, Slab, real
+from fmcli._core.types cimport Csr, Factors, Sample, Scratch, Slab, Visit, real
 
 
 cdef class LiftedAnova(Model):
@@ -17,6 +18,7 @@ cdef class LiftedAnova(Model):
 
     cdef int order, n_constants, body, constant_block
     cdef bint linear
+    cdef Csr data  # the samples that have caches
 
     def __init__(self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=False):
         if not 2 <= order <= MOST_LIFTED:
@@ -82,3 +84,29 @@ cdef class LiftedAnova(Model):
                 slab[self.constant_block].body)
             if self.linear:
                 kernels.linear_gradient(x, s.slope[c], slab[self.body].weight)
+
+    # A sample's cache is its sums for all sets of vectors.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        self.data = data.csr
+        return ((1 << self.order) - 1) * (self.block[self.body].lanes // self.order)
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef Lifted lifted = self.lifted(output)
+        kernels.lifted_cache(&lifted, x, cache)
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef Lifted lifted
+        if self.of_vectors(v.block):
+            lifted = self.lifted(v.output)
+            kernels.lifted_partials(v, &self.data, &lifted, v.block != self.body, q)
+        kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef Lifted lifted
+        if self.of_vectors(v.block):
+            lifted = self.lifted(v.output)
+            kernels.lifted_moved(v, &self.data, &lifted, v.block != self.body, step)
+
+    # Does a block hold rows of vectors?
+    cdef inline bint of_vectors(self, int b) noexcept nogil:
+        return b == self.body or (self.constant_block and b == self.constant_block)

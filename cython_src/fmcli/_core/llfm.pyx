@@ -413,26 +413,24 @@ cdef class LLFM(Model):
         total = data.rows if data.weight is None else data.weight.sum()
         return 2 / total * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
 
-    # A sample's cache is each anchor's share, 0 where it is not active, in as much room as LANES, and its FM's sums.
+    # A sample's cache is the sums of each anchor's FM, and behind these the shares, 0 where an anchor is not active.
     cdef Py_ssize_t cache_size(self, Dataset data):
-        return self.anchors * (LANES + self.sums_size())
+        return self.anchors * (self.sums_size() + 1)
 
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         cdef Local local = self.local(s)
-        cdef Py_ssize_t a, size = LANES + self.sums_size()
-        cdef const real* sums = local.sums + output * local.code.n * self.sums_size()
-        for a in range(self.anchors):
-            cache[a * size] = 0
+        cdef Py_ssize_t a, size = self.sums_size()
+        cdef real* shares = cache + self.anchors * size
+        cdef const real* sums = local.sums + output * local.code.n * size
+        memset(shares, 0, self.anchors * sizeof(real))
         for a in range(local.code.n):
-            cache[local.code.active[a] * size] = <real>local.code.share[a]
-            memcpy(
-                cache + local.code.active[a] * size + LANES, sums + a * self.sums_size(),
-                self.sums_size() * sizeof(real))
+            shares[local.code.active[a]] = <real>local.code.share[a]
+            memcpy(cache + local.code.active[a] * size, sums + a * size, size * sizeof(real))
 
     # The visit as one to the row of an FM that is alone.
     cdef inline Visit of_one(self, const Visit* v) noexcept nogil:
         cdef Visit of_one = v[0]
-        of_one.cache += (v.row % self.anchors * (LANES + self.sums_size()) + LANES) * sizeof(real)
+        of_one.cache += v.row % self.anchors * self.sums_size() * sizeof(real)
         return of_one
 
     cdef void partials(self, const Visit* v, real* q) noexcept nogil:
@@ -442,7 +440,7 @@ cdef class LLFM(Model):
             return
         of_one = self.of_one(v)
         kernels.pairs_partials(&of_one, self.row_of(v), NULL, q)
-        kernels.share_partials(&of_one, -<Py_ssize_t>LANES, q)
+        kernels.share_partials(v, self.anchors * self.sums_size() + v.row % self.anchors, q)
 
     cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
         cdef Visit of_one

@@ -15,6 +15,12 @@ struct Run {
     static constexpr int count = N;
 };
 
+// An order that the compiler knows, as a type that a generic lambda can take apart.
+template <int M>
+struct Order {
+    static constexpr int value = M;
+};
+
 // f(at, Run) for the runs that together cover `lanes`, padded to LANES: at most 16 lanes each, so that a run's
 // accumulators stay in registers.
 template <class F>

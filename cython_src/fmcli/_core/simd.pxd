@@ -99,6 +99,18 @@ cdef extern from "kernels.h" nogil:
         void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
         void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil
         void (*pairs_moved)(const Visit*, const real*, const real*, Py_ssize_t) noexcept nogil
+        void (*anova_cache)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil
+        void (*anova_partials)(
+            const Visit*, const Csr*, const Factors*, const Anova*, bint, real*) noexcept nogil
+        void (*anova_moved)(
+            const Visit*, const Csr*, const Factors*, const Anova*, bint, const real*) noexcept nogil
+        void (*degree_partials)(const Visit*, const Anova*, real*) noexcept nogil
+        void (*all_subsets_cache)(const Factors*, const Sample*, real*) noexcept nogil
+        void (*all_subsets_partials)(const Visit*, const Csr*, const Factors*, Py_ssize_t, real*) noexcept nogil
+        void (*all_subsets_moved)(const Visit*, const Csr*, const Factors*, const real*) noexcept nogil
+        void (*lifted_cache)(const Lifted*, const Sample*, real*) noexcept nogil
+        void (*lifted_partials)(const Visit*, const Csr*, const Lifted*, bint, real*) noexcept nogil
+        void (*lifted_moved)(const Visit*, const Csr*, const Lifted*, bint, const real*) noexcept nogil
         void (*product_partials)(const Visit*, int, Py_ssize_t, real*) noexcept nogil
         void (*power_partials)(const Visit*, int, int, const real*, real*) noexcept nogil
         void (*product_changes)(

@@ -91,6 +91,16 @@ inline V magnitude(V v) {
     return (V)(bits(v) & ~sign);
 }
 
+// Is any of a vector's numbers below 0 (or -0)?
+template <class V>
+inline bool any_negative(V v) {
+    uint64_t words[sizeof(V) / sizeof(uint64_t)], all = 0;
+    __builtin_memcpy(words, &v, sizeof v);
+    for (const uint64_t word : words) all |= word;
+    const uint64_t sign = (uint64_t)1 << 63;
+    return all & (sizeof(real) < sizeof(uint64_t) ? sign | sign >> 32 : sign);
+}
+
 }  // namespace
 
 #endif

@@ -91,7 +91,7 @@ cdef class Visitor:
 
     # Minimise over one row, slice after slice.
     cdef void visit(self, Visit* v) noexcept nogil:
-        cdef Py_ssize_t at = 0, width, _
+        cdef Py_ssize_t at = 0, width
         cdef Py_ssize_t first = v.output * self.model.block[v.block].rows + v.row
         cdef Place* place = &self.place
         place.manner = &self.descent.manner[v.block]
@@ -110,9 +110,6 @@ cdef class Visitor:
             v.apart = v.lanes + (LANES if v.weight else 0)
             self.begin(v)
             self.bound(v)
-            if not place.manner.whole:
-                for _ in range(SWEEPS):
-                    self.quadratic.sweep()
             self.take(v)
 
     # How many of the row's numbers from `at` on move together; the weight goes with what is before it.
@@ -238,6 +235,9 @@ cdef class Visitor:
         cdef bint sure = self.descent.bounded and self.joint(v)
         if not sure:
             before = self.loss_after(v, False) + self.quadratic.penalty(group)
+        if not whole:
+            for tries in range(SWEEPS):
+                self.quadratic.sweep()
         for tries in range(HALVINGS + 1):
             if whole:
                 self.quadratic.move_as_group(h, group)

@@ -1,0 +1,284 @@
+"""Solvers of the whole objective, cd and lbfgs: where they end, when they stop, and what they go on from."""
+
+import numpy as np
+import pytest
+from problems import REAL, TRAINED, assert_close, build, dataset, fields_of, fill, parameters, random_rows
+from test_descent import FEATURES, RANK, labels_of, make_loss, outputs_of
+from test_every_pair import planted
+
+from fmcli import prediction, training
+from fmcli._core.penalty import Penalty
+from fmcli.errors import NotEnoughMemoryError, UsageError
+from fmcli.lbfgs import LBFGS
+from fmcli.registry import MODELS
+from fmcli.specs import make_spec
+
+WHOLE = ("cd", "lbfgs")
+CLOSE = 1e-6
+
+
+def train(data, model, solver, loss="squared", *, plan=None, **options):
+    return training.train(training.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
+
+
+def dense(x, y):
+    """Rows that touch every feature."""
+    return dataset([{j: float(v) for j, v in enumerate(row)} for row in np.float32(x)], x.shape[1], y)
+
+
+# ---- Convex problems ----
+
+
+def value_of(loss, x, y, l1, l2, bias, w):
+    score = x @ w + bias
+    losses = (score - y) ** 2 / 2 if loss == "squared" else np.logaddexp(0, -y * score)
+    return losses.mean() + l1 * np.abs(w).sum() + l2 / 2 * w @ w
+
+
+def scikit_learns(loss, x, y, l1, l2):
+    """Bias and weights by scikit-learn."""
+    from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
+
+    if loss == "logistic":
+        strength, ratio = 1 / (len(y) * (l1 + l2)), l1 / (l1 + l2)
+        found = LogisticRegression(C=strength, l1_ratio=ratio, solver="saga", tol=1e-10, max_iter=100_000).fit(x, y)
+        return found.intercept_[0], found.coef_[0]
+    exact = {"tol": 1e-12, "max_iter": 100_000}
+    if l1 and l2:
+        found = ElasticNet(alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), **exact).fit(x, y)
+    else:
+        found = Lasso(alpha=l1, **exact).fit(x, y) if l1 else Ridge(alpha=l2 * len(y)).fit(x, y)
+    return found.intercept_, found.coef_
+
+
+@pytest.mark.parametrize(
+    ("loss", "l1", "l2"),
+    [
+        ("squared", 0.0, 0.05),
+        ("squared", 0.05, 0.0),
+        ("squared", 0.03, 0.02),
+        ("logistic", 0.0, 0.02),
+        ("logistic", 0.01, 0.01),
+    ],
+)
+def test_all_meet_scikit_learn_on_convex_problems(loss, l1, l2):
+    """Ridge, lasso, elastic net and logistic regression: the same objective by every way to it."""
+    rng = np.random.default_rng(0)
+    x = np.float32(rng.normal(size=(200, 6))).astype(float)
+    y = x @ (rng.normal(size=6) * (np.arange(6) % 2)) + 0.3 + rng.normal(size=200)
+    y = np.sign(y) if loss == "logistic" else y
+    data, penalty = dense(x, y), {"l1": l1, "l2": l2}
+    by_batch = {"batch_size": 200, "learning_rate": 0.5, "epochs": 1500}
+    ends = {"cd": train(data, "linear", "cd", loss, tol=0, epochs=300, **penalty)}
+    ends["fobos"] = train(data, "linear", "fobos", loss, **by_batch, **penalty)
+    if not l1:
+        ends["lbfgs"] = train(data, "linear", "lbfgs", loss, tol=0, l2=l2)
+    best = value_of(loss, x, y, l1, l2, *scikit_learns(loss, x, y, l1, l2))
+    for name, trained in ends.items():
+        params = parameters(trained.plan.model)
+        assert abs(value_of(loss, x, y, l1, l2, params["bias"][0], params["w"][0]) - best) < CLOSE, name
+    assert abs(ends["cd"].epochs[-1].objective - best) < CLOSE
+
+
+def least_nuclear_norm(x, y, strength):
+    """The least mean squared loss / 2 plus nuclear norm of symmetric M with scores x'Mx: by proximal gradient steps."""
+    z = np.hstack([np.ones((len(x), 1)), x])
+    rate = 1 / np.mean((z**2).sum(axis=1) ** 2)
+    M, last, momentum = (np.zeros((z.shape[1],) * 2) for _ in range(3))
+    for step in range(1, 20_000):
+        residual = np.einsum("ni,ij,nj->n", z, momentum, z) - y
+        values, vectors = np.linalg.eigh(momentum - rate * (z.T * residual) @ z / len(y))
+        last, M = M, (vectors * np.sign(values) * np.maximum(np.abs(values) - rate * strength, 0)) @ vectors.T
+        momentum = M + (step - 1) / (step + 2) * (M - last)
+    residual = np.einsum("ni,ij,nj->n", z, M, z) - y
+    return np.mean(residual**2) / 2 + strength * np.abs(np.linalg.eigvalsh(M)).sum()
+
+
+def test_lifted_and_direct_networks_meet_at_the_least_nuclear_norm():
+    """[PN] Theorem 2: half the squares of a lifted network's vectors weigh what |beta| |p|^2 does of a direct one."""
+    rng = np.random.default_rng(0)
+    x = np.float32(rng.normal(size=(80, 4))).astype(float)
+    y = (x @ rng.normal(size=4)) ** 2 - (x @ rng.normal(size=4)) ** 2 + rng.normal(size=80)
+    strength = 0.5
+    own = {"rank": 6, "linear": False, "bias": False, "init_std": 0.3, "tol": 0, "epochs": 3000}
+    lifted = train(dense(x, y), "lifted-pn", "cd", l2=strength, **own).epochs[-1].objective
+    direct = train(dense(x, y), "pn", "cd", nuclear=strength, **own).epochs[-1].objective
+    best = least_nuclear_norm(x, y, strength)
+    assert lifted == pytest.approx(best, rel=1e-3)
+    assert direct == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["anova", "pn", "sha2"])
+def test_the_objective_with_a_nuclear_norm_never_rises(name):
+    rng = np.random.default_rng(1)
+    data = dataset(random_rows(rng, 60, FEATURES), FEATURES, rng.normal(size=60))
+    trained = train(data, name, "cd", nuclear=0.2, init_std=0.3, tol=0, epochs=40)
+    objectives = [epoch.objective for epoch in trained.epochs]
+    assert np.diff(objectives).max() < CLOSE
+    params = parameters(trained.plan.model)
+    factors = [params[key] for key in ("V", "P", "gamma", "v0") if key in params]
+    norms = sum((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0) for values in factors)
+    w = params.get("w", np.zeros(1))
+    penalty = 0.2 * np.abs(params["beta"][0]) @ norms + 1e-5 / 2 * (w**2).sum()
+    assert trained.epochs[-1].penalty == pytest.approx(penalty, rel=1e-5)
+    assert (params["beta"] == 0).any()
+
+
+@pytest.mark.parametrize(("name", "order"), [("anova", 2), ("pn", 2), ("pn", 4)])
+def test_fitted_kernel_weights_lower_the_training_objective(name, order):
+    """[PN] Fig. 1, on scikit-learn's diabetes data: weights that are fitted, that are 1, and that are 1 or -1."""
+    from sklearn.datasets import load_diabetes
+
+    x, y = load_diabetes(return_X_y=True)
+    data = dense(x / x.std(axis=0), (y - y.mean()) / y.std())
+    own = {"rank": 10, "linear": False, "order": order, "init_std": 0.1, "epochs": 100, "augment": True, "tol": 0}
+    # Of order 2, with the paper's penalty (29): strength times |beta| |p|^2.
+    fitting = {"nuclear": 0.01} if order == 2 else {"l2": 1e-6}
+    fixed = {"l2": 0.02 if order == 2 else 1e-6, "fit_beta": False}
+
+    def end(**options):
+        return train(data, name, "cd", **own, **options).epochs[-1].objective
+
+    fitted = end(**fitting)
+    assert fitted < 0.98 * end(**fixed, beta_start="ones")
+    assert fitted < (1 + 1e-4) * end(**fixed, beta_start="alternate")
+
+
+# ---- L-BFGS ----
+
+
+def problem(name, loss="squared", threads=1, seed=0):
+    rng = np.random.default_rng([len(name), seed])
+    model = build(name, FEATURES, outputs_of(loss), rank=RANK)
+    model.allocate(0)
+    fill(model, rng, scale=0.3)
+    model.remeasure()
+    data = dataset(random_rows(rng, 9, FEATURES, fields=fields_of(name)), FEATURES, labels_of(loss, rng))
+    data = data.changed(weight=rng.uniform(0.5, 2, size=9))
+    return model, LBFGS(model, make_loss(loss), Penalty(l2_w=0.05, l2_v=0.02), data, threads)
+
+
+@pytest.mark.parametrize("loss", ["squared", "softmax"])
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_gradient_of_the_whole_objective(name, loss):
+    _, search = problem(name, loss)
+    free = search.free()
+    _, gradient = search.evaluate(free)
+    rng = np.random.default_rng(0)
+    step = 1e-5 if REAL == "double" else 3e-3
+    for _ in range(4):
+        # Padding is no parameter: nothing but noise would follow from it.
+        direction = rng.normal(size=free.size) * (gradient != 0)
+        ahead, behind = (search.evaluate(free + sign * step * direction)[0] for sign in (1, -1))
+        assert (ahead - behind) / (2 * step) == pytest.approx(gradient @ direction, rel=2e-2, abs=2e-3)
+
+
+@pytest.mark.parametrize("name", ["fm", "hofm-simplex", "llfm", "ffm"])
+def test_threads_change_nothing(name):
+    train_data, _ = planted(name, "squared")
+    found = []
+    for threads in (1, 2, 3):
+        trained = train(train_data, name, "lbfgs", plan={"threads": threads}, epochs=25, init_std=0.1, norm=False)
+        found.append(([epoch.objective for epoch in trained.epochs], parameters(trained.plan.model)))
+    for objectives, params in found[1:]:
+        assert objectives == found[0][0]
+        assert_close(params, found[0][1], {"rtol": 0, "atol": 0})
+
+
+# ---- Stopping, going on, refusing ----
+
+
+@pytest.mark.parametrize("solver", WHOLE)
+def test_training_stops_when_the_objective_has_settled(solver):
+    data, _ = planted("fm", "squared")
+    for tol in (1e-2, 1e-4):
+        trained = train(data, "fm", solver, init_std=0.1, tol=tol, epochs=200)
+        objectives = np.array([epoch.objective for epoch in trained.epochs])
+        falls = -np.diff(objectives) / objectives[:-1]
+        assert trained.settled
+        assert falls[-1] <= tol < falls[:-1].min()
+    assert not train(data, "fm", solver, tol=1e-4, epochs=2).settled
+
+
+@pytest.mark.parametrize("solver", WHOLE)
+def test_the_best_epoch_is_kept(solver):
+    data, test = planted("fm", "logistic")
+    plan = {"valid": test, "patience": 3, "metrics": ("logloss",)}
+    trained = train(data, "fm", solver, "logistic", plan=plan, init_std=0.3, l2=1e-5, tol=0)
+    values = [epoch.valid["logloss"] for epoch in trained.epochs]
+    assert trained.best == np.argmin(values) + 1 == len(values) - 3
+    kept = train(data, "fm", solver, "logistic", init_std=0.3, l2=1e-5, tol=0, epochs=trained.best)
+    assert_close(parameters(kept.plan.model), parameters(trained.plan.model), {"rtol": 0, "atol": 0})
+
+
+@pytest.mark.parametrize("solver", WHOLE)
+@pytest.mark.parametrize("name", ["fm", "hofm-simplex", "ffm", "llfm"])
+def test_going_on_begins_where_the_earlier_run_ended(name, solver, tmp_path):
+    data, _ = planted(name, "squared")
+    own = {"rank": 3, "init_std": 0.1, "norm": False, "epochs": 4, "tol": 0}
+    first = train(data, name, solver, **own)
+    path = tmp_path / "first.fm"
+    prediction.save_model(str(path), first, training.summary(first), "libsvm")
+    second = train(data, name, solver, plan={"earlier": prediction.load_earlier(str(path))}, **own)
+    objectives = [epoch.objective for epoch in (*first.epochs, *second.epochs)]
+    assert np.diff(objectives).max() <= 1e-5 * objectives[0]
+    assert objectives[4] < objectives[3]
+
+
+def test_nothing_is_held_out_unasked():
+    data, _ = planted("linear", "squared")
+    wide = data.take(np.tile(np.arange(data.rows), 3))
+    for solver in WHOLE:
+        assert train(wide, "linear", solver, plan={"holdout": None}, epochs=2).plan.validation is None
+
+
+@pytest.mark.parametrize("solver", WHOLE)
+def test_what_training_needs_is_asked_for_first(solver, monkeypatch):
+    data, _ = planted("fm", "squared")
+    plan = training.plan(data, make_spec("fm", solver, "squared"))
+    rows = training.plan(data, make_spec("fm", "sgd", "squared"))
+    assert plan.bytes > rows.bytes + 4 * data.rows
+    monkeypatch.setattr("fmcli.memory.available", lambda *_: 0)
+    monkeypatch.setattr("fmcli.memory._tightest", lambda *_: (1000, "left", "buy more"))
+    with pytest.raises(NotEnoughMemoryError, match="training needs"):
+        training.train(plan)
+
+
+@pytest.mark.parametrize(
+    ("model", "solver", "loss", "options", "message"),
+    [
+        ("fm", "cd", "hinge", {}, "cd needs a loss whose slope does not jump.*--loss squared-hinge"),
+        ("fm", "lbfgs", "hinge", {}, "lbfgs needs a loss"),
+        ("fm", "lbfgs", None, {"l1": 0.1}, "--l1 cannot be had with lbfgs: .*-s cd"),
+        ("fm", "lbfgs", None, {"group_l1": 0.1}, "--group-l1 cannot be had with lbfgs"),
+        ("sglfm", "lbfgs", None, {}, "sglfm is made by --l1 and --group-l1, which lbfgs cannot have; choose -s cd"),
+        ("fm", "cd", None, {"batch_size": 5}, "--batch-size cannot be had with cd"),
+        ("fm", "cd", None, {"shuffle": False}, "--shuffle.* cannot be had with cd"),
+        ("fm", "cd", None, {"learning_rate": 0.1}, "--learning-rate does not belong to fm, cd"),
+        ("fm", "sgd", None, {"tol": 0.1}, "--tol does not belong to fm, sgd; it belongs to solver cd, lbfgs"),
+        ("fm", "cd", None, {"nuclear": 0.1}, "--nuclear is a norm of kernels.*anova or sha2 or pn"),
+        ("anova", "cd", None, {"nuclear": 0.1, "order": 3}, "--nuclear is a norm"),
+        ("pn", "cd", None, {"nuclear": 0.1, "fit_beta": False}, "--nuclear is a norm"),
+        ("pn", "cd", None, {"nuclear": 0.1, "group_l1": 0.1}, "cannot be had together"),
+        ("fm", "lbfgs", None, {"nuclear": 0.1}, "--nuclear does not belong to fm, lbfgs; it belongs to solver cd"),
+    ],
+)
+def test_what_cannot_be_had(model, solver, loss, options, message):
+    with pytest.raises(UsageError, match=message):
+        make_spec(model, solver, loss, options)
+
+
+def test_strengths_of_factors():
+    """Their default is of the solver, unless the kind or the run says otherwise."""
+
+    def strengths(model="fm", solver="cd", **options):
+        values = make_spec(model, solver, None, options).values
+        return values["l2_w"], values["l2_v"]
+
+    assert strengths() == strengths(solver="lbfgs") == (1e-5, 1e-4)
+    assert strengths(solver="sgd") == (1e-5, 1e-5)
+    assert strengths(l2=0.5) == (0.5, 0.5)
+    assert strengths(l2_w=0.5) == (0.5, 1e-4)
+    assert strengths(l2=0.5, l2_v=0.1) == (0.5, 0.1)
+    assert strengths(group_l1=0.1) == (1e-5, 1e-5)
+    assert {strengths(name) for name in MODELS if MODELS[name].positive} == {(0.0, 0.0)}
