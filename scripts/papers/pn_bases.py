@@ -20,10 +20,10 @@ from fmcli import training
 from fmcli._core.data import Dataset
 from fmcli.specs import make_spec
 
-ORDER, EPOCHS, INIT_STD = 3, 100, 0.3
-BASES = (6, 12, 24, 48, 96)
+ORDER, EPOCHS, INIT_STD = 3, 50, 0.3
+BASES = (3, 6, 12, 24, 48)
 KERNELS, LEARNED = ("random", "nystrom"), ("lifted-pn", "lifted-anova")
-STRENGTHS = dict.fromkeys(KERNELS, LAMBDAS) | dict.fromkeys(LEARNED, (1e-7, 1e-6, 1e-5, 1e-4, 1e-3))
+STRENGTHS = dict.fromkeys(KERNELS, LAMBDAS) | dict.fromkeys(LEARNED, (1e-6, 1e-5, 1e-4, 1e-3))
 
 
 def learned(data: Dataset, model: str, k: int, l2: float, seed: int = 0, test: Dataset | None = None) -> float:
