@@ -11,9 +11,8 @@ that this build does not have are left out.
 
 import argparse
 
-from tuned import grid, tuned
+from tuned import grid, read_pair, tuned
 
-from fmcli.data import read
 from fmcli.registry import MODELS
 
 RANK, EPOCHS, PATIENCE, CLOSE = 30, 150, 40, 0.005
@@ -45,9 +44,7 @@ def main() -> None:
     parser.add_argument("test")
     parser.add_argument("--split-index", type=int, default=49, help="the first film feature")
     given = parser.parse_args()
-    train, test = read([given.train]).dataset, read([given.test]).dataset
-    features = max(train.features, test.features)
-    train, test = train.changed(features=features), test.changed(features=features)
+    train, test = read_pair(given.train, given.test)
     print("model         order  cross-validation   test  paper  chosen")
     verdicts = []
     for model, published in PAPER.items():

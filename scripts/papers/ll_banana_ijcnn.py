@@ -17,6 +17,7 @@ import argparse
 from itertools import product
 
 import numpy as np
+from figures import draw
 
 from fmcli import training
 from fmcli._core.data import Dataset
@@ -116,22 +117,6 @@ def table(title: str, x: np.ndarray, label: np.ndarray) -> dict[str, list[float]
     return curves
 
 
-def plot(path: str, curves: dict[str, dict[str, list[float]]]) -> None:
-    """Figure 1: cumulative log loss by epoch."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        print("matplotlib is not installed: no plot")
-        return
-    figure = Figure(figsize=(10, 4))
-    for axes, (title, by_model) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
-        for name, losses in by_model.items():
-            axes.plot(range(1, len(losses) + 1), losses, marker=".", label=name)
-        axes.set(title=title, xlabel="epoch", ylabel="cumulative log loss")
-        axes.legend()
-    figure.savefig(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+")
@@ -145,7 +130,11 @@ def main() -> None:
         for name, losses in by_model.items():
             print(f"{title} {name}: cumulative log loss by epoch:", " ".join(f"{loss:.4f}" for loss in losses))
     if given.plot:
-        plot(given.plot, curves)
+        panels = {
+            title: {name: (range(1, len(losses) + 1), losses) for name, losses in by_model.items()}
+            for title, by_model in curves.items()
+        }
+        draw(given.plot, panels, xlabel="epoch", ylabel="cumulative log loss")
 
 
 if __name__ == "__main__":

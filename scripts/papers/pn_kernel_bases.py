@@ -15,10 +15,10 @@ import argparse
 import math
 
 import numpy as np
+from tuned import read_pair
 
 from fmcli import training
 from fmcli._core.data import Dataset
-from fmcli.data import read
 from fmcli.specs import make_spec
 
 SEEDS = 5
@@ -42,18 +42,31 @@ def mean_score(train: Dataset, test: Dataset, basis: str, k: int, l2: float, ord
     return float(np.mean([score(train, basis, k, l2, order, seed, test) for seed in range(SEEDS)]))
 
 
+def dimension(train: Dataset, order: int) -> int:
+    """Of the functions that the kernel can make of these rows."""
+    return min(math.comb(int(train.seen().sum()) + order, order), train.rows)
+
+
+def choose(train: Dataset, basis: str, order: int) -> float:
+    """The λ2 that is best for a fifth of the rows."""
+    return max(LAMBDAS, key=lambda l2: score(train, basis, dimension(train, order), l2, order))
+
+
+def kernel_ridge(train: Dataset, test: Dataset, order: int) -> float:
+    """R² on `test` of kernel ridge regression."""
+    bases = min(2 * dimension(train, order), train.rows)
+    return score(train, "nystrom", bases, choose(train, "nystrom", order), order, test=test)
+
+
 def table(name: str, train: Dataset, test: Dataset, order: int) -> None:
-    columns = int(train.seen().sum())
-    dimension = min(math.comb(columns + order, order), train.rows)
-    strengths = {
-        basis: max(LAMBDAS, key=lambda l2: score(train, basis, dimension, l2, order)) for basis in ("random", "nystrom")
-    }
-    ridge = score(train, "nystrom", min(2 * dimension, train.rows), strengths["nystrom"], order, test=test)
-    print(f"{name}: {train.rows} rows, {columns} columns, dimension {dimension}; λ2 {strengths}")
+    most = dimension(train, order)
+    strengths = {basis: choose(train, basis, order) for basis in ("random", "nystrom")}
+    ridge = kernel_ridge(train, test, order)
+    print(f"{name}: {train.rows} rows, {train.seen().sum()} columns, dimension {most}; λ2 {strengths}")
     print("     k   random  nystrom")
     found = []
     for share in SHARES:
-        k = max(1, round(share * dimension))
+        k = max(1, round(share * most))
         found.append([mean_score(train, test, basis, k, strengths[basis], order) for basis in ("random", "nystrom")])
         print(f"{k:6}  {found[-1][0]:7.4f}  {found[-1][1]:7.4f}", flush=True)
     rises = (np.diff(found, axis=0) > -CLOSE).all()
@@ -67,9 +80,7 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=3)
     given = parser.parse_args()
     for path, other in zip(given.files[::2], given.files[1::2], strict=True):
-        train = read([path]).dataset
-        test = read([other]).dataset.within(train.features).changed(features=train.features)
-        table(path, train, test, given.order)
+        table(path, *read_pair(path, other), given.order)
 
 
 if __name__ == "__main__":

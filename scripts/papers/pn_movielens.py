@@ -12,9 +12,8 @@ the ANOVA kernel better than polynomial networks. Models that this build does no
 import argparse
 
 import numpy as np
-from tuned import grid, tuned
+from tuned import grid, read_pair, tuned
 
-from fmcli.data import read
 from fmcli.registry import MODELS
 
 EPOCHS, PATIENCE = 40, 4
@@ -34,9 +33,7 @@ def main() -> None:
     parser.add_argument("train")
     parser.add_argument("test")
     given = parser.parse_args()
-    train, test = read([given.train]).dataset, read([given.test]).dataset
-    features = max(train.features, test.features)
-    train, test = train.changed(features=features), test.changed(features=features)
+    train, test = read_pair(given.train, given.test)
     print("model         cross-validation    test  chosen")
     mean = float(train.label.mean())
     print(f"{'mean':12} {train.label.std():16.4f}  {np.sqrt(np.mean((test.label - mean) ** 2)):.4f}")

@@ -1,15 +1,19 @@
 """Options chosen by cross-validation on the training rows; the test rows are scored once, by what was chosen."""
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fmcli import training
 from fmcli._core.data import Dataset
+from fmcli.data import read
 from fmcli.metrics import METRICS
-from fmcli.specs import make_spec
-from fmcli.training import Trained
+from fmcli.specs import Spec, make_spec
+from fmcli.training import Epoch, Trained
+from fmcli.validation import score_rows
 
 FOLDS = 3
 
@@ -22,31 +26,66 @@ class Tuned(NamedTuple):
     tested: float
 
 
+def read_pair(train: str, test: str) -> tuple[Dataset, Dataset]:
+    """The rows of two files, with as many columns in one as in the other."""
+    pair = read([train]).dataset, read([test]).dataset
+    features = max(data.features for data in pair)
+    return pair[0].changed(features=features), pair[1].changed(features=features)
+
+
 def grid(**values: Any) -> list[dict[str, Any]]:
     """Every combination of the values of each option."""
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
-def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:
-    """A model trained with these options, of which "solver" and "loss" name pieces."""
+def spec_of(model: str, options: dict[str, Any]) -> Spec:
+    """The spec of a model with these options, of which "solver" and "loss" name pieces."""
     own = dict(options)
-    spec = make_spec(model, own.pop("solver"), own.pop("loss"), own)
-    return training.train(training.plan(train, spec, valid=judged, metrics=(metric,), patience=patience))
+    return make_spec(model, own.pop("solver"), own.pop("loss"), own)
+
+
+def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:
+    """A model trained with these options."""
+    plan = training.plan(train, spec_of(model, options), valid=judged, metrics=(metric,), patience=patience)
+    return training.train(plan)
+
+
+def followed(
+    model: str,
+    options: dict[str, Any],
+    train: Dataset,
+    judged: Dataset,
+    measure: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
+) -> tuple[list[float], float]:
+    """A measure of labels and scores that loss and metrics do not have together, after every epoch; and the seconds of
+    training."""
+    plan = training.plan(train, spec_of(model, options))
+    values = []
+
+    def note(_: Epoch) -> None:
+        values.append(measure(judged.label, score_rows(plan.model, judged)[:, 0]))
+
+    trained = training.train(plan, on_epoch=note)
+    return values, sum(epoch.seconds for epoch in trained.epochs)
+
+
+def folded(train: Dataset, folds: int = FOLDS) -> list[tuple[Dataset, Dataset]]:
+    """Rows to train on and rows to judge by, for each fold of seeded ones."""
+    order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
+    parts = np.array_split(order, folds)
+    return [(train.take(np.setdiff1d(order, held)), train.take(np.sort(held))) for held in parts]
 
 
 def tuned(
     model: str, tried: list[dict[str, Any]], train: Dataset, test: Dataset, metric: str, *, epochs: int, patience: int
 ) -> Tuned:
     """Choose among options, and a number of epochs up to `epochs`, by cross-validation; then train on all rows."""
-    order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
-    folds = np.array_split(order, FOLDS)
+    parts = folded(train)
     found = []
     for options in tried:
         values, bests = [], []
-        for held in folds:
-            kept = np.setdiff1d(order, held)
-            most = {**options, "epochs": epochs}
-            trained = run(model, most, train.take(kept), train.take(np.sort(held)), metric, patience)
+        for kept, held in parts:
+            trained = run(model, {**options, "epochs": epochs}, kept, held, metric, patience)
             values.append(trained.epochs[trained.best - 1].valid[metric])
             bests.append(trained.best)
         found.append((float(np.mean(values)), {**options, "epochs": round(float(np.mean(bests)))}))
