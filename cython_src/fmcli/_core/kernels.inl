@@ -4,8 +4,6 @@
 #include "anova.inl"
 #include "bilinear.inl"
 #include "descent.inl"
-#include "descent_fields.inl"
-#include "descent_products.inl"
 #include "distances.inl"
 #include "ffm.inl"
 #include "kernels.h"
@@ -16,7 +14,9 @@
 
 // What builds on those above.
 #include "columns_anova.inl"
+#include "columns_fields.inl"
 #include "columns_lifted.inl"
+#include "columns_products.inl"
 
 namespace {
 
