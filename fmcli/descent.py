@@ -69,8 +69,14 @@ class CoordinateDescent:
     @staticmethod
     def bytes_needed(model: Model, data: Dataset) -> int:
         """Bytes that columns take, and about what records of the samples do."""
-        features = sum(layout.rows(model.features) for layout in model.layout)
-        return 8 * data.nnz + 16 * features + data.rows * Descent.record_needed(model)
+        lengths = np.diff(data.indptr).astype(float)
+        entries, rows = data.nnz, 0
+        for layout in model.layout:
+            rows += layout.rows(model.features)
+            if layout.touched == "own":  # of a feature those for each anchor or for each field that it meets; or pairs
+                each = np.minimum(layout.others, lengths) if layout.by_feature else lengths / 2
+                entries += int((lengths * each).sum())
+        return 8 * entries + 16 * rows + data.rows * Descent.record_needed(model)
 
     def _plan(self) -> None:
         for number in self.blocks:

@@ -5,7 +5,7 @@
 TRAIN and TEST are libsvm files of user and film features, those of users below the split index. ho_movielens.py reads
 the same data with another solver and loss. As in the paper, nothing is chosen but the L2 penalty, one for weights and
 factors, by 3-fold cross-validation on TRAIN over powers of ten; the objective is the mean loss plus penalty there as
-here. Of the paper's thirteen only LAMBDAS are tried: the AUC of every model falls beyond them. Start values have the
+here. Of the paper's thirteen only LAMBDAS are tried: with larger ones the AUC was lower. Start values have the
 deviation 0.1 (the paper's N(0, 0.01)). Prints the AUC of cross-validation, that on TEST and the paper's. A PASS: hofm,
 and hofm-shared up to order 4, come within CLOSE of the paper or above.
 """

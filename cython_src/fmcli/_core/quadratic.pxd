@@ -7,7 +7,7 @@ cdef class Quadratic:
     cdef double* l1
     cdef double* l2
     cdef double* step   # what they have moved by
-    cdef list memory
+    cdef object memory
 
     cdef void begin(self, Py_ssize_t width) noexcept nogil
     cdef void complete(self) noexcept nogil

@@ -18,22 +18,11 @@ cdef class Quadratic:
     """
 
     def __init__(self, Py_ssize_t most, Py_ssize_t most_squared):
-        cdef double[::1] flat
-        self.memory = [np.zeros(most + 1) for _ in range(6)] + [np.zeros(most_squared * most_squared + 1)]
-        flat = self.memory[0]
-        self.r = &flat[0]
-        flat = self.memory[1]
-        self.phi = &flat[0]
-        flat = self.memory[2]
-        self.l1 = &flat[0]
-        flat = self.memory[3]
-        self.l2 = &flat[0]
-        flat = self.memory[4]
-        self.step = &flat[0]
-        flat = self.memory[5]
-        self.bend = &flat[0]
-        flat = self.memory[6]
-        self.G = &flat[0]
+        cdef double[::1] numbers = np.zeros(6 * most + most_squared**2 + 1)
+        self.memory = numbers
+        self.r, self.bend, self.phi = &numbers[0], &numbers[most], &numbers[2 * most]
+        self.l1, self.l2, self.step = &numbers[3 * most], &numbers[4 * most], &numbers[5 * most]
+        self.G = &numbers[6 * most]
 
     # New parameters, standing where they stood.
     cdef void begin(self, Py_ssize_t width) noexcept nogil:

@@ -19,7 +19,7 @@ cdef class Visitor:
     cdef Model model
     cdef Workspace workspace
     cdef Quadratic quadratic
-    cdef list memory
+    cdef tuple memory
     cdef Place place
     cdef double curvature  # of a row that moves as one
     cdef real* q           # derivatives of some samples' scores

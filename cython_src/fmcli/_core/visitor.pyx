@@ -27,27 +27,19 @@ cdef class Visitor:
     def __init__(self, Descent descent):
         cdef Py_ssize_t longest, most
         cdef double[::1] change
-        cdef real[::1] flat
+        cdef real[::1] numbers
         self.descent, self.model = descent, descent.model
         self.workspace = Workspace(descent.model, descent.data.longest)
         layouts = descent.model.layout
         longest = max([layout.lanes + (layout.weight is not None) for layout in layouts])
         self.quadratic = Quadratic(longest, min(longest, SLICE + 1))
         most = padded(longest) + LANES
-        self.memory = [allocate(size) for size in (CHUNK * most, CHUNK * most, CHUNK, CHUNK, most)]
-        flat = self.memory[0]
-        self.q = &flat[0]
-        flat = self.memory[1]
-        self.second = &flat[0]
-        flat = self.memory[2]
-        self.slopes = &flat[0]
-        flat = self.memory[3]
-        self.curvatures = &flat[0]
-        flat = self.memory[4]
-        self.step = &flat[0]
-        change = np.zeros(CHUNK)
+        numbers, change = allocate((2 * CHUNK + 1) * most + 2 * CHUNK), np.zeros(CHUNK)
+        self.memory = numbers, change
+        self.q, self.second = &numbers[0], &numbers[CHUNK * most]
+        self.step = &numbers[2 * CHUNK * most]
+        self.slopes, self.curvatures = self.step + most, self.step + most + CHUNK
         self.change = &change[0]
-        self.memory.append(change)
 
     def measure(self, Py_ssize_t start, Py_ssize_t stop):
         """Scores and caches of samples start:stop from the parameters; returns their part of the mean loss."""
