@@ -31,6 +31,18 @@ class Stretch(NamedTuple):
     at_once: bool
 
 
+class Tour(NamedTuple):
+    """A block's rows that enter samples, in the order of visits.
+
+    order : int64, the rows.
+    ends : int64 (rows + 1), how many entries the rows before each one have.
+    """
+
+    order: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    stretches: list[Stretch]
+
+
 class CoordinateDescent:
     """Cyclic descent on the mean loss plus penalty; see _core.descent.Descent.
 
@@ -62,9 +74,7 @@ class CoordinateDescent:
         self.descent = Descent(model, loss, penalty, data, by_gradient=by_gradient)
         self.visitors = [Visitor(self.descent) for _ in range(threads)]
         self.blocks = [number for number, layout in enumerate(model.layout) if layout.trained]
-        self.orders: dict[int, NDArray[np.int64]] = {}
-        self.stretches: dict[int, list[Stretch]] = {}
-        self._plan()
+        self.tours = {number: self._tour(number) for number in self.blocks}
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset) -> int:
@@ -78,27 +88,22 @@ class CoordinateDescent:
                 entries += int((lengths * each).sum())
         return 8 * entries + 16 * rows + data.rows * Descent.record_needed(model)
 
-    def _plan(self) -> None:
-        for number in self.blocks:
-            if number not in self.stretches or self.model.layout[number].touched == "own":
-                order = self.descent.order(number)
-                self.orders[number] = order[self.descent.columns[number].entries(order) > 0]
-                self.stretches[number] = list(self._stretches(number))
-        lengths = [self.descent.columns[number].entries(self.orders[number]).sum() for number in self.blocks]
-        self.entries = max(1, self.model.outputs * int(sum(lengths)))
-
-    def _stretches(self, number: int) -> Iterator[Stretch]:
-        """A block's rows in order, in stretches of a task's size."""
-        order, columns = self.orders[number], self.descent.columns[number]
+    def _tour(self, number: int) -> Tour:
+        columns, order = self.descent.columns[number], self.descent.order(number)
+        order = order[columns.entries(order) > 0]
         ends = np.concatenate([[0], np.cumsum(columns.entries(order))])
         begins = [0] if self.threads == 1 or columns.same else columns.apart(order, self.data.rows)
-        done = 0
-        for begin, end in zip(begins, [*begins[1:], len(order)], strict=True):
+        return Tour(order, ends, list(self._stretches(ends, begins)))
+
+    def _stretches(self, ends: NDArray[np.int64], begins: list[int]) -> Iterator[Stretch]:
+        """Rows in stretches of a task's size; `begins` are those of runs of which no two enter the same sample."""
+        done, rows = 0, len(ends) - 1
+        for begin, end in zip(begins, [*begins[1:], rows], strict=True):
             if len(begins) > 1 and ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
                 yield from cut(ends, done, begin, ENTRIES_A_TASK, at_once=False)
                 yield from cut(ends, begin, end, ENTRIES_A_TASK * self.threads, at_once=True)
                 done = end
-        yield from cut(ends, done, len(order), ENTRIES_A_TASK, at_once=False)
+        yield from cut(ends, done, rows, ENTRIES_A_TASK, at_once=False)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Descend; `after` is called with mean loss and penalty after every epoch and tells whether to stop."""
@@ -112,7 +117,8 @@ class CoordinateDescent:
                     self.data, self.loss, lambda: sum(self.objective(pool))
                 ):
                     self.descent.look_again()
-                    self._plan()
+                    own = [number for number in self.blocks if self.model.layout[number].touched == "own"]
+                    self.tours.update({number: self._tour(number) for number in own})
                 # Also begins the next epoch from exact scores.
                 if after(*self.objective(pool)):
                     break
@@ -132,32 +138,29 @@ class CoordinateDescent:
 
     def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
         """Visit every row once."""
-        done = 0
+        done, entries = 0, self.model.outputs * sum(int(tour.ends[-1]) for tour in self.tours.values())
         for output in range(self.model.outputs):
-            for number in self.blocks:
+            for number, tour in self.tours.items():
                 if self.model.layout[number].penalty == "l2":
                     # Where kernels vanish, what is left of them in caches is rounding, and no step of their weights is
                     # too long on it.
                     self.objective(pool)
                     self.descent.weigh_kernels()
-                ends = np.cumsum(self.descent.columns[number].entries(self.orders[number]))
-                for stretch in self.stretches[number]:
-                    self._visit(pool, number, output, stretch)
-                    self.on_rows(epoch, int((done + ends[stretch.end - 1]) * self.data.rows // self.entries))
-                done += int(ends[-1])
+                for stretch in tour.stretches:
+                    self._visit(pool, number, output, tour, stretch)
+                    self.on_rows(epoch, (done + int(tour.ends[stretch.end])) * self.data.rows // entries)
+                done += int(tour.ends[-1])
 
-    def _visit(self, pool: ThreadPoolExecutor, number: int, output: int, stretch: Stretch) -> None:
-        order = self.orders[number]
+    def _visit(self, pool: ThreadPoolExecutor, number: int, output: int, tour: Tour, stretch: Stretch) -> None:
         if not stretch.at_once:
-            self.visitors[0].run(number, output, order, stretch.begin, stretch.end)
+            self.visitors[0].run(number, output, tour.order, stretch.begin, stretch.end)
             return
-        lengths = self.descent.columns[number].entries(order[stretch.begin : stretch.end])
-        ends = np.cumsum(lengths)
-        bounds = stretch.begin + np.searchsorted(ends, ends[-1] * np.arange(self.threads + 1) / self.threads)
-        bounds[-1] = stretch.end
+        # In parts of about as many entries each.
+        first, last = tour.ends[stretch.begin], tour.ends[stretch.end]
+        bounds = np.searchsorted(tour.ends, first + (last - first) * np.arange(self.threads + 1) / self.threads)
 
         def part(thread: int) -> None:
-            self.visitors[thread].run(number, output, order, bounds[thread], bounds[thread + 1])
+            self.visitors[thread].run(number, output, tour.order, bounds[thread], bounds[thread + 1])
 
         list(pool.map(part, range(self.threads)))
 

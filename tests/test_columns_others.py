@@ -234,7 +234,7 @@ def test_threads_change_nothing(name, monkeypatch):
     for threads in (1, 2):
         problem = Problem(name, "softmax", "both", {}, rows, threads=threads)
         if threads == 2:
-            assert any(stretch.at_once for stretches in problem.descent.stretches.values() for stretch in stretches)
+            assert any(stretch.at_once for tour in problem.descent.tours.values() for stretch in tour.stretches)
         problem.objectives(3)
         found.append(parameters(problem.model))
     for key in found[0]:

@@ -116,6 +116,20 @@ def test_iterates_are_those_of_naive_als():
     assert_close(parameters(model), expected, FOLLOWED)
 
 
+@pytest.mark.parametrize(("name", "order"), [("anova", 2), ("anova", 4), ("sha2", 2)])
+def test_weights_of_kernels_that_vanish_stay(name, order):
+    """L1 makes all factors 0. What that leaves in caches is rounding, on which no step would be too long."""
+    model = build(name, FEATURES, rank=RANK, order=order)
+    model.allocate(0)
+    rng = np.random.default_rng(0)
+    start = fill(model, rng)["beta"]
+    data = dataset(random_rows(rng, 60, FEATURES), FEATURES, rng.normal(size=60))
+    CoordinateDescent(model, make_loss("squared"), Penalty(l1_v=100), data).run(2, lambda *_: False)
+    end = parameters(model)
+    assert not any(end[key].any() for key in ("V", "v0") if key in end)
+    np.testing.assert_array_equal(end["beta"], start)
+
+
 @pytest.mark.parametrize("name", ["fm", "ffm", "poly2", "llfm"])
 def test_threads_change_nothing(name):
     """Columns of which no two share a sample are visited at once."""
@@ -131,7 +145,8 @@ def test_threads_change_nothing(name):
         fill(model, np.random.default_rng(1), scale=0.1)
         model.remeasure()
         descent = CoordinateDescent(model, make_loss("squared"), Penalty(l2_w=0.01, l2_v=0.01), data, threads)
-        assert (name == "llfm") or (threads == 1) != any(s.at_once for many in descent.stretches.values() for s in many)
+        shared = any(stretch.at_once for tour in descent.tours.values() for stretch in tour.stretches)
+        assert name == "llfm" or shared == (threads > 1)
         objectives = []
         descent.run(2, lambda loss, penalty, to=objectives: bool(to.append(loss + penalty)))
         found.append((objectives, [array.tobytes() for array in model.parameters.values()]))

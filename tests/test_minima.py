@@ -226,6 +226,22 @@ def test_going_on_begins_where_the_earlier_run_ended(name, solver, tmp_path):
     assert objectives[4] < objectives[3]
 
 
+@pytest.mark.parametrize("solver", WHOLE)
+@pytest.mark.parametrize("name", TRAINED)
+def test_rows_without_entries(name, solver):
+    """There is nothing to learn but the bias."""
+    if MODELS[name].positive and solver == "lbfgs":
+        with pytest.raises(UsageError):
+            make_spec(name, solver)
+        return
+    rows = (
+        dataset([{(0, 0): 1.0}, {}, {}], 1, [1, 2, 4]) if fields_of(name) else dataset([{0: 1.0}, {}, {}], 1, [1, 2, 4])
+    )
+    empty = rows.take(np.array([1, 2, 1], dtype=np.int32))
+    trained = train(empty, name, solver, epochs=3, norm=False)
+    np.testing.assert_allclose(training.empty_score(trained.plan.model), 8 / 3, rtol=1e-3)
+
+
 def test_nothing_is_held_out_unasked():
     data, _ = planted("linear", "squared")
     wide = data.take(np.tile(np.arange(data.rows), 3))

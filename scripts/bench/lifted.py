@@ -2,7 +2,7 @@
 
     python scripts/bench/lifted.py [--nonzeros 20] [--runs 200]
 
-Compiles lifted.cpp with the core's own kernels and flags (the compiler is $CXX, or g++) and runs it. The unit is ns a
+Compiles lifted.cc with the core's own kernels and flags (the compiler is $CXX, or g++) and runs it. The unit is ns a
 non-zero, factor and vector: nz k m. `score` is the score alone, `+grad.` score and gradient, `plain` both of the plain
 definition, `ratio` that over ours, and `lifted-pn` score and gradient of that model. The fastest run counts, for
 other work on a machine only ever slows.
@@ -31,7 +31,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "lifted")
-        sources = [HERE / "lifted.cpp", *sorted(CORE.glob("kernels*.cpp"))]
+        sources = [HERE / "lifted.cc", *sorted(CORE.glob("kernels*.cpp"))]
         compiler = os.environ.get("CXX", "g++")
         subprocess.run([compiler, *FLAGS, f"-DFMCLI_REAL={REAL}", f"-I{CORE}", *sources, "-o", program], check=True)
         subprocess.run([program, ISA, str(given.nonzeros), str(given.runs)], check=True)

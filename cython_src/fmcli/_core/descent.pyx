@@ -92,7 +92,7 @@ cdef class Descent:
         Of rows that a feature has several of, the first of all features come first: two of one feature enter the same
         samples, those of two features often do not.
         """
-        others = self.model.layout[b].others if self.model.layout[b].by_feature else 1
+        others = max(1, self.model.layout[b].others if self.model.layout[b].by_feature else 1)
         rows = np.arange(self.model.block[b].rows, dtype=np.int64)
         return np.ascontiguousarray(rows.reshape(-1, others).T).reshape(-1)
 
