@@ -10,7 +10,7 @@ from fmcli import prediction, training
 from fmcli._core.penalty import Penalty
 from fmcli.errors import NotEnoughMemoryError, UsageError
 from fmcli.lbfgs import LBFGS
-from fmcli.registry import MODELS
+from fmcli.registry import MODELS, SOLVERS
 from fmcli.specs import make_spec
 
 WHOLE = ("cd", "lbfgs")
@@ -240,6 +240,16 @@ def test_rows_without_entries(name, solver):
     empty = rows.take(np.array([1, 2, 1], dtype=np.int32))
     trained = train(empty, name, solver, epochs=3, norm=False)
     np.testing.assert_allclose(training.empty_score(trained.plan.model), 8 / 3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_data_without_features(solver, tmp_path):
+    trained = train(dataset([{}, {}, {}], 0, [1, 2, 4]), "fm", solver, epochs=2)
+    assert training.empty_score(trained.plan.model)[0] == pytest.approx(7 / 3, abs=0.2)
+    path = tmp_path / "empty.fm"
+    prediction.save_model(str(path), trained, training.summary(trained), "libsvm")
+    scored = prediction.load_model(str(path)).scores(dataset([{}], 0))
+    assert scored[0] == training.empty_score(trained.plan.model)
 
 
 def test_nothing_is_held_out_unasked():

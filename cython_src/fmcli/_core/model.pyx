@@ -168,6 +168,8 @@ cdef class Model:
         steps += [padded(columns) for columns in in_row[1:]] + [1] * bool(in_row)
         shape = (self.outputs, *layout.leading(self.features), *in_row)
         size = REAL_TYPE.itemsize
+        if 0 in shape:  # of data without any feature: there is nothing to look at
+            return np.zeros(shape, REAL_TYPE)
         return np.ndarray(shape, REAL_TYPE, base, at * size, tuple([step * size for step in steps]))
 
     def shapes(self):
