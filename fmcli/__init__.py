@@ -60,7 +60,8 @@ Above the core, dependencies run one way:
         -> registry, specs, streams, names -> _core
 
 registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
-file's header and the tests derive from it. CONTRIBUTING.md has the steps that a new piece takes.
+file's header and the tests derive from it. A default that depends on the training data (derived.py) stays a rule until
+training.plan knows the data; from then on a run has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Arguments are put into our own words before click parses
 them (spellings.py; other_tools.py has the words of libFM, libffm, xLearn, alphaFM, liblinear and VW). The library

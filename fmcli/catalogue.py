@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fmcli.derived import Derived
 from fmcli.errors import UsageError
 from fmcli.registry import COMMON, DEFAULT_MODEL, LOSSES, MODELS, OPTIONS, SOLVERS, Piece
 from fmcli.specs import make_spec
@@ -38,7 +39,7 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
         ],
         "losses": [{**entry(loss), "labels": loss.task} for loss in LOSSES.values()],
         "penalties": [
-            {"name": name, "flag": penalty.flag, "help": penalty.help, "default": penalty.default}
+            {"name": name, "flag": penalty.flag, "help": penalty.help, "default": in_json(penalty.default)}
             for name, penalty in PENALTIES.items()
         ],
     }
@@ -57,7 +58,12 @@ def own(piece: Piece) -> Iterator[str]:
 
 def default(piece: Piece, name: str) -> Any:
     """The default of an option for a piece."""
-    return piece.defaults.get(name, OPTIONS[name].default)
+    return in_json(piece.defaults.get(name, OPTIONS[name].default))
+
+
+def in_json(default: Any) -> Any:
+    """A default, or the rule in words where it depends on the data."""
+    return default.text if isinstance(default, Derived) else default
 
 
 def refusal(

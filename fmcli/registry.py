@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fmcli.derived import Derived as Derived
+
 
 @dataclass(frozen=True)
 class Option:
@@ -18,7 +20,7 @@ class Option:
 
     name: str
     kind: type  # int, float, bool, or str for a choice
-    default: Any  # None: derived from another option, as the help says
+    default: Any  # None: another option's, as the help says; Derived: computed when the training data are known
     help: str
     group: str  # the heading it stands under in the help: model, penalty, solver or run
     flags: tuple[str, ...] = ()  # short flag; the long one derives from the name

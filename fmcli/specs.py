@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fmcli.derived import Derived, Facts
 from fmcli.errors import UsageError
 from fmcli.names import find_name
 from fmcli.registry import (
@@ -33,7 +34,8 @@ REFINES = {
 
 @dataclass(frozen=True)
 class Spec:
-    """A run's choices. `values` holds every option that the pieces take, by name, with defaults filled in."""
+    """A run's choices. `values` holds every option that the pieces take, by name, with defaults filled in; those that
+    depend on the data stay Derived until `resolve` replaces them."""
 
     model: str
     solver: str
@@ -109,6 +111,16 @@ def make_spec(
     check_nuclear(kind, values)
     check_degrees(kind, values)
     return Spec(model, solver or kind.solver, loss, values)
+
+
+def resolve(spec: Spec, *, rows: int, nonzeros: int, validated: bool) -> Spec:
+    """The spec with numbers in place of the defaults that depend on the data; the parameters are those of Facts."""
+    values = dict(spec.values)
+    for name in OPTIONS:
+        default = values.get(name)
+        if isinstance(default, Derived):
+            values[name] = default.of(Facts(rows, nonzeros, validated, spec.solver, values))
+    return replace(spec, values=values)
 
 
 def complete(taken: list[str], pieces: list[Piece], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from fmcli.errors import DivergedError
 from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
-from fmcli.specs import Spec, build_model
+from fmcli.specs import Spec, build_model, resolve
 from fmcli.stochastic import Stochastic, diverged
 from fmcli.streams import HOLDOUT_STREAM, PREPARE_STREAM, START_STREAM, generator
 from fmcli.validation import Best, Validation, model_sparsity, score_rows, split
@@ -65,7 +65,7 @@ class Epoch:
 class Plan:
     """A run before it begins: what it will train on what, and what that takes.
 
-    spec : the spec, its loss chosen and that loss's options filled in.
+    spec : the spec, its loss chosen, that loss's options filled in, and all defaults resolved.
     fields : of the data, where the model needs them, and of the earlier model; else 0.
     rows : int32, numbers of the rows to train on, in file order.
     judge : what measures the trained model on the data.
@@ -155,6 +155,8 @@ def plan(
         judged = data.take(held)
     else:
         judged = valid.within(features).changed(label=labels.encode(valid.label, valid_name))
+    nonzeros = int(np.diff(data.indptr)[rows].sum())
+    spec = resolve(spec, rows=len(rows), nonzeros=nonzeros, validated=judged.rows > 0)
     if spec.values["norm"]:
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
     judge = Validation(data, labels.loss, metrics, patience, threads)

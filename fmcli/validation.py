@@ -14,6 +14,7 @@ from fmcli._core.data import Dataset
 from fmcli._core.loop import scores
 from fmcli._core.model import Model, Workspace
 from fmcli._core.solver import Solver
+from fmcli.derived import Derived
 from fmcli.errors import UsageError
 from fmcli.metrics import METRICS, Outcome, check, default_metrics, measure
 from fmcli.specs import Spec
@@ -33,7 +34,9 @@ def split(
     Raises UsageError where nothing is left to train on.
     """
     if share is None:
-        usual = rows >= ENOUGH_ROWS and spec.values["epochs"] > 1 and spec.by_rows
+        epochs = spec.values["epochs"]
+        several = isinstance(epochs, Derived) or epochs > 1
+        usual = rows >= ENOUGH_ROWS and several and spec.by_rows
         share = USUAL_SHARE if usual else 0.0
     everything = np.arange(rows, dtype=np.int32)
     held = round(share * rows)

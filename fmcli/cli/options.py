@@ -9,6 +9,7 @@ import click
 from click.types import StringParamType
 
 from fmcli.cli.spellings import in_our_words
+from fmcli.derived import Derived
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.specs import REFINES, takers_of
@@ -176,12 +177,11 @@ def notes(choice: Option) -> str:
     refusers = [piece.name for piece in pieces if choice.name in piece.refuses]
     parts += [f"not {', '.join(refusers)}"] if refusers else []
     parts += [choice.range()] if choice.choices else []
-    if choice.name in REFINES:
-        parts.append(f"default: {OPTIONS[REFINES[choice.name]].flag}")
-    elif not choice.negative and choice.default is not None:
+    usual = OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
+    if usual and not choice.negative:
         own = [f"{piece.name} {in_words(choice, piece.defaults[choice.name])}" for piece in pieces
                if shows(piece, choice.name)]  # fmt: skip
-        parts.append(f"default: {', '.join([in_words(choice, choice.default), *own])}")
+        parts.append(f"default: {', '.join([usual, *own])}")
     parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
     parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
@@ -193,7 +193,9 @@ def shows(piece: Piece, name: str) -> bool:
 
 
 def in_words(choice: Option, value: Any) -> str:
-    """A value of an option; a switch's is the flag without its dashes."""
+    """A default of an option: a switch's is the flag without its dashes; "" for None."""
+    if value is None or isinstance(value, Derived):
+        return str(value or "")
     if choice.kind is bool:
         flag = choice.name.replace("_", "-")
         return flag if value else f"no-{flag}"

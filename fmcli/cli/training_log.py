@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.output import Lines, Log, clock, seconds
+from fmcli.derived import Derived
 from fmcli.memory import available, human_bytes
 from fmcli.registry import LOSSES, MODELS
 from fmcli.specs import Spec
@@ -52,7 +53,8 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
     elif plan.validation and spec.values["epochs"]:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {valid}")
     for name, value in spec.values.items():
-        log.detail(f"{name} {value}")
+        rule = asked.values.get(name)
+        log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
 
 
 def reason(plan: Plan, asked: Spec) -> str:

@@ -1,0 +1,90 @@
+"""Defaults that depend on the training data: shown in words, resolved once, saved as numbers."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import dataset
+
+from fmcli import catalogue, prediction, registry, training
+from fmcli.cli.models import lines
+from fmcli.cli.options import notes
+from fmcli.derived import Derived
+from fmcli.specs import make_spec
+
+ROWS = [{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 2.0}, {2: 1.0}]
+# Rules that show each fact, for an option of every run, one of a solver and one that others refine.
+RULES = {
+    "init_std": Derived("1 / 2^rows", lambda facts: 0.5**facts.rows),
+    "alpha": Derived("1/non-zeros", lambda facts: 1 / facts.nonzeros),
+    "l2": Derived("0.1, 0.2 with validation data", lambda facts: 0.2 if facts.validated else 0.1),
+    "epochs": Derived("the rank", lambda facts: facts.values["rank"]),
+    "batch_size": Derived("2 for ftrl", lambda facts: 2 if facts.solver == "ftrl" else 1),
+}
+
+
+@pytest.fixture
+def rules(monkeypatch):
+    for name, rule in RULES.items():
+        monkeypatch.setitem(registry.OPTIONS, name, replace(registry.OPTIONS[name], default=rule))
+
+
+@pytest.fixture
+def data():
+    return dataset(ROWS, 3, [1.0, 2.0, 4.0, 3.0])
+
+
+def planned(data, options=None, **plan):
+    return training.plan(data, make_spec("fm", "ftrl", None, options), **plan)
+
+
+def test_they_are_resolved_by_the_facts_of_the_run(rules, data):
+    values = planned(data, {"rank": 3}).spec.values
+    expected = {"init_std": 1 / 16, "alpha": 1 / 6, "l2": 0.1, "epochs": 3, "batch_size": 2}
+    assert {name: values[name] for name in RULES} == expected
+    judged = planned(data, valid=data).spec.values
+    assert (judged["l2"], judged["init_std"]) == (0.2, 1 / 16)
+    held = planned(data, holdout=0.25)
+    assert (held.spec.values["l2"], held.spec.values["init_std"]) == (0.2, 1 / 8)
+    assert held.spec.values["alpha"] == 1 / int(np.diff(held.data.indptr)[held.rows].sum())
+
+
+def test_options_that_refine_another_take_its_resolved_value(rules, data):
+    values = planned(data).spec.values
+    assert [values[name] for name in ("l2_w", "l2_v", "alpha_w", "alpha_v")] == [0.1, 0.1, 1 / 6, 1 / 6]
+    values = planned(data, {"l2_v": 5.0, "alpha": 2.0}).spec.values
+    assert [values[name] for name in ("l2_w", "l2_v", "alpha_w", "alpha_v")] == [0.1, 5.0, 2.0, 2.0]
+
+
+def test_a_given_value_is_taken_as_it_is(rules, data):
+    given = {"init_std": 0.5, "alpha": 0.25, "l2": 0.0, "epochs": 2, "batch_size": 3}
+    values = planned(data, given).spec.values
+    assert {name: values[name] for name in RULES} == given
+
+
+def test_the_model_file_has_numbers(rules, data, tmp_path):
+    trained = training.train(planned(data))
+    path = str(tmp_path / "model.fm")
+    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    options = prediction.load_model(path).meta["options"]
+    assert (options["init_std"], options["l2_w"], options["epochs"]) == (1 / 16, 0.1, 8)
+    assert prediction.load_earlier(path).options == options
+
+
+def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):
+    many = data.take(np.tile(np.arange(4, dtype=np.int32), 2_500))
+    assert len(planned(many, holdout=None).rows) == 9_500
+    assert len(planned(many, {"epochs": 1}, holdout=None).rows) == 10_000
+
+
+def test_they_are_shown_in_words(rules):
+    assert "default: 1 / 2^rows, " in notes(registry.OPTIONS["init_std"])
+    listed = catalogue.catalogue()
+    json.dumps(listed)
+    assert next(piece for piece in listed["solvers"] if piece["name"] == "ftrl")["options"]["alpha"] == "1/non-zeros"
+    assert "--alpha 1/non-zeros" in " ".join(line.strip() for line in lines(listed, []))
+
+
+def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
+    assert "default: --l2, cd " in notes(registry.OPTIONS["l2_v"])
