@@ -200,6 +200,8 @@ OPTIONS = _table(
     ),
     Option("huber_delta", float, 1.0, "Where the Huber loss turns linear.", "penalty", low=0, open_low=True),
     Option("learning_rate", float, 0.01, "Step size.", "solver", ("-r",), low=0, open_low=True),
+    Option("learning_rate_w", float, None, "The same for linear weights only.", "solver", low=0, open_low=True),
+    Option("learning_rate_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
     Option(
         "schedule",
         str,
@@ -383,11 +385,12 @@ MODELS = _table(
 # What solvers of the whole objective have in common.
 _L2_OF_FACTORS = {"l2_v": 1e-4}
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it takes no single rows")
-_SCHEDULE = ("learning_rate", "schedule", "power", "t0")
+_RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
+_SCHEDULE = (*_RATES, "schedule", "power", "t0")
 
 SOLVERS = _table(
     Piece("sgd", "Stochastic gradient descent.", "fmcli._core.sgd:SGD", _SCHEDULE),
-    Piece("adagrad", "AdaGrad.", "fmcli._core.adagrad:AdaGrad", ("learning_rate",), {"learning_rate": 0.05}),
+    Piece("adagrad", "AdaGrad.", "fmcli._core.adagrad:AdaGrad", _RATES, {"learning_rate": 0.05}),
     Piece(
         "ftrl",
         "FTRL-Proximal.",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Where the run has none of that name, they take its default.
 REFINES = {
     **{"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"},
-    "anchor_rate": "learning_rate",
+    **dict.fromkeys(("learning_rate_w", "learning_rate_v", "anchor_rate"), "learning_rate"),
 }
 
 
@@ -184,7 +184,7 @@ def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
 def check_groups(values: Mapping[str, Any]) -> None:
     """UsageError where a group penalty meets strengths or steps that differ within a row."""
     if values["group_l1"] > 0:
-        for w, v in (("l2_w", "l2_v"), ("alpha_w", "alpha_v")):
+        for w, v in (("l2_w", "l2_v"), ("learning_rate_w", "learning_rate_v"), ("alpha_w", "alpha_v")):
             if values.get(w) != values.get(v):
                 raise UsageError(
                     f"with --group-l1 a feature's weight and factors are one group, which shares one curvature: "

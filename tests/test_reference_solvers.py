@@ -239,6 +239,19 @@ def test_ftrl_visits_every_touched_row_once_with_the_full_penalties(rng):
     assert (moved <= 0.3 / (1 / 0.2 + 0.1) + 1e-12).all()
 
 
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "fobos"])
+def test_the_learning_rate_goes_by_part(solver):
+    p = {"bias": np.zeros(1), "w": np.zeros((1, 2)), "V": np.array([[[0.5], [1.0]]])}
+    options = replace(PLAIN, learning_rate=0.2, learning_rate_w=0.3, learning_rate_v=0.4)
+    # Score 0.5, slope -2: the factors' gradients are -2 and -1.
+    found, _ = run("fm", "squared", solver, p, [{0: 1.0, 1: 1.0}], [2.5], [[0]], options)
+    root = np.sqrt(5) if solver == "adagrad" else 1
+    assert found["bias"][0] == pytest.approx(2 * 0.2 / root)
+    np.testing.assert_allclose(found["w"][0], [2 * 0.3 / root] * 2)
+    of_one = np.sqrt(2) if solver == "adagrad" else 1
+    np.testing.assert_allclose(found["V"][0, :, 0], [0.5 + 2 * 0.4 / root, 1 + 0.4 / of_one])
+
+
 def test_ftrl_takes_alpha_by_part_and_its_power():
     p = {"bias": np.zeros(1), "w": np.zeros((1, 1)), "V": np.full((1, 1, 1), 0.5)}
     options = replace(PLAIN, alpha=0.2, alpha_w=0.3, alpha_v=0.4, ftrl_power=1.0, beta=2.0)

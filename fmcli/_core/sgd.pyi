@@ -7,6 +7,8 @@ class SGD(Solver):
         self,
         *,
         learning_rate: float,
+        learning_rate_w: float | None = None,
+        learning_rate_v: float | None = None,
         schedule: Literal["constant", "invscaling", "inverse"] = "constant",
         power: float = 0.5,
         t0: float = 1,

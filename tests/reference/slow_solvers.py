@@ -32,6 +32,8 @@ class Options(Penalty):
     """All numbers of a run; the names are those of the command line."""
 
     learning_rate: float = 0.05
+    learning_rate_w: float | None = None
+    learning_rate_v: float | None = None
     schedule: str = "constant"
     power: float = 0.5
     t0: float = 1.0
@@ -74,6 +76,7 @@ class State:
     l1: np.ndarray
     l2: np.ndarray
     group: float
+    rate: np.ndarray  # η0 of each parameter
     alpha: np.ndarray
     shared: bool  # one G or n for the whole row: it grows by the mean of g²
     seen: bool = False
@@ -91,25 +94,25 @@ class State:
 # ---- The solvers: r is a row, g its gradient, t the number of the update, o the options. ----
 
 
-def rate(t: int, o: Options) -> float:
-    """η_t."""
+def share(t: int, o: Options) -> float:
+    """η_t / η0."""
     if o.schedule == "constant":
-        return o.learning_rate
+        return 1.0
     if o.schedule == "invscaling":
-        return o.learning_rate / float(t**o.power)
+        return 1 / float(t**o.power)
     if o.schedule == "inverse":
-        return o.learning_rate / (t + o.t0)
+        return 1 / (t + o.t0)
     raise ValueError(o.schedule)
 
 
 def sgd(r: State, g: np.ndarray, t: int, o: Options) -> None:
-    h = 1 / rate(t, o)
+    h = 1 / (r.rate * share(t, o))
     r.phi = r.prox(r.phi - g / h, h)
 
 
 def adagrad(r: State, g: np.ndarray, t: int, o: Options) -> None:
     r.G = r.G + r.square(g)
-    h = np.sqrt(r.G) / o.learning_rate
+    h = np.sqrt(r.G) / r.rate
     r.phi = r.prox(r.phi - g / h, h)
 
 
@@ -123,8 +126,7 @@ def fobos(r: State, g: np.ndarray, t: int, o: Options) -> None:
 
 def move_anchor(r: State, g: np.ndarray, t: int, o: Options, scheduled: bool) -> None:
     """Anchors take plain steps, whatever the solver is."""
-    share = rate(t, o) / o.learning_rate if scheduled else 1.0
-    r.phi = r.phi - o.model.get("anchor_rate", 0.01) * share * g
+    r.phi = r.phi - o.model.get("anchor_rate", 0.01) * (share(t, o) if scheduled else 1.0) * g
 
 
 def ftrl_h(r: State, n: np.ndarray | float, o: Options) -> np.ndarray:
@@ -171,12 +173,18 @@ def start(params: Params, row: Row, o: Options) -> State:
     """A row before the first update."""
     phi = gather(params, row)
     l1, l2, group = strengths(params, row, o)
-    by_part = {"w": o.alpha_w, **dict.fromkeys(STRUCTURAL)}
-    alphas = [(by_part.get(name, o.alpha_v), np.size(params[name][at])) for name, at in row]
-    alpha = np.concatenate([np.full(size, o.alpha if own is None else own) for own, size in alphas])
-    r = State(row, phi, l1, l2, group, alpha, shared=group > 0)
+    rate = by_part(params, row, o.learning_rate, o.learning_rate_w, o.learning_rate_v)
+    alpha = by_part(params, row, o.alpha, o.alpha_w, o.alpha_v)
+    r = State(row, phi, l1, l2, group, rate, alpha, shared=group > 0)
     r.z = -phi * (ftrl_h(r, 0.0, o) + l2)
     return r
+
+
+def by_part(params: Params, row: Row, whole: float, w: float | None, v: float | None) -> np.ndarray:
+    """A step size for each of a row's parameters: that of structural ones, of linear weights, or of factors."""
+    parts = {"w": w, **dict.fromkeys(STRUCTURAL)}
+    own = [(parts.get(name, v), np.size(params[name][at])) for name, at in row]
+    return np.concatenate([np.full(size, whole if step is None else step) for step, size in own])
 
 
 def penalise(params: Params, r: State, o: Options, factors: bool) -> None:

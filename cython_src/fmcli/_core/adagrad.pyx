@@ -4,22 +4,22 @@ from fmcli._core.model cimport Model
 from fmcli._core.penalty cimport Penalty
 from fmcli._core.simd cimport Adagrad as Rule
 from fmcli._core.simd cimport kernels
-from fmcli._core.solver cimport Solver
+from fmcli._core.solver cimport Solver, step_of, steps_by_part
 from fmcli._core.types cimport Slab
 
 
 cdef class AdaGrad(Solver):
     """G <- G + g^2, h = sqrt(G)/rate, phi <- prox(phi - g/h, h) on the touched rows; the state is G - 1."""
 
-    def __init__(self, *, double learning_rate):
+    def __init__(self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None):
         self.slots, self.averages_weights = 1, True
-        self.rate = learning_rate
+        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bind(self, Model model, Penalty penalty):
         Solver.bind(self, model, penalty)
         for i, layout in enumerate(model.layout):
-            self.body[i] = Rule(1 / self.rate, penalty.strength(layout, True))
-            self.weight[i] = Rule(1 / self.rate, penalty.strength(layout, False))
+            self.body[i] = Rule(1 / step_of(self.rates, layout, True), penalty.strength(layout, True))
+            self.weight[i] = Rule(1 / step_of(self.rates, layout, False), penalty.strength(layout, False))
 
     cdef void apply(self, const Slab* slab) noexcept nogil:
         kernels.adagrad(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

@@ -11,7 +11,7 @@ from fmcli._core.penalty cimport Penalty
 from fmcli._core.sgd cimport SGD
 from fmcli._core.simd cimport Fobos as Rule
 from fmcli._core.simd cimport Strength, kernels
-from fmcli._core.solver cimport Solver
+from fmcli._core.solver cimport Solver, Steps, steps_by_part
 from fmcli._core.types cimport Scratch, Slab, real
 from libc.stdint cimport int32_t
 
@@ -34,10 +34,11 @@ cdef class FOBOS(Solver):
     cdef Solver inner
     cdef SGD plain  # the inner solver where it is SGD
     cdef bint exact
-    cdef double rate
+    cdef Steps rates
     cdef int32_t now
-    cdef double[:, ::1] decay, sum  # [part, step]: for l2 of weights (0) and of factors (1)
-    cdef double[::1] rates
+    cdef double[:, ::1] decay, sum  # [part, step]: for rate and l2 of weights (0) and of factors (1)
+    cdef double[::1] shares  # of the rates, by step
+    cdef double rate[2]
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
@@ -47,32 +48,37 @@ cdef class FOBOS(Solver):
     cdef list memory
 
     def __init__(
-        self, *, double learning_rate, schedule="constant", double power=0.5, double t0=1, bint adaptive=False,
-        prox="lazy"
+        self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None, schedule="constant",
+        double power=0.5, double t0=1, bint adaptive=False, prox="lazy"
     ):
+        rates = {
+            "learning_rate": learning_rate, "learning_rate_w": learning_rate_w, "learning_rate_v": learning_rate_v}
         if adaptive:
-            self.inner, self.plain = AdaGrad(learning_rate=learning_rate), None
+            self.inner, self.plain = AdaGrad(**rates), None
         else:
-            self.plain = Plain(learning_rate=learning_rate, schedule=schedule, power=power, t0=t0)
+            self.plain = Plain(**rates, schedule=schedule, power=power, t0=t0)
             self.inner = self.plain
         self.slots, self.averages_weights = self.inner.slots, True
         self.exact = prox == "exact"
         self.decay, self.sum = np.zeros((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
         self.decay[0, 0] = self.decay[1, 0] = 1
-        self.rates = np.zeros(LONGEST + 1)
-        self.rate = learning_rate
+        self.shares = np.zeros(LONGEST + 1)
+        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bind(self, Model model, Penalty penalty):
         cdef int32_t[::1] visited
         cdef int part
+        cdef bint one_part
         Solver.bind(self, model, penalty)
         self.inner.bind(model, penalty)
+        self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
+        one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
         self.memory = []
         for i, layout in enumerate(model.layout):
             self.penalised[i] = layout.penalty != "none"
             self.body[i] = self.rule(1, penalty.strength(layout, True))
-            part = 1 if layout.penalty == "l2" or layout.part == "v" or penalty.l2_w == penalty.l2_v else 0
+            part = 1 if one_part or layout.penalty == "l2" or layout.part == "v" else 0
             self.weight[i] = self.rule(part, penalty.strength(layout, False))
             visited = np.zeros(max(model.outputs * model.block[i].rows, 1), dtype=np.int32)
             self.memory.append(visited)
@@ -91,7 +97,7 @@ cdef class FOBOS(Solver):
         rule.decay = &self.decay[part, 0]
         rule.sum = &self.sum[part, 0]
         rule.now = 0
-        rule.inverse_rate = 0 if self.plain is not None else 1 / self.rate
+        rule.inverse_rate = 0 if self.plain is not None else 1 / self.rate[part]
         rule.strength = strength
         return rule
 
@@ -119,14 +125,14 @@ cdef class FOBOS(Solver):
     cdef void steps_one_by_one(self, int b, Py_ssize_t row) noexcept nogil:
         cdef int32_t zero = 0
         cdef int32_t step
-        cdef double rate = self.plain.rate if self.plain is not None else 0
+        cdef double share = self.plain.share if self.plain is not None else 1
         cdef Slab one = Slab(b, &zero, 1, row, &self.zeros[0], &self.zeros[0])
         for step in range(self.visited[b][row] + 1, self.now + 1):
             if self.plain is not None:
-                self.plain.set_rate(self.rates[step])
+                self.plain.set_share(self.shares[step])
             self.inner.apply(&one)
         if self.plain is not None:
-            self.plain.set_rate(rate)
+            self.plain.set_share(share)
         self.visited[b][row] = self.now
 
     cdef void step(self, Scratch* s) noexcept nogil:
@@ -137,8 +143,9 @@ cdef class FOBOS(Solver):
         self.inner.step(s)
         self.now += 1
         if self.plain is not None:
-            rate = self.rates[self.now] = self.plain.rate
+            self.shares[self.now] = self.plain.share
             for part in range(2):
+                rate = self.plain.share * self.rate[part]
                 self.decay[part, self.now] = self.decay[part, self.now - 1] / (1 + rate * self.l2[part])
                 self.sum[part, self.now] = (self.sum[part, self.now - 1] + rate) / (1 + rate * self.l2[part])
         for i in range(s.n_slabs):

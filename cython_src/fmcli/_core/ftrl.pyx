@@ -4,7 +4,7 @@ from fmcli._core.model cimport MAX_BLOCKS, Model
 from fmcli._core.penalty cimport Penalty
 from fmcli._core.simd cimport Ftrl as Rule
 from fmcli._core.simd cimport Strength, kernels
-from fmcli._core.solver cimport Solver
+from fmcli._core.solver cimport Solver, Steps, step_of, steps_by_part
 from fmcli._core.types cimport Slab
 
 
@@ -16,7 +16,8 @@ cdef class FTRL(Solver):
     linear weights feel l1 at once.
     """
 
-    cdef double alpha, alpha_w, alpha_v, beta, power
+    cdef Steps alphas
+    cdef double beta, power
     cdef Py_ssize_t l1_from_epoch
     cdef Penalty penalty
     cdef Rule body[MAX_BLOCKS]
@@ -26,9 +27,7 @@ cdef class FTRL(Solver):
         self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power, Py_ssize_t l1_from_epoch
     ):
         self.slots, self.averages_weights = 2, False
-        self.alpha = alpha
-        self.alpha_w = alpha if alpha_w is None else alpha_w
-        self.alpha_v = alpha if alpha_v is None else alpha_v
+        self.alphas = steps_by_part(alpha, alpha_w, alpha_v)
         self.beta, self.power, self.l1_from_epoch = beta, ftrl_power, l1_from_epoch
 
     cdef Rule rule(self, double alpha, Strength strength):
@@ -43,14 +42,11 @@ cdef class FTRL(Solver):
         cdef Strength strength
         for i, layout in enumerate(self.model.layout):
             strength = self.penalty.strength(layout, True)
-            structural = layout.penalty == "none"
             if not on_bodies:
                 strength.l1 = strength.group = 0
-            self.body[i] = self.rule(self.alpha if structural else self.alpha_v, strength)
+            self.body[i] = self.rule(step_of(self.alphas, layout, True), strength)
             self.weight[i] = self.rule(
-                self.alpha if structural else self.alpha_v if layout.part == "v" else self.alpha_w,
-                self.penalty.strength(layout, False),
-            )
+                step_of(self.alphas, layout, False), self.penalty.strength(layout, False))
 
     def start(self):
         cdef int i

@@ -2,18 +2,21 @@ from fmcli._core.model cimport MAX_BLOCKS
 from fmcli._core.schedule cimport Schedule
 from fmcli._core.simd cimport Sgd as Rule
 from fmcli._core.simd cimport Strength
-from fmcli._core.solver cimport Solver
+from fmcli._core.solver cimport Solver, Steps
 from libc.stdint cimport int64_t
 
 
 cdef class SGD(Solver):
     cdef Schedule schedule
     cdef int64_t made
-    cdef double rate
+    cdef double share
+    cdef Steps rates
+    cdef double body_rate[MAX_BLOCKS]
+    cdef double weight_rate[MAX_BLOCKS]
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
 
-    cdef void set_rate(self, double rate) noexcept nogil
+    cdef void set_share(self, double share) noexcept nogil
 
 
 cdef inline Rule rule_at(double rate, Strength strength) noexcept nogil:

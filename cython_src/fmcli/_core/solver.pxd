@@ -2,6 +2,23 @@ from fmcli._core.model cimport Model
 from fmcli._core.types cimport Scratch, Slab
 
 
+cdef struct Steps:
+    # Step sizes of structural parameters, of linear weights, and of all else.
+    double whole, w, v
+
+
+cdef inline Steps steps_by_part(double whole, object w, object v):
+    """Steps of the parts; a part without one of its own takes the whole's."""
+    return Steps(whole, whole if w is None else w, whole if v is None else v)
+
+
+cdef inline double step_of(Steps steps, object layout, bint body):
+    """The step that a block's bodies take, or its weights."""
+    if layout.penalty == "none":
+        return steps.whole
+    return steps.v if body or layout.part == "v" else steps.w
+
+
 cdef class Solver:
     cdef readonly int slots
     cdef readonly bint averages_weights
