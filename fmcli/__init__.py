@@ -12,7 +12,7 @@ one class, a solver is one class, and every pair works. All of stochastic traini
         score = model.score(x)
         model.gradient(x, loss.slope(y, score))     fills the slabs
         solver.step(slabs)      rows <- prox(rows - step)
-        model.settle()          what remains, such as a projection
+        model.settle()          what remains, such as the projection of constrained rows
 
 A batch merges the slabs of several samples by row before the step. Softmax is C scores and C slopes a sample over
 blocks that hold class after class, not another code path.

@@ -78,7 +78,7 @@ class LBFGS:
             block[...] = self.penalty.l2_v
             if layout.weight and layout.part == "w" and layout.penalty == "full":
                 block[:, -1] = self.penalty.l2_w
-        elif layout.body and layout.trained:
+        if layout.simplex:
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 
     def evaluate(self, free: Vector) -> tuple[float, Vector]:

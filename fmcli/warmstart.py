@@ -124,4 +124,5 @@ def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArra
     """
     for name, array in model.parameters.items():
         earlier.copy_known(name, earlier.model.parameters[name], array)
+    model.project()
     return earlier.also_seen(seen)

@@ -14,9 +14,11 @@ from fmcli._core.penalty import Penalty
 from fmcli._core.stub import SumOfSquares
 from fmcli._core.weighted import Beta
 from fmcli.errors import DivergedError
-from fmcli.registry import OPTIONS
+from fmcli.labels import fit_labels
+from fmcli.registry import OPTIONS, SOLVERS
 from fmcli.specs import make_spec
 from fmcli.training import empty_score, plan, train
+from fmcli.warmstart import Earlier, take_over
 from reference.slow_models import elementary
 
 FEATURES = 9
@@ -257,6 +259,35 @@ def test_theta_stays_on_the_simplex(solver, batch_size):
             np.testing.assert_allclose(theta.sum(axis=1), 1, rtol=4 * np.finfo(REAL_TYPE).eps)
         trained.end_epoch(epoch)
     assert np.abs(theta - 0.25).max() > 0.01
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_epoch_ends_on_the_simplex(solver):
+    """Also the first one under ftrl, after which it visits all rows again; and a model that a run goes on from."""
+    rng = np.random.default_rng(1)
+    rows = random_rows(rng, 60, FEATURES)
+    data = dataset(rows, FEATURES, [sum(x.values()) ** 2 / 4 for x in rows])
+    steps = {"learning_rate": 0.05 if solver == "adagrad" else 0.002, "alpha": 0.5, "epochs": 3}
+    options = {name: value for name, value in steps.items() if name in (*SOLVERS[solver].options, "epochs")}
+    job = plan(data, make_spec("hofm-simplex", solver, "squared", {"order": 3, "init_std": 0.3, **options}))
+    thetas = []
+    train(job, on_epoch=lambda _: thetas.append(parameters(job.model)["theta"]))
+    assert len(thetas) == 3
+    for theta in thetas:
+        assert (theta >= 0).all()
+        np.testing.assert_allclose(theta.sum(axis=1), 1, rtol=4 * np.finfo(REAL_TYPE).eps)
+    assert np.abs(thetas[-1] - 1 / 3).max() > 0.005
+
+
+def test_what_a_model_takes_over_is_projected():
+    older, newer = made("hofm-simplex", rank=2, order=3), made("hofm-simplex", rank=2, order=3)
+    older.parameters["theta"][...] = [1.25, -0.5, 0.25]
+    seen = np.ones(FEATURES, dtype=np.bool_)
+    arrays = {name: np.ascontiguousarray(array) for name, array in older.parameters.items()}
+    labels = fit_labels(np.ones(1), "squared")
+    earlier = Earlier("older.fm", older, "hofm-simplex", {}, "sgd", labels, False, seen, arrays, None, 0, 0)
+    take_over(earlier, newer, seen)
+    np.testing.assert_allclose(newer.parameters["theta"], [[1, 0, 0]])
 
 
 def test_theta_that_is_no_longer_finite_ends_training():

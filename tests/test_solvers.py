@@ -73,10 +73,14 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     mean = 1 if weights is None else np.mean(weights)
     trainer = Trainer(model, trained, loss, data, batch_size, mean)
 
-    steps = []
+    steps, ends = [], []
+
+    def keep(where):
+        return lambda _, params: where.append({name: array.copy() for name, array in params.items()})
+
     end, losses = slow_solvers.run(
         kind, slow_loss, solver, start, rows, labels, orders, options, weights,
-        after_update=lambda t, params: steps.append({name: array.copy() for name, array in params.items()}),
+        after_update=keep(steps), after_epoch=keep(ends),
     )  # fmt: skip
     assert any(np.abs(end[name] - start[name]).max() > 0.005 for name in start)
     step = iter(steps)
@@ -88,10 +92,9 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
             if look_often:
                 assert_close(parameters(model), now, FOLLOWED)
         trained.end_epoch(epoch)
-        assert_close(parameters(model), now if solver != "ftrl" else parameters(model), FOLLOWED)
+        assert_close(parameters(model), ends[epoch - 1], FOLLOWED)
         np.testing.assert_allclose(total / (ROWS if weights is None else sum(weights)), losses[epoch - 1], rtol=1e-4)
     assert next(step, None) is None
-    assert_close(parameters(model), end, FOLLOWED)
 
 
 def labels_of(loss, rng):

@@ -27,6 +27,7 @@ class BlockLayout:
     trained: bool
     affine: Literal["row", "part", "one"]
     start: float | Literal["random"]
+    simplex: bool
     def __init__(
         self,
         *,
@@ -39,6 +40,7 @@ class BlockLayout:
         trained: bool = True,
         affine: Literal["row", "part", "one"] = "row",
         start: float | Literal["random"] = "random",
+        simplex: bool = False,
     ) -> None: ...
     @property
     def by_feature(self) -> bool: ...

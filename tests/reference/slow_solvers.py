@@ -166,6 +166,12 @@ def nearest_in_simplex(u: np.ndarray) -> np.ndarray:
     return v
 
 
+def constrain(r: State) -> None:
+    """Whatever writes θ projects it."""
+    if r.where[0][0] == "theta":
+        r.phi = nearest_in_simplex(r.phi)
+
+
 # ---- A run. ----
 
 
@@ -207,11 +213,12 @@ def run(
     options: Options,
     weights: Sequence[float] | None = None,
     after_update: Callable[[int, Params], None] | None = None,
+    after_epoch: Callable[[int, Params], None] | None = None,
 ) -> tuple[Params, list[float]]:
     """Train from ``params`` (not changed); returns the parameters and each epoch's progressive loss.
 
     ``order_per_epoch`` holds, for each epoch, the sample numbers in the order they are seen. ``after_update`` is called
-    with t and the parameters after every update.
+    with t and the parameters after every update, ``after_epoch`` with the epoch and the parameters at its end.
     """
     o = options
     value = LOSSES[loss] if isinstance(loss, str) else loss
@@ -250,8 +257,7 @@ def run(
                     scatter(params, r)
                 elif solver == "fobos" or gather(mask, r.where).any():
                     UPDATES[solver](r, gather(g, r.where), t, o)
-                    if r.where[0][0] == "theta":
-                        r.phi = nearest_in_simplex(r.phi)
+                    constrain(r)
                     r.seen = True
                     scatter(params, r)
             if after_update is not None:
@@ -261,8 +267,11 @@ def run(
                 penalise(params, r, o, factors=True)
                 if r.seen:
                     visit(r, o)
+                    constrain(r)
                     scatter(params, r)
         losses.append(float(total / s[kept].sum()))
+        if after_epoch is not None:
+            after_epoch(epoch, params)
     return params, losses
 
 

@@ -8,7 +8,6 @@ from fmcli._core.weighted import Beta
 from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
-from fmcli._core.simplex cimport project_to_simplex
 from fmcli._core.types cimport LANES, Csr, Factors, Sample, Scratch, Slab, Visit, real
 from fmcli._core.weighted cimport Weighted
 
@@ -54,7 +53,7 @@ cdef class HigherOrder(Weighted):
             layout.append(constant_rows(order, rank))
         if simplex:
             self.theta_block = len(layout)
-            layout.append(BlockLayout(axes=(), body=[("theta", order)], penalty="none", start=1 / order))
+            layout.append(BlockLayout(axes=(), body=[("theta", order)], penalty="none", start=1 / order, simplex=True))
         super().__init__(features, outputs, layout, beta)
         self.linear, self.n_kernels = linear, len(factors)
         for i, (_, order, rank) in enumerate(factors):
@@ -118,14 +117,6 @@ cdef class HigherOrder(Weighted):
                 out.body = slab[self.features_block].body + self.parts[self.features_block][i].offset
                 kernels.anova_gradient(&p, x, &kernel, s.work + at, s.slope[c], &out)
                 at += self.work_of(i, x.nnz)
-
-    cdef void settle(self, Scratch* s) noexcept nogil:
-        cdef int c
-        if self.theta_block:
-            for c in range(self.outputs):
-                project_to_simplex(
-                    self.block[self.theta_block].body + c * self.block[self.theta_block].body_stride,
-                    self.block[self.theta_block].columns)
 
     # A sample's cache is, for each kernel, e_1 .. e_m of its entries.
     cdef Py_ssize_t cache_size(self, Dataset data):

@@ -55,7 +55,7 @@ cdef class Descent:
         self.nuclear, self.beta = penalty.nuclear, 0
         for b, layout in enumerate(model.layout):
             self.manner[b].affine = AFFINE[layout.affine]
-            self.manner[b].simplex = layout.penalty == "none" and layout.body
+            self.manner[b].simplex = layout.simplex
             self.manner[b].whole = model.block[b].by_row or self.manner[b].simplex
             self.manner[b].body, self.manner[b].weight = penalty.strength(layout, True), penalty.strength(layout, False)
             self.manner[b].group = penalty.group_l1 if model.block[b].by_row else 0

@@ -68,6 +68,7 @@ cdef class FTRL(Solver):
             with nogil:
                 kernels.ftrl_revisit(
                     &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
+        self.model.constrain()
 
     cdef void apply(self, const Slab* slab) noexcept nogil:
         kernels.ftrl(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

@@ -46,14 +46,15 @@ class BlockLayout:
     affine : all of a row's parameters in which scores are affine jointly, all else being what it is: the "row", a
         "part" of its body, or but "one".
     start : "random": bodies start from N(0, init_std^2); or the number that they start from. Weights start from 0.
+    simplex : whether each body is kept on the probability simplex; such a body has one part.
     """
 
     def __init__(
         self, *, axes=(FEATURES,), body=(), weight=None, touched=None, part="w", penalty="full", trained=True,
-        affine="row", start="random"
+        affine="row", start="random", simplex=False
     ):
         self.axes, self.weight, self.part, self.penalty = tuple(axes), weight, part, penalty
-        self.trained, self.affine, self.start = trained, affine, start
+        self.trained, self.affine, self.start, self.simplex = trained, affine, start, simplex
         self.body = tuple([array_of(name, size) for name, size in body])
         self.touched = touched or ("features" if self.by_feature else "all")
 

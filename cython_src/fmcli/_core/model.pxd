@@ -25,6 +25,8 @@ cdef class Model:
     cdef Part weight_part[MAX_BLOCKS]
     cdef int n_parts[MAX_BLOCKS]
     cdef bint by_feature[MAX_BLOCKS]
+    cdef bint simplex[MAX_BLOCKS]
+    cdef bint constrained    # whether any block is on the simplex
     cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
     cdef readonly bint has_bias, steps_apart
     cdef bint attached
@@ -60,6 +62,7 @@ cdef class Model:
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
+    cdef void constrain(self) noexcept nogil
     cdef void settle(self, Scratch* s) noexcept nogil
     cdef Py_ssize_t cache_size(self, Dataset data)
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil

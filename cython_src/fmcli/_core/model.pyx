@@ -6,6 +6,7 @@ from fmcli._core.layout import FEATURES, REAL_TYPE, allocate, padded, row_stride
 
 from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
+from fmcli._core.simplex cimport project_to_simplex
 from fmcli._core.types cimport Block, Sample, Scratch, Slab, Visit, real
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
@@ -47,8 +48,9 @@ cdef class Model:
         self.n_blocks = len(self.layout)
         self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias" and self.layout[0].axes == ()
         self.parameters, self.states, self.constants, self.memory = {}, {}, {}, []
+        self.constrained = any([block.simplex for block in self.layout])
         for b, block in enumerate(self.layout):
-            self.by_feature[b] = block.touched == "features"
+            self.by_feature[b], self.simplex[b] = block.touched == "features", block.simplex
             self.n_parts[b] = len(block.parts)
             self.parts[b] = <Part*>calloc(self.n_parts[b] + 1, sizeof(Part))
             if self.parts[b] == NULL:
@@ -340,9 +342,23 @@ cdef class Model:
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         pass
 
-    # What remains to be done after a solver's step, such as a projection.
+    def project(self):
+        """Project the constrained rows; comes after whatever has written to them."""
+        self.constrain()
+
+    cdef void constrain(self) noexcept nogil:
+        cdef int b
+        cdef Py_ssize_t r
+        if not self.constrained:
+            return
+        for b in range(self.n_blocks):
+            if self.simplex[b]:
+                for r in range(self.outputs * self.block[b].rows):
+                    project_to_simplex(self.block[b].body + r * self.block[b].body_stride, self.block[b].columns)
+
+    # What remains to be done after a solver's step: here, the constraints.
     cdef void settle(self, Scratch* s) noexcept nogil:
-        pass
+        self.constrain()
 
     # ---- A row of parameters, and all samples that it enters: for solvers by columns. ----
 

@@ -10,7 +10,6 @@ from fmcli._core.linear import bias_block
 from fmcli._core.loss cimport Loss
 from fmcli._core.model cimport Model
 from fmcli._core.simd cimport kernels
-from fmcli._core.simplex cimport project_to_simplex
 from fmcli._core.types cimport Factors, Sample, Scratch, Slab, real
 
 cdef enum:
@@ -28,7 +27,7 @@ cdef class Stub(Model):
                 *bias_block(True),
                 BlockLayout(weight="w"),
                 BlockLayout(body=[("P", rank)]),
-                BlockLayout(axes=(), body=[("theta", rank)], penalty="none", start=1 / rank),
+                BlockLayout(axes=(), body=[("theta", rank)], penalty="none", start=1 / rank, simplex=True),
             ],
         )
 
@@ -68,12 +67,6 @@ cdef class Stub(Model):
                 slab[THETA].body[t] = s.slope[c] * s.work[c * rank + t] if t < rank else 0
                 for i in range(x.nnz):
                     slab[P].body[i * lanes + t] = s.slope[c] * theta.at[t] * x.value[i] if t < rank else 0
-
-    cdef void settle(self, Scratch* s) noexcept nogil:
-        cdef int c
-        for c in range(self.outputs):
-            project_to_simplex(
-                self.block[THETA].body + c * self.block[THETA].body_stride, self.block[THETA].columns)
 
 
 cdef class SumOfSquares(Loss):

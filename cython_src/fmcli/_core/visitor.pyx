@@ -258,7 +258,7 @@ cdef class Visitor:
         cdef double* phi = self.quadratic.phi
         if self.place.manner.simplex:
             self.put(v, True)
-            self.model.settle(&self.workspace.scratch)
+            self.model.constrain()
             for f in range(self.quadratic.width):
                 step[f] = self.number(v, f)[0] - phi[f]
             self.put(v, False)
