@@ -16,7 +16,7 @@ from fmcli._core.model import Model
 from fmcli._core.penalty import Penalty
 from fmcli._core.visitor import Visitor
 
-# Entries between two looks at the clock and at Ctrl-C, some 30 ms of work; and of rows without common samples, so many
+# Entries between two looks at the clock, some 30 ms of work; and of rows without common samples, so many
 # that it pays to share them among threads.
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # Samples whose losses are summed apart, so that the sum is the same for any number of threads.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from fmcli._core.interrupt import Temporary
 from fmcli.errors import OutputError
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def atomic_output(path: str) -> Iterator[BinaryIO]:
         with _writer(path, path, "w") as file:
             yield file
         return
-    temporary = _temporary(target)
-    try:
+    with _temporary(target) as temporary:
         with _writer(path, temporary, "x") as file:
             yield file
             with _naming(path):
@@ -41,10 +41,6 @@ def atomic_output(path: str) -> Iterator[BinaryIO]:
         with _naming(path):
             os.replace(temporary, target)
             _sync_folder(os.path.dirname(target))
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 @contextmanager
@@ -59,13 +55,8 @@ def probe_output(path: str) -> None:
     target = _target(path)
     if target is None:
         return
-    temporary = _temporary(target)
-    try:
-        with _naming(path):
-            io.FileIO(temporary, "x").close()
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
+    with _temporary(target) as temporary, _naming(path):
+        io.FileIO(temporary, "x").close()
 
 
 def same_file(a: str, b: str) -> bool:
@@ -122,8 +113,16 @@ def _target(path: str) -> str | None:
         return os.path.realpath(path)
 
 
-def _temporary(target: str) -> str:
-    return os.path.join(os.path.dirname(target), f".fmcli-{secrets.token_hex(8)}.tmp")
+@contextmanager
+def _temporary(target: str) -> Iterator[str]:
+    """The path of a file beside `target` that is gone after the block, and after a signal that ends the process."""
+    path = os.path.join(os.path.dirname(target), f".fmcli-{secrets.token_hex(8)}.tmp")
+    with Temporary(path):
+        try:
+            yield path
+        finally:
+            with suppress(OSError):
+                os.unlink(path)
 
 
 def _sync_folder(folder: str) -> None:

@@ -20,7 +20,7 @@ from fmcli.streams import SHUFFLE_STREAM, generator
 if TYPE_CHECKING:
     from fmcli.training import Plan
 
-# Non-zeros between two looks at the clock and at Ctrl-C: some 30 ms of work, a hundred times what the look costs.
+# Non-zeros between two looks at the clock: some 30 ms of work, a hundred times what the look costs.
 CHUNK_NONZEROS = 1 << 21
 # How much smaller a step to try after divergence.
 STEP_BACK = 10

@@ -1,7 +1,7 @@
 """The command line: a group of commands, each imported when it is used, and the one place where errors end.
 
-What a command raises becomes a message on standard error and an exit status; a signal that interrupts it ends the
-process by that very signal, once temporary files are gone, so that a shell sees what happened.
+What a command raises becomes a message on standard error and an exit status. Signals need nothing here: they end the
+process by themselves (fmcli._core.interrupt), so that a shell sees what happened.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import NoReturn
 
 import click
@@ -27,15 +26,6 @@ from fmcli.names import no_such
 COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
 # By this variable a shell's script says that it asks what may follow.
 COMPLETION = "_FMCLI_COMPLETE"
-# Ended by these as by Ctrl-C: temporary files are removed first.
-ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-
-
-class Stopped(BaseException):
-    """A signal asks the process to end."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 class Commands(click.Group):
@@ -113,24 +103,17 @@ def group() -> None:
 def main() -> NoReturn:
     """Run the command that the process was started with, and end the process."""
     _occupy_closed_streams()
-    for number in ENDING_SIGNALS:
-        if signal.getsignal(number) == signal.SIG_DFL:  # else ignored, as nohup does
-            signal.signal(number, _stop)
     try:
         status = run(sys.argv[1:])
-    except Stopped as stopped:
-        _end_by(stopped.number)
-    except KeyboardInterrupt:
-        _end_by(signal.SIGINT)
     except BrokenPipeError:
-        _end_by(signal.SIGPIPE)
+        _end_by_broken_pipe()
     sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; returns its exit status, with a message on standard error where that is not 0.
 
-    Raises KeyboardInterrupt, Stopped and BrokenPipeError, which end a process by a signal.
+    Raises BrokenPipeError, which ends a process by a signal.
     """
     try:
         if question := os.environ.get(COMPLETION):
@@ -180,15 +163,11 @@ def _known(error: Exception) -> FmcliError:
     )
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise Stopped(number)
-
-
-def _end_by(number: int) -> NoReturn:
-    """End the process by a signal, as if it had never been caught."""
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    raise AssertionError(f"signal {number} did not end the process")
+def _end_by_broken_pipe() -> NoReturn:
+    """End the process by the signal of a broken pipe, as if Python did not ignore it."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    raise AssertionError("SIGPIPE did not end the process")
 
 
 def _close_output() -> None:

@@ -45,7 +45,8 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
             prepare()
             preexec()
 
-        command = COMMAND if not before else (sys.executable, "-c", f"{before}; from fmcli.cli import main; main()")
+        code = f"{before}; from fmcli.__main__ import main; main()"
+        command = (sys.executable, "-c", code) if before else COMMAND
         pipe = subprocess.PIPE
         return subprocess.Popen(
             [*command, *map(os.fsencode, arguments)],

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -44,6 +46,46 @@ def test_prediction_that_is_interrupted_leaves_no_file(start, adult_model, tmp_p
     assert process.stderr.read() == b""
     process.stdin.close()
     assert os.listdir(tmp_path) == []
+
+
+# Python runs handlers of its own at such moments, too, and drops what they raise.
+KILL = "import atexit, os, signal, sys; kill = lambda *_: os.kill(os.getpid(), signal.{})"
+MOMENTS = {
+    "import": "sys.meta_path.insert(0, type('F', (), {'find_spec': kill})())",
+    "destructor": "import fmcli.cli.train as t; t.run = lambda *_: type('D', (), {'__del__': kill})()",
+    "last words": "atexit.register(kill)",
+    "thread": "import threading as t; t.Thread(target=lambda: (t.main_thread().join(), kill())).start()",
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_no_signal_is_lost(run, sample, tmp_path, moment, number):
+    if moment == "import":  # fmcli.__main__ is there by then
+        before = f"{KILL.format(number.name)}; import fmcli.__main__; {MOMENTS[moment]}"
+    else:
+        before = f"{KILL.format(number.name)}; {MOMENTS[moment]}"
+    done = run("train", "-q", "-e", "1", "-o", "m", sample / "diabetes.train.libsvm", before=before)
+    assert (done.returncode, done.stderr) == (-number, "")
+    assert not [name for name in os.listdir(tmp_path) if name != "m"]
+
+
+def test_a_child_leaves_its_parents_files(tmp_path):
+    """A forked child that is ended must not remove what its parent writes."""
+    code = (
+        "import os, signal\n"
+        "from fmcli._core.interrupt import end_by_signals\n"
+        "from fmcli.files import atomic_output\n"
+        "end_by_signals()\n"
+        "with atomic_output('whole') as file:\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM\n"
+        "    file.write(b'text')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=30)
+    assert (tmp_path / "whole").read_bytes() == b"text"
 
 
 def test_a_signal_that_is_ignored_from_the_start_stays_so(start, adult_model):
