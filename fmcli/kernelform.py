@@ -11,8 +11,9 @@ from fmcli._core.layout import REAL_TYPE
 from fmcli.errors import UsageError
 from fmcli.memory import require
 from fmcli.metrics import Floats
+from fmcli.modelcheck import SEEN
 from fmcli.modelfile import ModelFile, save
-from fmcli.prediction import SEEN, Scorer, exported
+from fmcli.prediction import Scorer, exported
 from fmcli.registry import MODELS
 from fmcli.specs import build_model, make_spec
 from fmcli.validation import model_sparsity

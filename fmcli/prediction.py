@@ -15,12 +15,13 @@ from fmcli._core.layout import REAL_TYPE
 from fmcli._core.model import Model
 from fmcli._core.writer import format_table, format_values
 from fmcli.data import score_pieces
-from fmcli.errors import BadInputError
+from fmcli.errors import BadInputError, FmcliError
 from fmcli.labels import Labels
 from fmcli.memory import require
 from fmcli.metrics import PROBABLE, class_probabilities, predicted_numbers, probability
+from fmcli.modelcheck import MOST_FREQUENT, SEEN, check_array, check_arrays, check_entries
 from fmcli.modelfile import ModelFile, load, save
-from fmcli.registry import LOSSES, MODELS
+from fmcli.registry import MODELS
 from fmcli.registry import Piece as Kind
 from fmcli.specs import build_model
 from fmcli.training import Trained
@@ -29,10 +30,6 @@ from fmcli.warmstart import Earlier, state_arrays
 
 T = TypeVar("T")
 OutputType = Literal["raw", "prob", "label"]
-# A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
-SEEN = "seen"
-# Features whose pairs are worth a look: a model file names the most frequent ones.
-FREQUENT = 100
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "slots": trained.solver.slots if keep_state else None,
         "updates": trained.solver.updates,
         "format": format,
-        "frequent": plan.data.frequent(FREQUENT),
+        "frequent": plan.data.frequent(MOST_FREQUENT),
         "training": training,
     }
     arrays = {**plan.model.parameters, **plan.model.constants, **(state_arrays(plan.model) if keep_state else {})}
@@ -150,34 +147,32 @@ def load_earlier(path: str) -> Earlier:
         scorer.seen,
         file.tensors,
         meta["slots"],
-        int(meta["updates"]),
-        int(meta["fields"]),
+        meta["updates"],
+        meta["fields"],
     )
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
-    """The model in a file."""
-    meta = file.meta
+    """The model in a file. Raises BadInputError for one that is not valid."""
+    meta, arrays = file.meta, file.tensors
     try:
-        kind = MODELS[meta["model"]]
-        LOSSES[meta["loss"]]
-    except KeyError as error:
-        raise BadInputError(
-            f"{path}: the model is of a kind this version does not know ({error.args[0]}); a newer fmcli made it"
-        ) from error
-    try:
-        features = int(meta["features"])
+        check_entries(meta)
+        kind, features = MODELS[meta["model"]], meta["features"]
         options = {name: meta["options"][name] for name in kind.options}
-        model = build_model(kind, features, int(meta["outputs"]), options, int(meta["fields"]))
-        arrays = file.tensors
-        for name in model.shapes():  # a model of the other real type is converted
-            arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)
+        model = build_model(kind, features, meta["outputs"], options, meta["fields"])
+        for name, shape in model.shapes().items():
+            check_array(name, arrays, shape, "f")
+            with np.errstate(over="ignore"):  # what becomes infinite is no error of the file
+                arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # a model of the other real type
         model.attach(arrays)
-        seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
-        labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
-        return Scorer(model, labels, bool(meta["options"]["norm"]), seen, meta, path)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadInputError(f"{path}: the model file contradicts itself: {error}") from error
+        check_arrays(meta, arrays, model)
+    except FmcliError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    except (KeyError, ValueError) as error:  # of an array that only models of this kind have
+        raise BadInputError(f"{path}: is not a valid model: {error}") from error
+    seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
+    labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
+    return Scorer(model, labels, meta["options"]["norm"], seen, meta, path)
 
 
 def predict(

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.prediction import SEEN, Scorer, exported
+from fmcli.modelcheck import SEEN
+from fmcli.prediction import Scorer, exported
 
 VERSION = 1
 # Numbers that become text at once: enough to make Python's part of each small, few enough to stay in a core's cache.

@@ -88,7 +88,9 @@ cdef class Bilinear(Model):
         super().attach(arrays)
         group = arrays["group"]
         if group.shape != (self.features,) or group.dtype != np.int32:
-            raise ValueError(f"group is {group.dtype}{list(group.shape)}")
+            raise ValueError(f"group is {group.dtype}{list(group.shape)}, not int32{[self.features]}")
+        if len(group) and not NEITHER <= group.min() <= group.max() <= 1:
+            raise ValueError("group has other numbers than 0, 1 and -1")
         self.set_groups(group)
 
     def exported(self):

@@ -75,13 +75,17 @@ cdef class KernelBasis(Model):
         """Score from arrays as they are. Raises ValueError where they contradict each other, KeyError."""
         indptr, landmark, value, beta, bias = [
             arrays[name] for name in (INDPTR, LANDMARK, VALUE, "beta", "bias")]
+        for array, dtype in ((indptr, "int64"), (landmark, "int32"), (value, "float32"), (beta, "float64"),
+                             (bias, "float64")):
+            if array.dtype != dtype:
+                raise ValueError(f"the landmarks have an array of {array.dtype} in place of {dtype}")
         if beta.ndim != 2 or beta.shape[0] != 1 or bias.shape != (1,):
             raise ValueError("beta and bias are not those of one output")
-        self.rank = beta.shape[1]
-        if indptr.shape != (self.features + 1,) or landmark.shape != value.shape or (
-                indptr[0] != 0 or indptr[self.features] != len(landmark) or (np.diff(indptr) < 0).any()
-                or (len(landmark) and not 0 <= landmark.min() <= landmark.max() < self.rank)):
+        if indptr.shape != (self.features + 1,) or landmark.ndim != 1 or landmark.shape != value.shape or (
+                indptr[0] != 0 or indptr[self.features] != len(landmark) or (indptr[1:] < indptr[:self.features]).any()
+                or (len(landmark) and not 0 <= landmark.min() <= landmark.max() < beta.shape[1])):
             raise ValueError("the landmarks' entries are not those of the features and of beta")
+        self.rank = beta.shape[1]
         self.indptr, self.landmark, self.value, self.beta, self.bias_ = indptr, landmark, value, beta[0], bias[0]
         start = [math.comb(self.order - 1, t) for t in range(self.sums)] if self.anova else [0]
         self.empty = np.tile(np.array(start, dtype=np.float64), self.rank)

@@ -1,0 +1,58 @@
+"""Small model files of every kind, for tests of what a file may say and for scripts/fuzz_models.py."""
+
+from functools import cache
+
+import numpy as np
+from problems import dataset
+
+from fmcli import prediction, training
+from fmcli._core.data import Dataset
+from fmcli.modelfile import ModelFile, load
+from fmcli.registry import MODELS, SOLVERS
+from fmcli.specs import make_spec
+
+FEATURES, FIELDS, ROWS = 6, 3, 12
+# What kinds need besides the usual options.
+OPTIONS = {"bilinear": {"split_index": 3}, "hofm": {"rank": [2, 1]}, "llfm": {"anchors": 3}}
+SMALL = {"rank": 2, "epochs": 1}
+
+
+@cache
+def rows() -> Dataset:
+    """Rows with fields and labels of three values; every second one is of the first two labels only."""
+    rng = np.random.default_rng(3)
+    entries = [
+        {(int(j), int(j) % FIELDS): float(rng.choice([0.5, 1, 2])) for j in sorted(rng.choice(FEATURES, 3, False))}
+        for _ in range(ROWS)
+    ]
+    return dataset(entries, FEATURES, [i % (2 if i % 2 else 3) for i in range(ROWS)])
+
+
+def taken(kind: str, solver: str) -> dict[str, object]:
+    """The options of a small run that its pieces take."""
+    piece = MODELS[kind]
+    names = {*piece.options, "epochs"} - {*piece.refuses, *(SOLVERS[solver].refuses if solver in SOLVERS else ())}
+    return {name: value for name, value in {**SMALL, **OPTIONS.get(kind, {})}.items() if name in names}
+
+
+def write(path: str, kind: str, solver: str | None = None, loss: str = "squared", keep_state: bool = False) -> None:
+    """Train a small model and save it."""
+    data = rows()
+    if loss == "logistic":
+        data = data.changed(label=(data.label > 0).astype(float))
+    if "fields" not in MODELS[kind].context:
+        data = data.changed(field=None)
+    solver = solver or MODELS[kind].solver
+    spec = make_spec(kind, None if MODELS[kind].closed_form else solver, loss, taken(kind, solver))
+    trained = training.train(training.plan(data, spec))
+    prediction.save_model(path, trained, training.summary(trained), "ffm", keep_state=keep_state)
+
+
+def copy_of(file: ModelFile) -> ModelFile:
+    """A model file whose arrays may be changed."""
+    return ModelFile(dict(file.meta), {name: array.copy() for name, array in file.tensors.items()})
+
+
+def read(path: str) -> ModelFile:
+    """A model file in memory."""
+    return copy_of(load(path))

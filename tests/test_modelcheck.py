@@ -1,0 +1,222 @@
+"""Model files from strangers: what is not valid is refused before it is used, in words that a terminal can show."""
+
+import copy
+
+import numpy as np
+import pytest
+from modelfiles import FEATURES, read, write
+
+from fmcli.errors import BadInputError
+from fmcli.modelcheck import ENTRIES, LONGEST_TEXT
+from fmcli.modelfile import ModelFile, save
+from fmcli.prediction import load_model, scorer_of
+from fmcli.registry import MODELS, OPTIONS
+
+# The kinds that have arrays of their own, and one that stands for the others.
+KINDS = ("fm", "poly2", "hofm", "lifted-anova", "bilinear", "ffm", "llfm", "kernel-basis")
+ESCAPE = "\x1b[31m"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Kind -> a small model's file, with its solver's state."""
+    folder, made = tmp_path_factory.mktemp("models"), {}
+
+    def file(kind):
+        if kind not in made:
+            path = str(folder / kind)
+            write(path, kind, loss="squared" if kind == "kernel-basis" else "softmax", keep_state=True)
+            made[kind] = read(path)
+        return ModelFile(copy.deepcopy(made[kind].meta), dict(made[kind].tensors))
+
+    return file
+
+
+def refusal(file):
+    """The message for a file that is not valid."""
+    with pytest.raises(BadInputError) as caught:
+        scorer_of("m.fm", file)
+    message = str(caught.value)
+    assert message.startswith("m.fm: is not a valid model: ")
+    assert message.isprintable()
+    assert len(message) < 300
+    return message
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_was_saved_is_valid(files, kind):
+    assert scorer_of("m.fm", files(kind)).model.features == FEATURES
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("tool", f"fmcli {ESCAPE}", "printable"),
+        ("tool", "x" * (LONGEST_TEXT + 1), "printable text of at most"),
+        ("tool", 3, "printable"),
+        ("model", ESCAPE, r"model is '\x1b[31m'; it must be"),
+        ("model", ["fm"], "model is a list of 1"),
+        ("solver", "newton", "solver is 'newton'"),
+        ("loss", None, "loss is None"),
+        ("features", -1, "features is -1"),
+        ("features", 2**31, "features"),
+        ("features", 6.0, "features is 6.0"),
+        ("features", True, "features is True"),
+        ("outputs", 1, "outputs is 1, but its labels make 3"),
+        ("outputs", 0, "outputs is 0"),
+        ("fields", -1, "fields is -1"),
+        ("labels", list(range(3000)), "outputs is 3, but its labels make 3000"),
+        ("labels", [0, 2, 1], "increasing numbers"),
+        ("labels", ["0", "1", "2"], "increasing numbers"),
+        ("labels", [0, 1, float("inf")], "increasing numbers"),
+        ("labels", None, "0 label values do not fit loss softmax"),
+        ("slots", 99, "slots is 99"),
+        ("slots", -1, "slots is -1"),
+        ("slots", 2, "the array state.1.bias is missing"),
+        ("slots", None, "is solver state, of which it has none"),
+        ("updates", 10**400, "updates is 1000"),
+        ("updates", -1, "updates is -1"),
+        ("format", "csv", "format is 'csv'"),
+        ("frequent", [[-1, 0]], "frequent is a list of 1"),
+        ("frequent", [[0, -1]], "frequent is a list of 1"),
+        ("frequent", [[FEATURES, 0]], "none of its features"),
+        ("frequent", [[0, 0], [0, 0]], "frequent is a list of 2"),
+        ("frequent", [0], "frequent is a list of 1"),
+        ("frequent", [[j, 0] for j in range(101)], "frequent is a list of 101"),
+        ("training", {"loss": {"a": {"b": {"c": 1}}}}, "figures by name"),
+        ("training", {ESCAPE: 1}, "figures by name"),
+        ("training", {"loss": ESCAPE}, "figures by name"),
+        ("training", [], "figures by name"),
+        ("options", {}, "the option rank is missing"),
+        ("unheard_of", 1, "unknown to this version"),
+        (ESCAPE, 1, "unknown to this version"),
+    ],
+)
+def test_entries(files, name, value, message):
+    file = files("hofm")
+    file.meta[name] = value
+    assert message in refusal(file)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entries_that_are_missing(files, name):
+    file = files("fm")
+    del file.meta[name]
+    assert f"{name} is missing" in refusal(file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("hofm", "order", 3000),
+        ("hofm", "order", 10**12),
+        ("hofm", "order", "3"),
+        ("hofm", "order", 3.0),
+        ("hofm", "order", 4),
+        ("hofm", "rank", [2]),
+        ("hofm", "rank", [2, "1"]),
+        ("hofm", "rank", [2, 0]),
+        ("hofm", "rank", 2**40),
+        ("fm", "rank", [2, 2]),
+        ("fm", "rank", 0),
+        ("fm", "rank", None),
+        ("fm", "bias", 1),
+        ("fm", "norm", "no"),
+        ("fm", "l1", float("inf")),
+        ("fm", "epochs", [[1]]),
+        ("poly2", "pair_bits", 0),
+        ("poly2", "pair_bits", 64),
+        ("lifted-anova", "order", 9),
+        ("kernel-basis", "order", 10**12),
+        ("kernel-basis", "kernel", "rbf"),
+        ("kernel-basis", "coef0", "1"),
+        ("llfm", "anchors", -3),
+        ("llfm", "llfm_variant", 1),
+        ("llfm", "anchor_rate", -0.5),
+    ],
+)
+def test_options(files, kind, name, value):
+    file = files(kind)
+    file.meta["options"][name] = value
+    refusal(file)
+
+
+@pytest.mark.parametrize("kind", ["poly2", "lifted-anova", "llfm", "ffm", "pn"])
+def test_models_under_another_name(files, kind):
+    for other in ("fm", "hofm-simplex", "kernel-basis"):
+        file = files(kind)
+        file.meta["model"] = other
+        refusal(file)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrays_of_another_shape_or_type(files, kind):
+    for name, array in files(kind).tensors.items():
+        others = [None, array[:-1], np.concatenate([array, array]), array[None], array.reshape(-1)[:0]]
+        others += [array.astype(dtype) for dtype in (np.uint8, np.int32, np.int64) if array.dtype != dtype]
+        for other in others:
+            file = files(kind)
+            if other is not None and other.shape == array.shape and other.dtype == array.dtype:
+                continue  # of a kind with one row
+            if other is None:
+                del file.tensors[name]
+            else:
+                file.tensors[name] = np.ascontiguousarray(other)
+            refusal(file)
+
+
+def test_arrays_that_nobody_asked_for(files):
+    for name in ("w2", "state.5.V", ESCAPE):
+        file = files("fm")
+        file.tensors[name] = np.zeros(1)
+        assert "the array" in refusal(file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("kernel-basis", "landmarks.indptr", np.iinfo(np.int64).max),
+        ("kernel-basis", "landmarks.indptr", np.iinfo(np.int64).min),
+        ("kernel-basis", "landmarks.row", -1),
+        ("kernel-basis", "landmarks.row", 1000),
+        ("bilinear", "group", 2),
+        ("bilinear", "group", -2),
+    ],
+)
+def test_arrays_that_point_elsewhere(files, kind, name, value):
+    file = files(kind)
+    file.tensors[name] = file.tensors[name].copy()
+    file.tensors[name][2] = value
+    refusal(file)
+
+
+def test_fields_without_features(files):
+    """Then nothing in the file is as large as the number of fields."""
+    file = files("ffm")
+    file.meta |= {"features": 0, "fields": 2**31, "frequent": [], "slots": None}
+    file.tensors = {}
+    assert "fields, but no features" in refusal(file)
+
+
+def test_numbers_of_the_other_real_type_may_be_too_large(files, tmp_path):
+    """They become infinite, and no warning of numpy's reaches anyone."""
+    file = files("fm")
+    file.meta["slots"] = None
+    file.tensors = {
+        name: np.full(array.shape, 1e300) if array.dtype.kind == "f" else array
+        for name, array in file.tensors.items()
+        if not name.startswith("state")
+    }
+    save(str(tmp_path / "m"), file)
+    assert load_model(str(tmp_path / "m")).model.parameters["w"][0, 0] > 1e30
+
+
+def test_every_option_is_checked_by_its_range(files):
+    for kind in ("fm", "llfm", "kernel-basis"):
+        for name, value in files(kind).meta["options"].items():
+            for other in ("text", [1], -1.5, {}):
+                if other == value or (OPTIONS[name].low is None and OPTIONS[name].kind is float and other == -1.5):
+                    continue
+                file = files(kind)
+                file.meta["options"][name] = other
+                refusal(file)
