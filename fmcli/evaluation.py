@@ -89,8 +89,9 @@ def judge_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: i
         return labels.encode(label), scorer.scores(data)
 
     pieces = each_piece(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts)
-    label, score = zip(*pieces, strict=True)
-    return Outcome(labels.loss, np.concatenate(label), np.concatenate(score))
+    label, score = map(np.concatenate, zip(*pieces, strict=True))
+    counts.not_finite = len(score) - int(np.isfinite(score).all(axis=1).sum())
+    return Outcome(labels.loss, label, score)
 
 
 def unknown(labels: Labels, row: int) -> RowError:

@@ -15,6 +15,7 @@ from fmcli._core.layout import REAL_TYPE
 from fmcli._core.model import Model
 from fmcli._core.writer import format_table, format_values
 from fmcli.data import score_pieces
+from fmcli.divergence import are_finite, diverged
 from fmcli.errors import BadInputError, FmcliError
 from fmcli.labels import Labels
 from fmcli.memory import require
@@ -68,22 +69,32 @@ class Scorer:
     def has_probabilities(self) -> bool:
         return self.labels.loss in PROBABLE
 
-    def lines(self, data: Dataset, output: OutputType) -> bytes:
-        """One line of text a row: raw scores, probabilities, or the label itself, which may be a number.
+    def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
+        """(rows, columns) raw scores, probabilities, or the label itself, which may be a number.
 
         With classes there is a column for each, in increasing order of labels; with two label values the probability is
-        the larger one's. Numbers have the fewest digits that read back as the same number of the build's real type.
+        the larger one's. Where a score is not a number, no label is: it is nan, too.
         """
         score = self.scores(data)
         if output == "label" and self.labels.values:
-            names = [f"{label:.17g}\n".encode() for label in self.labels.values]
-            chosen = (score[:, 0] > 0) if self.model.outputs == 1 else score.argmax(axis=1)
-            return b"".join([names[place] for place in chosen.tolist()])
+            chosen = (score[:, 0] > 0).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
+            label = np.array(self.labels.values)[chosen]
+            return np.where(np.isnan(score).any(axis=1), np.nan, label)[:, None]
         if output == "label":
-            score = predicted_numbers(self.labels.loss, score)
+            return predicted_numbers(self.labels.loss, score)
         if output == "prob":
-            score = probability(score) if self.model.outputs == 1 else class_probabilities(score)
-        return format_values(np.ascontiguousarray(score[:, 0])) if self.model.outputs == 1 else format_table(score)
+            return probability(score) if self.model.outputs == 1 else class_probabilities(score)
+        return score
+
+    def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
+        """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
+        number of the build's real type; labels have those that read back as the same double."""
+        if output == "label" and self.labels.values:
+            names = {label: f"{label:.17g}\n".encode() for label in self.labels.values}
+            return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
+        if predictions.shape[1] == 1:
+            return format_values(np.ascontiguousarray(predictions[:, 0]))
+        return format_table(predictions)
 
 
 @dataclass
@@ -93,6 +104,7 @@ class Counts:
     rows: int = 0
     nonzeros: int = 0
     unseen: int = 0  # non-zeros of features that training never saw
+    not_finite: int = 0  # rows with a score that is not a finite number
     comments: int = 0
 
 
@@ -100,8 +112,13 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data.
 
     With `keep_state` a later run of the same solver can go on exactly where this one ended.
+
+    Raises DivergedError where that state is not finite.
     """
     plan = trained.plan
+    state = state_arrays(plan.model) if keep_state else {}
+    if not are_finite(state.values()):
+        raise diverged(plan.spec, "the solver's state, which --keep-state saves, is no longer finite")
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
         "model": plan.spec.model,
@@ -118,7 +135,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "frequent": plan.data.frequent(MOST_FREQUENT),
         "training": training,
     }
-    arrays = {**plan.model.parameters, **plan.model.constants, **(state_arrays(plan.model) if keep_state else {})}
+    arrays = {**plan.model.parameters, **plan.model.constants, **state}
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
@@ -182,9 +199,16 @@ def predict(
 
     Raises BadInputError and MissingInputError, after the lines of the rows before the error.
     """
-    return each_piece(
-        scorer, paths, lambda data: scorer.lines(data, output), format=format, threads=threads, counts=counts
-    )
+
+    def work(data: Dataset) -> tuple[bytes, int]:
+        predictions = scorer.predictions(data, output)
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
+        return scorer.text(predictions, output), data.rows - int(finite.sum())
+
+    for lines, not_finite in each_piece(scorer, paths, work, format=format, threads=threads, counts=counts):
+        counts.not_finite += not_finite
+        yield lines
 
 
 def each_piece(

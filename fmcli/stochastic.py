@@ -12,9 +12,7 @@ from fmcli._core.loop import Trainer
 from fmcli._core.loss import Loss
 from fmcli._core.penalty import Penalty
 from fmcli._core.solver import Solver
-from fmcli.errors import DivergedError
-from fmcli.registry import OPTIONS
-from fmcli.specs import Spec
+from fmcli.divergence import diverged
 from fmcli.streams import SHUFFLE_STREAM, generator
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 # Non-zeros between two looks at the clock: some 30 ms of work, a hundred times what the look costs.
 CHUNK_NONZEROS = 1 << 21
-# How much smaller a step to try after divergence.
-STEP_BACK = 10
 
 
 class Stochastic:
@@ -96,13 +92,3 @@ class Stochastic:
             self.on_rows(number, stop)
             start = stop
         return total
-
-
-def diverged(spec: Spec, what: str) -> DivergedError:
-    """The error for numbers that left the finite range, with a step size to try where there is one."""
-    remedies = ["scale the values of the features"]
-    for name in ("alpha", "learning_rate"):
-        if name in spec.values:
-            step = spec.values[name]
-            remedies.insert(0, f"try a smaller step: {OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})")
-    return DivergedError(f"training diverged: {what}; {', or '.join(remedies)}")

@@ -16,12 +16,15 @@ from fmcli._core.loss import Loss
 from fmcli._core.model import Model
 from fmcli._core.penalty import Penalty
 from fmcli._core.solver import Solver
+from fmcli.baseline import Baseline, baseline_of
+from fmcli.divergence import Watch
 from fmcli.errors import DivergedError
 from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
+from fmcli.metrics import Outcome
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec, build_model, resolve
-from fmcli.stochastic import Stochastic, diverged
+from fmcli.stochastic import Stochastic
 from fmcli.streams import HOLDOUT_STREAM, PREPARE_STREAM, START_STREAM, generator
 from fmcli.validation import Best, Validation, model_sparsity, score_rows, split
 from fmcli.warmstart import Earlier, take_over
@@ -71,6 +74,7 @@ class Plan:
     judge : what measures the trained model on the data.
     validation : what epochs are judged by; None: the last epoch is kept.
     resumes : whether the solver goes on with the state that the earlier model's has kept.
+    stream : whether the rows come from a pipe.
     bytes : memory for parameters, solver state, a copy of the best epoch's, and the order of rows.
     """
 
@@ -84,6 +88,7 @@ class Plan:
     validation: Validation | None
     earlier: Earlier | None
     resumes: bool
+    stream: bool
     bytes: int
 
 
@@ -92,14 +97,18 @@ class Trained:
     """A trained model.
 
     seen : bool (features), whether the feature occurred in the training data.
+    baseline : the best constant, to compare the model with.
     best : number of the epoch whose parameters the model has; 0: the start values.
+    outcome : what the model makes of the training rows; None before it is finished.
     """
 
     plan: Plan
     solver: Solver
     seen: NDArray[np.bool_]
+    baseline: Baseline
     epochs: list[Epoch] = field(default_factory=list)
     best: int = 0
+    outcome: Outcome | None = None
 
     @property
     def settled(self) -> bool:
@@ -121,6 +130,7 @@ def plan(
     metrics: tuple[str, ...] = (),
     patience: int = 3,
     earlier: Earlier | None = None,
+    stream: bool = False,
     threads: int = 1,
 ) -> Plan:
     """Fit a spec to data without allocating anything large.
@@ -134,6 +144,7 @@ def plan(
     metrics : names of metrics, the first of which (but for sparsity) chooses the epoch; none: the usual ones.
     patience : epochs without a better one after which training stops.
     earlier : a model to go on from.
+    stream : whether `data` comes from a pipe, so that a single epoch is no more than a pass.
     threads : for judging epochs.
 
     Raises
@@ -175,7 +186,7 @@ def plan(
         needed += 2 * rows.nbytes
     else:
         needed += SOLVERS[spec.solver].load().bytes_needed(model, data)
-    return Plan(spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, needed)
+    return Plan(spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, stream, needed)
 
 
 def make_model(spec: Spec, features: int, labels: Labels, fields: int) -> Model:
@@ -241,11 +252,15 @@ def train(
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
     if model.has_bias:
-        model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
+        with np.errstate(over="ignore"):  # a bias that is not finite is refused below
+            model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
     if plan.earlier:
         seen = take_over(plan.earlier, model, seen)
     else:
         model.start_on(data, rows, generator(spec, PREPARE_STREAM))
+    baseline = baseline_of(plan, loss)
+    watch = Watch(plan, loss, baseline)
+    watch.start(model)
     course: Course
     if spec.by_rows:
         course = Stochastic(plan, solver, loss, penalty, on_rows, on_loss, every)
@@ -253,15 +268,14 @@ def train(
         ours = data if len(rows) == data.rows else data.take(rows)
         course = SOLVERS[spec.solver].load()(model, loss, penalty, ours, plan.judge.threads, on_rows)
     best = Best(plan.validation, model, solver)
-    trained = Trained(plan, solver, seen)
+    trained = Trained(plan, solver, seen, baseline)
     begin = time.perf_counter()
 
     def after(loss: float, penalty: float) -> bool:
         """Judge an epoch; whether it shall be the last."""
         nonlocal begin
         number = len(trained.epochs) + 1
-        if not math.isfinite(loss):
-            raise diverged(spec, f"the loss is no longer a finite number in epoch {number}")
+        watch.epoch(number, loss)
         valid = best.judge(number)
         trained.epochs.append(Epoch(number, loss, penalty, valid, time.perf_counter() - begin))
         on_epoch(trained.epochs[-1])
@@ -271,13 +285,18 @@ def train(
     try:
         if spec.values["epochs"]:
             course.run(spec.values["epochs"], after)
-        if not all(np.isfinite(array).all() for array in model.parameters.values()):
-            raise diverged(spec, "a parameter is no longer a finite number")
     except DivergedError as error:
         if best.number:
-            error.trained = replace(trained, best=best.restore())
+            error.trained = finish(replace(trained, best=best.restore()), watch)
         raise
-    return replace(trained, best=best.restore() or len(trained.epochs))
+    return finish(replace(trained, best=best.restore() or len(trained.epochs)), watch)
+
+
+def finish(trained: Trained, watch: Watch) -> Trained:
+    """Look at the parameters that are to be saved. Raises DivergedError where they should not be."""
+    outcome = trained.plan.judge.outcome(trained.plan.model, trained.plan.rows)
+    watch.end(trained.plan.model, outcome)
+    return replace(trained, outcome=outcome)
 
 
 def solve(plan: Plan, on_epoch: Callable[[Epoch], None]) -> Trained:
@@ -287,13 +306,15 @@ def solve(plan: Plan, on_epoch: Callable[[Epoch], None]) -> Trained:
 
     assert isinstance(plan.model, KernelBasis)
     begin = time.perf_counter()
-    solver = make_solver(plan.spec)
+    solver, loss_of_rows = make_solver(plan.spec), make_loss(plan.spec, plan.labels)
+    baseline = baseline_of(plan, loss_of_rows)
     plan.model.allocate(solver.slots)
     loss, penalty = fit(plan.model, plan.data, plan.rows, plan.spec.values["l2_v"])
     valid = Best(plan.validation, plan.model, solver).judge(1)
     epoch = Epoch(1, loss, penalty, valid, time.perf_counter() - begin)
     on_epoch(epoch)
-    return Trained(plan, solver, plan.data.seen(plan.rows), [epoch], best=1)
+    trained = Trained(plan, solver, plan.data.seen(plan.rows), baseline, [epoch], best=1)
+    return finish(trained, Watch(plan, loss_of_rows, baseline))
 
 
 def empty_score(model: Model) -> NDArray[np.float64]:
@@ -319,7 +340,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "loss": kept and kept.loss,
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,
-        "train": plan.judge.measure(plan.model, plan.rows),
+        "train": plan.judge.measure(plan.model, trained.outcome),
         "valid": kept.valid if kept else of_start,
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),

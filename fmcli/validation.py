@@ -112,12 +112,16 @@ class Validation:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
         return self.measured[0]
 
-    def measure(self, model: Model, rows: NDArray[np.int32] | None = None) -> dict[str, float]:
-        """The metrics of a model on the rows, or on those of these numbers."""
+    def outcome(self, model: Model, rows: NDArray[np.int32] | None = None) -> Outcome:
+        """What a model makes of the rows, or of those of these numbers."""
         score, label, weight = score_rows(model, self.data, self.threads), self.data.label, self.data.weight
         if rows is not None and len(rows) < self.data.rows:
             score, label, weight = score[rows], label[rows], None if weight is None else weight[rows]
-        measured = measure(self.measured, Outcome(self.loss, label, score, weight))
+        return Outcome(self.loss, label, score, weight)
+
+    def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
+        """The metrics of a model on the rows, or of what it made of others."""
+        measured = measure(self.measured, outcome or self.outcome(model))
         return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
 
     def better(self, new: float, old: float) -> bool:

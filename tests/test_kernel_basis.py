@@ -157,7 +157,8 @@ def test_two_label_values_are_signs(tmp_path):
     assert set(trained.plan.data.label) == {-1.0, 1.0}
     path = str(tmp_path / "model")
     prediction.save_model(path, trained, training.summary(trained), "libsvm")
-    lines = prediction.load_model(path).lines(data, "label").decode().split()
+    scorer = prediction.load_model(path)
+    lines = scorer.text(scorer.predictions(data, "label"), "label").decode().split()
     assert set(lines) == {"4", "7"}
     assert np.mean(np.array(lines, dtype=float) == data.label) > 0.7
 

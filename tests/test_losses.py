@@ -112,3 +112,17 @@ def test_softmax_of_two_classes_is_the_logistic_loss_of_their_difference():
         wanted, derivative = logistic.evaluate(1.0, np.array([score]))
         assert value == pytest.approx(wanted, rel=1e-12, abs=1e-14)
         np.testing.assert_allclose(slope, [-derivative[0], derivative[0]], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_score_that_is_not_a_number_is_never_a_small_loss(name):
+    loss, _ = make(name, {})
+    outputs = outputs_of(name)
+    for y in LABELS[LOSSES[name].task]:
+        for place in range(outputs):
+            score = np.zeros(outputs)
+            score[place] = np.nan
+            value, slope = loss.evaluate(y, score)
+            assert np.isnan(value)
+            assert np.isnan(slope).any()
+            assert np.isnan(mean_loss(loss, np.array([y]), score[None]))

@@ -212,7 +212,7 @@ def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[st
     from fmcli.evaluation import class_table, confusion
 
     tables: dict[str, Any] = {}
-    if labels.values is not None and not request.metrics:
+    if labels.values is not None and not request.metrics and outcome.usable:
         table = confusion(outcome)
         tables = {"classes": class_table(labels.values, table), "confusion": table.tolist()}
     if request.json:

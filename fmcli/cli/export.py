@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -82,7 +82,7 @@ def write_numpy(log: Log, arrays: dict[str, NDArray[np.float64]], output: str) -
 
     with atomic_output(output) as file:
         np.savez(file, allow_pickle=False, **arrays)
-    say_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
+    say_arrays(log, arrays, output)
 
 
 def run_kernel_form(log: Log, model: str, output: str) -> None:
@@ -105,7 +105,17 @@ def run_text(log: Log, model: str, output: str | None) -> None:
     scorer = load_model(model)
     with open_sink(output, "name a file in place of -") as sink:
         write_text(scorer, sink.write)
-    say_shapes(log, {name: array.shape for name, array in exported(scorer).items()}, output or "standard output")
+    say_arrays(log, exported(scorer), output or "standard output")
+
+
+def say_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:
+    """What was written, and which of it no program can use."""
+    from fmcli.divergence import are_finite
+
+    say_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
+    for name, array in arrays.items():
+        if not are_finite([array]):
+            log.warning(f"{name} has numbers that are not finite: the model cannot predict from them")
 
 
 def say_shapes(log: Log, shapes: dict[str, tuple[int, ...]], output: str) -> None:

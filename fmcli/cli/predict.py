@@ -148,6 +148,11 @@ def say_counts(log: Log, counts: Counts, took: float) -> None:
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
         log.warning(f"training never saw {100 * share:.0f} % of the non-zeros: do model and input belong together?")
+    if counts.not_finite:
+        log.warning(
+            f"{counts.not_finite:,} of {counts.rows:,} rows have a score that is not a finite number: the model or "
+            "these rows have numbers that are too large"
+        )
     log.line(
         f"{counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen ({100 * share:.2f} %), "
         f"{counts.comments:,} comments, {seconds(took)}"

@@ -281,6 +281,7 @@ def run(log: Log, spec: Spec, request: Request) -> None:
         metrics=request.metrics,
         patience=request.patience,
         earlier=earlier,
+        stream="-" in request.inputs,
         threads=threads,
     )
     say_plan(log, plan, spec, request.valid)

@@ -6,8 +6,10 @@ import lzma
 import math
 import os
 
+import numpy as np
 import pytest
 
+from fmcli import modelfile
 from fmcli.prediction import load_model
 
 
@@ -134,3 +136,37 @@ def test_an_error_comes_after_the_rows_before_it(run, large, adult_model):
 def test_dash_is_standard_output(run, sample, adult_model, tmp_path):
     assert len(numbers(run("predict", "-o", "-", adult_model, sample / "adult.test.libsvm"))) == 1500
     assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def broken(tmp_path, adult_model):
+    """The adult model, whose weight of feature 3 is not a number."""
+    file = modelfile.load(str(adult_model))
+    file.tensors["w"] = file.tensors["w"].copy()
+    file.tensors["w"][0, 3] = np.nan
+    modelfile.save(str(tmp_path / "broken"), file)
+    return "broken"
+
+
+@pytest.mark.parametrize(("output", "other"), [("raw", "-1."), ("prob", "0."), ("label", "-1")])
+def test_what_is_not_a_number_is_said(run, broken, output, other):
+    done = run("predict", "--output-type", output, broken, input=b"3:1\n4:1\n3:1 4:1\n")
+    assert done.returncode == 0
+    first, second, third = done.stdout.decode().split()
+    assert (first, third) == ("nan", "nan")
+    assert second.startswith(other)
+    assert "fmcli: warning: 2 of 3 rows have a score that is not a finite number" in done.stderr
+
+
+def test_metrics_of_what_is_not_a_number_are_undefined(run, broken):
+    done = run("evaluate", broken, "-", input=b"1 3:1\n-1 4:1\n")
+    assert done.returncode == 0
+    assert {line.split()[1] for line in done.stdout.decode().splitlines() if not line.startswith("sparsity")} == {"-"}
+    assert "fmcli: warning: 1 of 2 rows have a score that is not a finite number" in done.stderr
+
+
+def test_an_export_of_what_is_not_a_number_says_so(run, broken):
+    for name in ("m.npz", "m.txt"):
+        done = run("export", broken, name)
+        assert done.returncode == 0
+        assert "fmcli: warning: w has numbers that are not finite" in done.stderr

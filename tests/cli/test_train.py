@@ -277,7 +277,7 @@ def test_batches_make_fewer_updates(run, sample, tmp_path):
 @pytest.mark.parametrize("model", ["sglfm", "glfm", "l1fm"])
 def test_models_that_select_features_do(run, sample, tmp_path, model):
     options = [*(["--l1", "1e-3"] if model != "glfm" else []), *(["--group-l1", "1e-3"] if model != "l1fm" else [])]
-    done = run("train", "-m", model, *options, "-r", "0.1", "-o", "m", sample / "adult.train.libsvm")
+    done = run("train", "-m", model, *options, "-r", "0.03", "-o", "m", sample / "adult.train.libsvm")
     assert done.returncode == 0, done.stderr
     assert f"\nmodel {model}, solver fobos, " in done.stderr
     assert 0.05 < float(re.search(r"^sparsity +([\d.]+)$", done.stderr, re.M)[1]) < 1

@@ -13,6 +13,9 @@ RARE = 0.5
 cdef class Loss:
     """Base of all losses.
 
+    A score that is not a number costs NaN and has the slope NaN, so that training stops: every comparison with NaN is
+    false, and what is left when it is false must therefore be the branch that keeps NaN.
+
     Attributes
     ----------
     smoothness : a bound on the second derivative by one of the scores; infinite where there is none.
@@ -97,12 +100,15 @@ cdef class Hinge(Loss):
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double left = 1 - y * score[0]
-        return left if left > 0 else 0
+        return 0 if left <= 0 else left
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         cdef double left = 1 - y * score[0]
-        slope[0] = -y if left > 0 else 0
-        return left if left > 0 else 0
+        if left != left:
+            slope[0] = left
+        else:
+            slope[0] = -y if left > 0 else 0
+        return 0 if left <= 0 else left
 
 
 cdef class SquaredHinge(Loss):
@@ -113,12 +119,12 @@ cdef class SquaredHinge(Loss):
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double left = 1 - y * score[0]
-        return left * left if left > 0 else 0
+        return 0 if left <= 0 else left * left
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         cdef double left = 1 - y * score[0]
-        slope[0] = -2 * y * left if left > 0 else 0
-        return left * left if left > 0 else 0
+        slope[0] = 0 if left <= 0 else -2 * y * left
+        return 0 if left <= 0 else left * left
 
 
 cdef class Huber(Loss):
@@ -135,7 +141,7 @@ cdef class Huber(Loss):
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         cdef double r = score[0] - y
-        slope[0] = min(max(r, -self.delta), self.delta)
+        slope[0] = -self.delta if r < -self.delta else self.delta if r > self.delta else r
         return self.value(y, score)
 
     def best_constant(self, label, weight):
