@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fmcli.derived import Derived as Derived
+from fmcli.derived import Derived
 
 
 @dataclass(frozen=True)
@@ -245,6 +245,8 @@ COMMON = (
 
 _FM = ("rank", "bias", "linear")
 _BETA = ("fit_beta", "beta_start")
+# Coordinate descent moves weights of kernels before the factors: where these are near 0, so will both be.
+_BETA_STD = {"init_std": Derived("0.1 for cd, else 0.01", lambda facts: 0.1 if facts.solver == "cd" else 0.01)}
 # The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
 _SGL_STRENGTH = 1e-5
 
@@ -257,6 +259,7 @@ MODELS = _table(
         "ANOVA kernel regression of any order: of order 2 an FM with fitted weights of its factors.",
         "fmcli._core.anova:anova",
         (*_FM, "order", "augment", *_BETA),
+        _BETA_STD,
     ),
     Piece("shfm", "Strongly hierarchical FM.", "fmcli._core.fm:SHFM", ("rank", "bias"), solver="ftrl"),
     Piece(
@@ -264,6 +267,7 @@ MODELS = _table(
         "Strongly hierarchical ANOVA kernel regression.",
         "fmcli._core.fm:SHA2",
         ("rank", "bias", *_BETA),
+        _BETA_STD,
         solver="ftrl",
     ),
     Piece(
@@ -327,7 +331,7 @@ MODELS = _table(
         "Polynomial network: powers of linear functions.",
         "fmcli._core.polynet:PN",
         (*_FM, "order", "augment", *_BETA),
-        {"augment": True},
+        {"augment": True, **_BETA_STD},
     ),
     Piece(
         "lifted-anova",
@@ -383,7 +387,10 @@ MODELS = _table(
 )
 
 # What solvers of the whole objective have in common.
-_L2_OF_FACTORS = {"l2_v": 1e-4}
+_PER_ROW = {
+    "l2_w": Derived("1/rows", lambda facts: 1 / facts.rows),
+    "l2_v": Derived("10/rows", lambda facts: 10 / facts.rows),
+}
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it takes no single rows")
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
 _SCHEDULE = (*_RATES, "schedule", "power", "t0")
@@ -408,7 +415,7 @@ SOLVERS = _table(
         "Coordinate descent, as in ALS: no learning rate, and the objective never rises.",
         "fmcli.descent:CoordinateDescent",
         ("tol", "nuclear"),
-        {"epochs": 50, **_L2_OF_FACTORS},
+        {"epochs": 50, **_PER_ROW},
         by_rows=False,
         refuses=_NOT_BY_ROWS,
     ),
@@ -417,7 +424,7 @@ SOLVERS = _table(
         "L-BFGS on the whole objective, by scipy.",
         "fmcli.lbfgs:LBFGS",
         ("tol",),
-        {"epochs": 200, **_L2_OF_FACTORS},
+        {"epochs": 200, **_PER_ROW},
         by_rows=False,
         refuses={
             **_NOT_BY_ROWS,

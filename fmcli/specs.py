@@ -134,8 +134,8 @@ def complete(taken: list[str], pieces: list[Piece], given: Mapping[str, Any]) ->
     for chosen in (*(piece.defaults for piece in others), kind.defaults, given):
         values.update({part: None for part, whole in REFINES.items() if whole in chosen and part in values})
         values.update(chosen)
-    if values["group_l1"] > 0 and "l2_v" not in given:
-        values["l2_v"] = None  # a row that is one group has one strength
+    if values["group_l1"] > 0:  # a row that is one group has one strength
+        values.update({part: None for part in ("l2_w", "l2_v") if part not in given})
     return values
 
 

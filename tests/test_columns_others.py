@@ -150,7 +150,7 @@ def slow_powers(problem, loss, penalty, order):
 def slices(model):
     """(class, arrays, index into each of them) of all that moves together, in order."""
     for c in range(model.outputs):
-        for layout in model.layout:
+        for layout in sorted(model.layout, key=lambda layout: layout.penalty != "l2"):
             if not layout.trained:
                 continue
             for row in range(FEATURES if layout.by_feature else 1):

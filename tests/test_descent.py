@@ -27,6 +27,7 @@ from reference import slow_descent, slow_models
 FEATURES, RANK, ROWS = 7, 5, 9
 SMOOTH = [loss for loss in LOSSES if loss != "hinge"]
 ROUNDING = 1e-5
+LOOSE = FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3}
 
 
 def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
@@ -73,7 +74,7 @@ def test_fast_derivatives_are_the_models_own(name, loss, penalty):
         assert descent.descent.fast != by_gradient or name == "ffm"
         objectives_of(descent, 2)
         ends.append(parameters(model))
-    assert_close(*ends, FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3})
+    assert_close(*ends, LOOSE)
 
 
 # Losses and penalties never meet but in a row's problem: each is followed with one of the other.
@@ -97,7 +98,8 @@ def test_each_row_moves_as_defined(name, loss, penalty):
     expected = slow_descent.epoch(slow, before, FEATURES)
     objectives_of(descent, 1)
     assert any(np.abs(expected[key] - before[key]).max() > 0.005 for key in before)
-    assert_close(parameters(model), expected, FOLLOWED)
+    # Nothing keeps weights of kernels, which move first, from ending near 0, and factors from making up for that.
+    assert_close(parameters(model), expected, LOOSE if penalty == "none" and "beta" in before else FOLLOWED)
 
 
 def test_iterates_are_those_of_naive_als():
@@ -122,12 +124,18 @@ def test_weights_of_kernels_that_vanish_stay(name, order):
     model = build(name, FEATURES, rank=RANK, order=order)
     model.allocate(0)
     rng = np.random.default_rng(0)
-    start = fill(model, rng)["beta"]
+    found = [fill(model, rng)["beta"]]
     data = dataset(random_rows(rng, 60, FEATURES), FEATURES, rng.normal(size=60))
-    CoordinateDescent(model, make_loss("squared"), Penalty(l1_v=100), data).run(2, lambda *_: False)
+
+    def after(*_):
+        found.append(parameters(model)["beta"])
+
+    CoordinateDescent(model, make_loss("squared"), Penalty(l1_v=100), data).run(3, after)
     end = parameters(model)
     assert not any(end[key].any() for key in ("V", "v0") if key in end)
-    np.testing.assert_array_equal(end["beta"], start)
+    first, *others = np.diff(found, axis=0)
+    assert first.any()  # the weights come before the factors
+    assert not np.any(others)
 
 
 @pytest.mark.parametrize("name", ["fm", "ffm", "poly2", "llfm"])

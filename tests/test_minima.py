@@ -11,7 +11,7 @@ from fmcli._core.penalty import Penalty
 from fmcli.errors import NotEnoughMemoryError, UsageError
 from fmcli.lbfgs import LBFGS
 from fmcli.registry import MODELS, SOLVERS
-from fmcli.specs import make_spec
+from fmcli.specs import make_spec, resolve
 
 WHOLE = ("cd", "lbfgs")
 CLOSE = 1e-6
@@ -112,7 +112,7 @@ def test_lifted_and_direct_networks_meet_at_the_least_nuclear_norm():
 def test_the_objective_with_a_nuclear_norm_never_rises(name):
     rng = np.random.default_rng(1)
     data = dataset(random_rows(rng, 60, FEATURES), FEATURES, rng.normal(size=60))
-    trained = train(data, name, "cd", nuclear=0.2, init_std=0.3, tol=0, epochs=40)
+    trained = train(data, name, "cd", nuclear=0.2, l2=1e-5, init_std=0.3, tol=0, epochs=40)
     objectives = [epoch.objective for epoch in trained.epochs]
     assert np.diff(objectives).max() < CLOSE
     params = parameters(trained.plan.model)
@@ -238,7 +238,7 @@ def test_rows_without_entries(name, solver):
         dataset([{(0, 0): 1.0}, {}, {}], 1, [1, 2, 4]) if fields_of(name) else dataset([{0: 1.0}, {}, {}], 1, [1, 2, 4])
     )
     empty = rows.take(np.array([1, 2, 1], dtype=np.int32))
-    trained = train(empty, name, solver, epochs=3, norm=False)
+    trained = train(empty, name, solver, epochs=3, norm=False, **({} if MODELS[name].positive else {"l2": 1e-5}))
     np.testing.assert_allclose(training.empty_score(trained.plan.model), 8 / 3, rtol=1e-3)
 
 
@@ -299,13 +299,13 @@ def test_strengths_of_factors():
     """Their default is of the solver, unless the kind or the run says otherwise."""
 
     def strengths(model="fm", solver="cd", **options):
-        values = make_spec(model, solver, None, options).values
-        return values["l2_w"], values["l2_v"]
+        spec = resolve(make_spec(model, solver, None, options), rows=50, nonzeros=200, validated=False)
+        return spec.values["l2_w"], spec.values["l2_v"]
 
-    assert strengths() == strengths(solver="lbfgs") == (1e-5, 1e-4)
+    assert strengths() == strengths(solver="lbfgs") == (0.02, 0.2)
     assert strengths(solver="sgd") == (1e-5, 1e-5)
     assert strengths(l2=0.5) == (0.5, 0.5)
-    assert strengths(l2_w=0.5) == (0.5, 1e-4)
+    assert strengths(l2_w=0.5) == (0.5, 0.2)
     assert strengths(l2=0.5, l2_v=0.1) == (0.5, 0.1)
     assert strengths(group_l1=0.1) == (1e-5, 1e-5)
     assert {strengths(name) for name in MODELS if MODELS[name].positive} == {(0.0, 0.0)}

@@ -6,7 +6,7 @@ DATA is regression data in libsvm text, columns and labels scaled to mean 0 and 
 and pn of even orders, with constant features and no linear weights, are trained by coordinate descent: with β fitted,
 from each of three starts; with β fixed at 1; with β fixed at 1 and -1 in turn. For order 2 the objective is the mean
 loss plus λ Σ|β_s|‖p_s‖², for order 4 plus λ/2 (‖P‖² + ‖β‖²). Prints the objectives, each the least of SEEDS starts of
-P, relative to the worst at each rank. A descent moves P before β, which then seldom changes its signs: starts differ. A
+P, relative to the worst at each rank. A descent moves β before P, so that the start of β matters little. A
 PASS: at every rank the best of the fitted is not above the best of the fixed, but for ROUNDING; and for pn, which with
 β = 1 is never below its bias, it is below β = 1 at the largest rank by GAIN or more.
 """

@@ -110,10 +110,10 @@ def slices(layout, size: int, whole: bool) -> list[list[int]]:
 
 
 def epoch(problem: Problem, params: Params, features: int) -> Params:
-    """Every row once."""
+    """Every row once, fitted weights of kernels before all others."""
     params = {name: array.copy() for name, array in params.items()}
     for c in range(classes(params)):
-        for layout in problem.layouts:
+        for layout in sorted(problem.layouts, key=lambda layout: layout.penalty != "l2"):
             if not layout.trained:
                 continue
             for row in in_order(layout, features, c):
