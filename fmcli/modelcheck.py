@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+import fmcli
 from fmcli._core.model import Model
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels
 from fmcli.registry import CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
-from fmcli.specs import check_degrees
+from fmcli.specs import SOLVER, check_degrees
 from fmcli.warmstart import STATE, state_name
 
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
@@ -68,6 +69,11 @@ def is_number(value: Any) -> bool:
     return (type(value) is int and abs(value) <= MOST_COUNT) or (type(value) is float and math.isfinite(value))
 
 
+def are_names(value: Any) -> bool:
+    """Whether a value is a list of different texts."""
+    return type(value) is list and all(map(is_text, value)) and len(set(value)) == len(value)
+
+
 def are_labels(value: Any) -> bool:
     """Whether a value is a list of different numbers in increasing order."""
     return type(value) is list and all(map(is_number, value)) and all(low < high for low, high in pairwise(value))
@@ -112,10 +118,28 @@ ENTRIES = {
     "labels": null_or(Rule("a list of increasing numbers", are_labels)),
     "slots": null_or(whole(0, MOST_SLOTS)),
     "updates": COUNT,
+    "epochs": COUNT,
+    "given": null_or(Rule("a list of names", are_names)),
     "format": name_in(("libsvm", "ffm")),
     "frequent": Rule(f"a list of at most {MOST_FREQUENT} pairs of a feature and its field", are_features),
     "training": TABLE,
 }
+# Entries that files of earlier versions do not have, and what that means: see Earlier in warmstart.py.
+LATER: dict[str, Any] = {"epochs": 0, "given": None}
+
+
+def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata with what earlier versions did not write: an option that came later has its default.
+
+    Only what is there is completed, valid or not.
+    """
+    whole = {**LATER, **meta}
+    options, kind, loss = (whole.get(name) for name in ("options", "model", "loss"))
+    if isinstance(options, dict) and is_text(kind) and is_text(loss):
+        pieces = [table[name] for table, name in ((MODELS, kind), (LOSSES, loss)) if name in table]
+        usual = {name: piece.defaults.get(name, OPTIONS[name].default) for piece in pieces for name in piece.options}
+        whole["options"] = {**usual, **options}
+    return whole
 
 
 def check_entries(meta: Mapping[str, Any]) -> None:
@@ -129,12 +153,27 @@ def check_entries(meta: Mapping[str, Any]) -> None:
         if not ENTRIES[name].holds(value):
             refuse(f"{name} is {quoted(value)}; it must be {ENTRIES[name].words}")
     kind, loss = MODELS[meta["model"]], LOSSES[meta["loss"]]
+    check_known(meta)
     check_options(kind, loss, meta["options"])
     check_labels(kind, loss, meta["labels"], meta["outputs"])
     if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
         refuse("a frequent feature is none of its features")
     if meta["fields"] and not meta["features"]:
         refuse("it has fields, but no features")
+
+
+def check_known(meta: Mapping[str, Any]) -> None:
+    """Raise BadInputError, naming them, for options that this version does not know: they may change what a model
+    means. What a run was given must be among its options."""
+    unknown = [quoted(name) for name in meta["options"] if name not in OPTIONS]
+    if unknown:
+        raise BadInputError(
+            f"was written by {meta['tool']}, whose option{'s' if unknown[1:] else ''} {', '.join(unknown)} fmcli "
+            f"{fmcli.__version__} does not know: upgrade fmcli"
+        )
+    for name in meta["given"] or ():
+        if name != SOLVER and name not in meta["options"]:
+            refuse(f"given names {quoted(name)}, which is none of its options")
 
 
 def check_options(kind: Piece, loss: Piece, options: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -20,11 +20,11 @@ from fmcli.errors import BadInputError, FmcliError
 from fmcli.labels import Labels
 from fmcli.memory import require
 from fmcli.metrics import PROBABLE, class_probabilities, predicted_numbers, probability
-from fmcli.modelcheck import MOST_FREQUENT, SEEN, check_array, check_arrays, check_entries
+from fmcli.modelcheck import MOST_FREQUENT, SEEN, check_array, check_arrays, check_entries, completed
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import MODELS
 from fmcli.registry import Piece as Kind
-from fmcli.specs import build_model
+from fmcli.specs import SOLVER, build_model, make_spec
 from fmcli.training import Trained
 from fmcli.validation import score_rows
 from fmcli.warmstart import Earlier, state_arrays
@@ -124,13 +124,15 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "model": plan.spec.model,
         "solver": plan.spec.solver,
         "loss": plan.spec.loss,
-        "options": dict(plan.spec.values),
+        "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
+        "given": sorted(plan.spec.given),
         "features": plan.model.features,
         "outputs": plan.model.outputs,
         "fields": plan.fields,
         "labels": plan.labels.values and list(plan.labels.values),
         "slots": trained.solver.slots if keep_state else None,
         "updates": trained.solver.updates,
+        "epochs": plan.epochs_before + trained.best,
         "format": format,
         "frequent": plan.data.frequent(MOST_FREQUENT),
         "training": training,
@@ -165,13 +167,24 @@ def load_earlier(path: str) -> Earlier:
         file.tensors,
         meta["slots"],
         meta["updates"],
+        meta["epochs"],
         meta["fields"],
+        given_in(meta),
     )
+
+
+def given_in(meta: Mapping[str, Any]) -> frozenset[str]:
+    """Names of what a model's run was explicitly given; of files that do not tell, what differs from the defaults."""
+    if meta["given"] is not None:
+        return frozenset(meta["given"])
+    usual = make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])
+    names = {name for name, value in meta["options"].items() if usual.values.get(name) != value}
+    return frozenset(names | {SOLVER} if meta["solver"] != MODELS[meta["model"]].solver else names)
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
     """The model in a file. Raises BadInputError for one that is not valid."""
-    meta, arrays = file.meta, file.tensors
+    meta, arrays = completed(file.meta), file.tensors
     try:
         check_entries(meta)
         kind, features = MODELS[meta["model"]], meta["features"]

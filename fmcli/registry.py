@@ -88,6 +88,7 @@ class Piece:
     by_fields: bool = False  # of a model: whether it learns from the fields of entries
     closed_form: bool = False  # of a model: no solver trains it
     by_rows: bool = True  # of a solver: whether it goes through the data row by row, with a step size
+    sums_losses: bool = False  # of a solver: whether penalties weigh against the sum of the losses, not their mean
     task: str = ""  # of a loss: binary (two values), real, counts or classes
     smooth: bool = True  # of a loss: whether its slope does not jump
 
@@ -403,6 +404,7 @@ SOLVERS = _table(
         "FTRL-Proximal.",
         "fmcli._core.ftrl:FTRL",
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power", "l1_from_epoch"),
+        sums_losses=True,
     ),
     Piece(
         "fobos",

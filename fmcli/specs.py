@@ -20,6 +20,7 @@ from fmcli.registry import (
     SOLVERS,
     Piece,
 )
+from fmcli.text import number
 
 if TYPE_CHECKING:
     from fmcli._core.model import Model
@@ -32,15 +33,24 @@ REFINES = {
 }
 
 
+# What stands for the solver among the names of what a run was given.
+SOLVER = "solver"
+
+
 @dataclass(frozen=True)
 class Spec:
-    """A run's choices. `values` holds every option that the pieces take, by name, with defaults filled in; those that
-    depend on the data stay Derived until `resolve` replaces them."""
+    """A run's choices.
+
+    values : every option that the pieces take, by name, with defaults filled in; those that depend on the data stay
+        Derived until `resolve` replaces them.
+    given : names of the options that were explicitly given, and SOLVER if the solver was.
+    """
 
     model: str
     solver: str
     loss: str | None  # None: chosen by the labels
     values: Mapping[str, Any]
+    given: frozenset[str] = frozenset()
 
     @property
     def by_rows(self) -> bool:
@@ -110,7 +120,7 @@ def make_spec(
     check_groups(values)
     check_nuclear(kind, values)
     check_degrees(kind, values)
-    return Spec(model, solver or kind.solver, loss, values)
+    return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
 
 
 def resolve(spec: Spec, *, rows: int, nonzeros: int, validated: bool) -> Spec:
@@ -235,7 +245,16 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
 
 def as_given(value: Any) -> str:
     """An option's value as the command line has it."""
-    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return "/".join(map(str, value))
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def takes(name: str, model: str, solver: str, loss: str) -> bool:
+    """Whether a run of these pieces takes an option; names that are not registered have none."""
+    pieces = [table[piece] for table, piece in ((MODELS, model), (SOLVERS, solver), (LOSSES, loss)) if piece in table]
+    taken = name in COMMON or any(name in piece.options for piece in pieces)
+    return taken and not any(name in piece.refuses for piece in pieces)
 
 
 def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:

@@ -44,7 +44,7 @@ class Stochastic:
     ) -> None:
         self.plan, self.solver, self.penalty = plan, solver, penalty
         self.on_rows, self.on_loss, self.every = on_rows, on_loss, every
-        solver.bind(plan.model, penalty)
+        solver.bind(plan.model, penalty, plan.epochs_before)
         if plan.earlier and plan.resumes:
             plan.earlier.restore_state(plan.model, solver)
         else:
@@ -64,7 +64,7 @@ class Stochastic:
             self.plan.data.visited_at_random()
         for number in range(1, epochs + 1):
             total = self.epoch(number)
-            self.solver.end_epoch(number)
+            self.solver.end_epoch(self.plan.epochs_before + number)
             self.plan.model.end_epoch()
             value = self.penalty.value(self.plan.model)
             if after(total / self.total_weight, value / (1 if self.solver.averages_weights else self.total_weight)):
@@ -75,7 +75,7 @@ class Stochastic:
         plan, every = self.plan, self.every
         order = plan.rows.copy()
         if plan.spec.values["shuffle"]:
-            generator(plan.spec, SHUFFLE_STREAM, number).shuffle(order)
+            generator(plan.spec, SHUFFLE_STREAM, plan.epochs_before + number).shuffle(order)
         batch = plan.spec.values["batch_size"]
         step = max(1, CHUNK_NONZEROS * plan.data.rows // max(plan.data.nnz, plan.data.rows) // batch) * batch
         every = math.ceil(every / batch) * batch if every else len(order) + 1

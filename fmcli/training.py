@@ -91,6 +91,11 @@ class Plan:
     stream: bool
     bytes: int
 
+    @property
+    def epochs_before(self) -> int:
+        """Epochs that the earlier model has gone through, from which this run counts on."""
+        return self.earlier.epochs if self.earlier else 0
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -335,8 +340,8 @@ def summary(trained: Trained) -> dict[str, Any]:
         "nonzeros": plan.data.nnz,
         "features": int(trained.seen.sum()),
         "parameters": plan.model.parameter_count,
-        "epochs": len(trained.epochs),
-        "best_epoch": trained.best,
+        "epochs": plan.epochs_before + len(trained.epochs),
+        "best_epoch": plan.epochs_before + trained.best,
         "loss": kept and kept.loss,
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,

@@ -201,22 +201,6 @@ def shifted(data):
     return Dataset(data.indptr, data.index + FEATURES, data.value, data.label, 2 * FEATURES)
 
 
-def test_an_earlier_model_of_another_kind_is_refused(tmp_path):
-    data, _ = planted("fm", "squared")
-    earlier = prediction.load_earlier(save(tmp_path, "old", train(data, epochs=1)))
-    for model, options, message in (
-        ("shfm", {}, "kind fm, not shfm"),
-        ("fm", {"rank": 5}, r"V of shape \(1, 60, 8\), this run \(1, 60, 5\)"),
-        ("fm", {"linear": False}, "differ in having w"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            train(data, model, plan={"earlier": earlier}, **options)
-    with pytest.raises(UsageError, match="loss squared, not huber"):
-        train(data, loss="huber", plan={"earlier": earlier})
-    with pytest.raises(UsageError, match="trained without --norm"):
-        train(data, norm=True, plan={"earlier": earlier})
-
-
 def test_one_label_is_enough_to_go_on_with(tmp_path):
     data, _ = planted("fm", "logistic")
     earlier = prediction.load_earlier(save(tmp_path, "old", train(data, epochs=1)))

@@ -58,11 +58,11 @@ class Request:
 
     inputs: tuple[str, ...]
     format: str
-    valid: str | None
+    valid: tuple[str, ...]
     holdout: float | None
     metrics: tuple[str, ...]
     patience: int
-    init_model: str | None
+    earlier: Earlier | None
     keep_state: bool
     threads: int | None
     dry_run: bool
@@ -109,10 +109,9 @@ class Request:
     "model",
     "-m",
     "--model",
-    default=DEFAULT_MODEL,
     metavar="NAME",
     names=helps(MODELS),
-    help=f"Model kind; see Models. [default: {DEFAULT_MODEL}]",
+    help=f"Model kind; see Models. [default: {DEFAULT_MODEL}, or that of -i]",
 )
 @registered("model")
 @option(
@@ -133,11 +132,25 @@ class Request:
 )
 @registered("solver")
 @registered("run")
-@option("run", "-i", "--init-model", metavar="FILE", help="Go on from this model, which may have fewer features.")
+@option(
+    "run",
+    "-i",
+    "--init-model",
+    metavar="FILE",
+    help="Resume from this model, which may have fewer features: its weights, and what its run was given unless given "
+    "here, except for the number of epochs. It may be the file to write.",
+)
 @format_option()
 @threads_option()
 @option("run", "--dry-run", is_flag=True, help="Read, say what training would take, and end.")
-@option("validation", "-v", "--valid", metavar="FILE", help="Rows to choose the epoch by, in the format of TRAIN.")
+@option(
+    "validation",
+    "-v",
+    "--valid",
+    multiple=True,
+    metavar="FILE",
+    help="Rows to choose the epoch by, in the format of TRAIN; several files (-v A -v B) are read as one.",
+)
 @option(
     "validation",
     "--holdout",
@@ -184,14 +197,14 @@ class Request:
 @logging_options
 def command(
     inputs: tuple[str, ...],
-    model: str,
+    model: str | None,
     solver: str | None,
     loss: str | None,
     init_model: str | None,
     format: str,
     threads: int | None,
     dry_run: bool,
-    valid: str | None,
+    valid: tuple[str, ...],
     holdout: float | None,
     metrics: tuple[str, ...],
     patience: int,
@@ -205,14 +218,15 @@ def command(
 ) -> None:
     """Learn a model from examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
     are read as one."""
-    spec = make_spec(model, solver, loss, {name: value for name, value in options.items() if value is not None})
+    choices = {name: value for name, value in options.items() if value is not None}
+    spec, earlier = choose(model, solver, loss, choices, init_model, log_json)
     check_judging(spec, valid, holdout, metrics)
     if log_every and not spec.by_rows:
         raise UsageError(f"--log-every counts rows, of which {spec.solver} takes none by themselves; leave it out")
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     outputs = [path for path in (output, log_json) if path not in (None, "-")]
-    check_files([*inputs, *(path for path in (valid, init_model) if path is not None)], outputs)
+    check_files([*inputs, *valid], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
@@ -223,7 +237,7 @@ def command(
         holdout=holdout,
         metrics=metrics,
         patience=patience,
-        init_model=init_model,
+        earlier=earlier,
         keep_state=keep_state,
         threads=threads,
         dry_run=dry_run,
@@ -235,16 +249,40 @@ def command(
         run(log, spec, request)
 
 
-def check_judging(spec: Spec, valid: str | None, holdout: float | None, metrics: tuple[str, ...]) -> None:
+def choose(
+    model: str | None,
+    solver: str | None,
+    loss: str | None,
+    options: Mapping[str, Any],
+    init_model: str | None,
+    log_json: str | None,
+) -> tuple[Spec, Earlier | None]:
+    """The spec of a run, and the model to resume from, if there is one.
+
+    Raises UsageError for what cannot be combined, also with that model, and as load_earlier.
+    """
+    if init_model is None:
+        return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
+    check_files([init_model], [log_json] if log_json not in (None, "-") else [])
+    from fmcli.prediction import load_earlier
+    from fmcli.training import check_earlier
+
+    earlier = load_earlier(init_model)
+    spec = earlier.continued(model, solver, loss, options)
+    check_earlier(earlier, spec)
+    return spec, earlier
+
+
+def check_judging(spec: Spec, valid: tuple[str, ...], holdout: float | None, metrics: tuple[str, ...]) -> None:
     """UsageError for validation data asked for twice, and metrics that do not exist, fit or suffice."""
-    if valid is not None and holdout:
+    if valid and holdout:
         raise UsageError("-v and --holdout both give validation data; choose one")
     if metrics:
         from fmcli.metrics import check
         from fmcli.validation import of_predictions
 
         check(of_predictions(metrics), spec.loss)
-        if not of_predictions(metrics) and (valid is not None or holdout):
+        if not of_predictions(metrics) and (valid or holdout):
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
 
 
@@ -268,23 +306,22 @@ def run(log: Log, spec: Spec, request: Request) -> None:
     begin = time.perf_counter()
     threads = request.threads or cpu_count()
     log.detail(f"{threads} threads")
-    earlier = open_earlier(request.init_model, spec)
     fields = MODELS[spec.model].needs_fields(spec.values)
     table = read_rows(log, request.inputs, request.format, fields, threads)
-    valid = read_rows(log, (request.valid,), table.format, fields, threads).dataset if request.valid else None
+    valid = read_rows(log, request.valid, table.format, fields, threads).dataset if request.valid else None
     plan = training.plan(
         table.dataset,
         spec,
         valid=valid,
-        valid_name=request.valid or "validation data",
+        valid_name=" and ".join(request.valid) or "validation data",
         holdout=request.share_held_out,
         metrics=request.metrics,
         patience=request.patience,
-        earlier=earlier,
+        earlier=request.earlier,
         stream="-" in request.inputs,
         threads=threads,
     )
-    say_plan(log, plan, spec, request.valid)
+    say_plan(log, plan, spec, " and ".join(request.valid))
     if request.dry_run:
         log.table(**sizes(plan), **needs(plan))
         return
@@ -304,22 +341,10 @@ def run(log: Log, spec: Spec, request: Request) -> None:
             )
         except DivergedError as error:
             if error.trained is not None:
-                log.line(f"training diverged after epoch {len(error.trained.epochs)}")
+                log.line(f"training diverged after epoch {plan.epochs_before + len(error.trained.epochs)}")
                 finish(error.trained, diverged=True)
             raise
         finish(trained, diverged=False)
-
-
-def open_earlier(path: str | None, spec: Spec) -> Earlier | None:
-    """The model to go on from, if there is one. Raises UsageError where the spec cannot, BadInputError."""
-    if path is None:
-        return None
-    from fmcli.prediction import load_earlier
-    from fmcli.training import check_earlier
-
-    earlier = load_earlier(path)
-    check_earlier(earlier, spec)
-    return earlier
 
 
 def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, threads: int) -> Table:

@@ -17,6 +17,7 @@ from fmcli.validation import SPARSITY
 
 if TYPE_CHECKING:
     from fmcli.data import Table
+    from fmcli.warmstart import Earlier
 
 
 def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
@@ -40,10 +41,7 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
         log.line(f"hint: {plan.labels.hint}")
     log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
     if plan.earlier:
-        state = " and the solver's state" if plan.resumes else ""
-        new = plan.data.seen(plan.rows)
-        new[: len(plan.earlier.seen)] &= ~plan.earlier.seen
-        log.line(f"going on with the weights{state} of {plan.earlier.path}; {int(new.sum()):,} features are new")
+        say_earlier(log, plan, plan.earlier)
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
         log.line(
@@ -57,16 +55,31 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
 
 
+def say_earlier(log: Log, plan: Plan, earlier: Earlier) -> None:
+    """What training resumes from, what it takes over and what it changes."""
+    state = "weights and solver state" if plan.resumes else "weights"
+    epochs = f"{earlier.epochs:,} epoch{'s' if earlier.epochs != 1 else ''}"
+    new = plan.data.seen(plan.rows)
+    new[: len(earlier.seen)] &= ~earlier.seen
+    log.line(f"resuming from {earlier.path}: {state} after {epochs}; {int(new.sum()):,} features are new")
+    kept = earlier.kept(plan.spec)
+    if kept:
+        log.line(f"as in {earlier.path}: {', '.join(kept)}")
+    changed = earlier.changes(plan.spec)
+    if changed:
+        log.line(f"changed: {', '.join(changed)}")
+
+
 def reason(plan: Plan, asked: Spec) -> str:
     """Why the loss is what it is."""
     labels = plan.labels
     if MODELS[plan.spec.model].closed_form:
         return "the one with a closed form"
+    if plan.earlier and plan.labels.loss == plan.earlier.labels.loss:
+        return f"that of {plan.earlier.path}"
     if asked.loss is not None:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"
-    if plan.earlier:
-        return f"that of {plan.earlier.path}"
     if labels.values:
         return f"the labels have two values, {labels.values[0]:g} and {labels.values[1]:g}"
     return "the labels have more than two values"
@@ -94,10 +107,11 @@ def needs(plan: Plan) -> dict[str, str]:
 
 def say_best(log: Log, trained: Trained) -> None:
     """Which epoch was kept, and why training ended early."""
-    validation, epochs = trained.plan.validation, trained.epochs
+    validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
     if trained.settled:
         tolerance = trained.plan.spec.values["tol"]
-        log.line(f"stopped after epoch {len(epochs)}: the objective fell by no more than {tolerance:g} of it (--tol)")
+        last = before + len(epochs)
+        log.line(f"stopped after epoch {last}: the objective fell by no more than {tolerance:g} of it (--tol)")
     if validation is None or not epochs:
         return
     name = validation.chooser
@@ -105,8 +119,10 @@ def say_best(log: Log, trained: Trained) -> None:
         log.warning(f"{name} is undefined on the validation data; the last epoch is kept")
         return
     if len(epochs) - trained.best >= validation.patience:
-        log.line(f"stopped after epoch {len(epochs)}: no better {name} in {validation.patience} epochs (--patience)")
-    log.line(f"kept epoch {trained.best}, the best by {name} on the validation data")
+        log.line(
+            f"stopped after epoch {before + len(epochs)}: no better {name} in {validation.patience} epochs (--patience)"
+        )
+    log.line(f"kept epoch {before + trained.best}, the best by {name} on the validation data")
 
 
 def figures(summary: dict[str, Any]) -> dict[str, str]:
@@ -128,7 +144,8 @@ class Progress:
 
     def __init__(self, log: Log, lines: Lines, plan: Plan) -> None:
         self._log, self._lines = log, lines
-        self._epochs, self._rows = plan.spec.values["epochs"], len(plan.rows)
+        self._before, self._rows = plan.epochs_before, len(plan.rows)
+        self._epochs = self._before + plan.spec.values["epochs"]
         self._begin = time.perf_counter()
 
     def epoch(self, epoch: Epoch) -> None:
@@ -141,7 +158,7 @@ class Progress:
         self._event(
             "epoch",
             {
-                "epoch": epoch.number,
+                "epoch": self._before + epoch.number,
                 "objective": epoch.objective,
                 "loss": epoch.loss,
                 "penalty": epoch.penalty,
@@ -153,10 +170,10 @@ class Progress:
     def loss(self, epoch: int, rows: int, loss: float) -> None:
         """Say the mean loss over the rows of an epoch so far."""
         self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {loss:.6f}")
-        self._event("rows", {"epoch": epoch, "rows": rows, "loss": loss})
+        self._event("rows", {"epoch": self._before + epoch, "rows": rows, "loss": loss})
 
     def _numbered(self, epoch: int) -> str:
-        return f"epoch {epoch:>{len(str(self._epochs))}}"
+        return f"epoch {self._before + epoch:>{len(str(self._epochs))}}"
 
     def summary(self, figures: dict[str, Any]) -> None:
         """The last line of JSON."""
@@ -170,7 +187,8 @@ class Progress:
         if self._log.due():
             done = (epoch - 1) * self._rows + rows
             speed = done / (time.perf_counter() - self._begin)
-            left = (self._epochs * self._rows - done) / speed
+            left = ((self._epochs - self._before) * self._rows - done) / speed
             self._log.progress(
-                f"epoch {epoch}/{self._epochs}  {100 * rows // self._rows} %  {speed:,.0f} rows/s  {clock(left)} left"
+                f"epoch {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %  {speed:,.0f} rows/s  "
+                f"{clock(left)} left"
             )

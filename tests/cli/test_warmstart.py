@@ -1,5 +1,7 @@
 """fmcli train -i: a model goes on from an earlier one, exactly where its state was kept."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,7 @@ def test_two_halves_after_each_other_are_the_whole(run, halves, tmp_path, option
         go_on = ["-i", init] if init else []
         done = run("train", "--no-shuffle", "--keep-state", *options, "-e", epochs, *go_on, "-o", name, data)
         assert done.returncode == 0, done.stderr
-        assert ("\ngoing on with the weights and the solver's state of " in done.stderr) == bool(init)
+        assert (": weights and solver state after " in done.stderr) == bool(init)
 
     train("start", "whole", epochs="0")
     train("a", "first", "start")
@@ -69,7 +71,7 @@ def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
     assert run("train", *options, "-o", "a", "first").returncode == 0
     done = run("train", *options, "-i", "a", "-o", "b", "second")
     assert done.returncode == 0
-    assert "\ngoing on with the weights of a; " in done.stderr
+    assert "\nresuming from a: weights after 1 epoch; " in done.stderr
     assert run("train", "--keep-state", *options, "-o", "a2", "first").returncode == 0
     assert (tmp_path / "a2").stat().st_size > (tmp_path / "a").stat().st_size
     assert run("train", *options, "-i", "a2", "-o", "b2", "second").returncode == 0
@@ -77,7 +79,8 @@ def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
         assert_same(run, tmp_path, "b", "b2")
     # Another solver has no use for the state.
     done = run("train", "-s", "sgd", "-e", "1", "-i", "a2", "-o", "c", "second")
-    assert "\ngoing on with the weights of a2; " in done.stderr
+    assert "\nresuming from a2: weights after 1 epoch; " in done.stderr
+    assert "\nchanged: solver sgd (was adagrad), --learning-rate 0.01 (was 0.5)\n" in done.stderr
 
 
 def test_no_epochs_leave_an_earlier_model_as_it_is(run, halves, tmp_path):
@@ -122,7 +125,7 @@ def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["-m", "shfm"], "a is a model of kind fm, not shfm; say -m fm"),
+        (["-m", "shfm"], "a is a model of kind fm, whose parameters are not those of shfm; use -m fm"),
         (["-k", "3"], "give its --rank"),
         (["--no-bias"], "a and this run differ in having bias"),
         (["--loss", "squared"], "a was trained with loss logistic, not squared"),
@@ -140,6 +143,22 @@ def test_other_models_are_refused_before_data_is_read(run, halves, tmp_path, opt
 def test_another_order_is_refused_even_where_parameters_look_alike(run, halves, tmp_path):
     options = ["-q", "-m", "anova", "-e", "0"]
     assert run("train", *options, "--order", "3", "-o", "a", "first").returncode == 0
-    done = run("train", *options, "--order", "4", "-i", "a", "-o", "b", "first")
+    done = run("train", "--order", "4", "-i", "a", "-o", "b", "first")
     assert done.returncode == 2
-    assert "a is of order 3, not 4; say --order 3" in done.stderr
+    assert "a is of order 3, not 4; use --order 3" in done.stderr
+
+
+def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves, tmp_path):
+    assert run("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "first").returncode == 0
+    done = run("train", "-i", "first.fm", "-e", "1", "--log-json", "log", "first")
+    assert done.returncode == 0, done.stderr
+    assert "\nresuming from first.fm: weights after 2 epochs; 0 features are new\n" in done.stderr
+    assert "\nas in first.fm: --l2 0.001, --rank 3\n" in done.stderr
+    assert "\nchanged: " not in done.stderr
+    assert "\nepoch 3  loss " in done.stderr
+    assert json.loads((tmp_path / "log").read_text().splitlines()[0])["epoch"] == 3
+    done = run("train", "-i", "first.fm", "-o", "first.fm", "-m", "sglfm", "-e", "1", "first")
+    assert "\nresuming from first.fm: weights after 3 epochs; " in done.stderr
+    assert "\nchanged: model sglfm (was fm), solver fobos (was adagrad)" in done.stderr
+    done = run("train", "-i", "first.fm", "--log-json", "first.fm", "-o", "b", "first")
+    assert done.returncode == 2

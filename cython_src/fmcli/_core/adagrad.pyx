@@ -15,8 +15,8 @@ cdef class AdaGrad(Solver):
         self.slots, self.averages_weights = 1, True
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
-    def bind(self, Model model, Penalty penalty):
-        Solver.bind(self, model, penalty)
+    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
+        Solver.bind(self, model, penalty, epochs)
         for i, layout in enumerate(model.layout):
             self.body[i] = Rule(1 / step_of(self.rates, layout, True), penalty.strength(layout, True))
             self.weight[i] = Rule(1 / step_of(self.rates, layout, False), penalty.strength(layout, False))

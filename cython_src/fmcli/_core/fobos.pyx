@@ -65,12 +65,12 @@ cdef class FOBOS(Solver):
         self.shares = np.zeros(LONGEST + 1)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
-    def bind(self, Model model, Penalty penalty):
+    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
         cdef int32_t[::1] visited
         cdef int part
         cdef bint one_part
-        Solver.bind(self, model, penalty)
-        self.inner.bind(model, penalty)
+        Solver.bind(self, model, penalty, epochs)
+        self.inner.bind(model, penalty, epochs)
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
         one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]

@@ -33,10 +33,10 @@ cdef class FTRL(Solver):
     cdef Rule rule(self, double alpha, Strength strength):
         return Rule(1 / alpha, self.beta, self.power, strength)
 
-    def bind(self, Model model, Penalty penalty):
-        Solver.bind(self, model, penalty)
+    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
+        Solver.bind(self, model, penalty, epochs)
         self.penalty = penalty
-        self.set_rules(self.l1_from_epoch <= 1)
+        self.set_rules(self.l1_from_epoch <= epochs + 1)
 
     cdef set_rules(self, bint on_bodies):
         cdef Strength strength
@@ -53,11 +53,6 @@ cdef class FTRL(Solver):
         for i in range(self.model.n_blocks):
             kernels.ftrl_start(
                 &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
-
-    def resume(self, updates):
-        # Kept state is past the start: the penalties act at once.
-        self.l1_from_epoch = 1
-        self.set_rules(True)
 
     def end_epoch(self, Py_ssize_t epoch):
         cdef int i

@@ -19,8 +19,8 @@ cdef class SGD(Solver):
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
         self.schedule = make_schedule(schedule, power, t0)
 
-    def bind(self, Model model, Penalty penalty):
-        Solver.bind(self, model, penalty)
+    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
+        Solver.bind(self, model, penalty, epochs)
         for i, layout in enumerate(model.layout):
             self.body[i].strength = penalty.strength(layout, True)
             self.weight[i].strength = penalty.strength(layout, False)

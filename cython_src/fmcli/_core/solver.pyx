@@ -15,8 +15,11 @@ cdef class Solver:
         rather than as so many equal samples.
     """
 
-    def bind(self, Model model, Penalty penalty):
-        """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty."""
+    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
+        """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty.
+
+        epochs : that the model has gone through in earlier runs.
+        """
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
         self.model = model
@@ -34,7 +37,7 @@ cdef class Solver:
         return 0
 
     def end_epoch(self, Py_ssize_t epoch):
-        """Called after each epoch (from 1), before the parameters are looked at."""
+        """Called after each epoch (from 1, earlier runs included), before the parameters are looked at."""
 
     # Bring the rows that a sample touches up to date before they are read.
     cdef void refresh(self, Scratch* s) noexcept nogil:

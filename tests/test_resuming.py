@@ -1,0 +1,130 @@
+"""Training that resumes from an earlier model: exactness, what is inherited, what is refused."""
+
+import numpy as np
+import pytest
+from problems import ROW_SOLVERS
+from test_every_pair import planted
+
+from fmcli import prediction, training
+from fmcli.errors import UsageError
+from fmcli.modelfile import load, save
+from fmcli.specs import make_spec
+
+
+def train(data, spec, **keywords):
+    return training.train(training.plan(data, spec, **keywords))
+
+
+def saved(path, trained, *, keep_state=True):
+    prediction.save_model(str(path), trained, training.summary(trained), "libsvm", keep_state=keep_state)
+    return str(path)
+
+
+def labelled(loss):
+    data, _ = planted("fm", "logistic" if loss == "softmax" else "squared")
+    return data.changed(label=data.label + (np.arange(data.rows) % 2)) if loss == "softmax" else data
+
+
+# Pairwise: every solver with a schedule, batches, a penalty of each kind and several outputs.
+RUNS = [
+    *((solver, "fm", "squared", {}) for solver in ROW_SOLVERS),
+    ("sgd", "fm", "softmax", {"schedule": "invscaling", "batch_size": 7, "l1": 1e-3}),
+    ("adagrad", "sglfm", "softmax", {"batch_size": 16}),
+    ("ftrl", "shfm", "softmax", {"l1": 0.1, "l1_from_epoch": 2, "batch_size": 3}),
+    ("ftrl", "fm", "squared", {"l1": 0.5, "l1_from_epoch": 3}),
+    ("ftrl", "hofm", "squared", {"group_l1": 0.1, "l1_from_epoch": 4, "rank": [3, 2]}),
+    ("fobos", "glfm", "squared", {"schedule": "inverse", "t0": 100.0}),
+    ("fobos", "l1fm", "softmax", {"adaptive": True, "batch_size": 5}),
+    ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}),
+    ("sgd", "hofm-simplex", "squared", {"shuffle": False}),
+]
+
+
+@pytest.mark.parametrize(("solver", "model", "loss", "options"), RUNS, ids=["-".join(run[:3]) for run in RUNS])
+def test_two_epochs_and_two_more_are_four(solver, model, loss, options, tmp_path):
+    data = labelled(loss)
+    saved(tmp_path / "whole", train(data, make_spec(model, solver, loss, {**options, "epochs": 4})))
+    first = saved(tmp_path / "first", train(data, make_spec(model, solver, loss, {**options, "epochs": 2})))
+    earlier = prediction.load_earlier(first)
+    resumed = train(data, earlier.continued(None, None, None, {"epochs": 2}), earlier=earlier)
+    second = saved(tmp_path / "second", resumed)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "second").read_bytes()
+    before, after = load(first).tensors, load(second).tensors
+    assert sum(before[name].tobytes() != after[name].tobytes() for name in before) > 1
+
+
+def earlier_of(tmp_path, model="fm", solver=None, loss=None, **options):
+    data, _ = planted("fm", "squared")
+    return prediction.load_earlier(saved(tmp_path / "m", train(data, make_spec(model, solver, loss, options))))
+
+
+def test_what_was_given_holds_and_defaults_are_computed_again(tmp_path):
+    earlier = earlier_of(tmp_path, "fm", "ftrl", "huber", rank=3, l2_v=0.5, alpha=0.2, norm=True, epochs=1)
+    spec = earlier.continued(None, None, None, {})
+    assert (spec.model, spec.solver, spec.loss) == ("fm", "ftrl", "huber")
+    usual = make_spec("fm", "ftrl", "huber").values
+    assert spec.values == {**usual, "rank": 3, "l2_v": 0.5, "alpha": 0.2, "alpha_w": 0.2, "alpha_v": 0.2, "norm": True}
+    assert spec.given == {"solver", "rank", "l2_v", "alpha", "norm"}
+    assert earlier.changes(spec) == []
+    assert earlier.kept(spec) == ["solver ftrl", "--alpha 0.2", "--l2-v 0.5", "--norm", "--rank 3"]
+
+
+def test_what_is_given_anew_decides_for_its_parts_too(tmp_path):
+    earlier = earlier_of(tmp_path, l2=0.25, l2_v=0.5, learning_rate=0.5, epochs=1)
+    spec = earlier.continued(None, None, None, {"l2": 0.125})
+    assert [spec.values[name] for name in ("l2", "l2_w", "l2_v")] == [0.125] * 3
+    assert spec.values["learning_rate"] == 0.5
+    assert earlier.changes(spec) == ["--l2 0.125 (was 0.25)", "--l2-v 0.125 (was 0.5)"]
+    part = earlier.continued(None, None, None, {"l2_v": 0.75})
+    assert [part.values[name] for name in ("l2_w", "l2_v")] == [0.25, 0.75]
+
+
+def test_another_solver_has_its_own_options(tmp_path):
+    earlier = earlier_of(tmp_path, l2=0.25, learning_rate=0.5, epochs=1)
+    spec = earlier.continued(None, "sgd", None, {})
+    assert (spec.values["l2"], spec.values["learning_rate"]) == (0.25, 0.01)
+    summed = earlier.continued(None, "ftrl", None, {})
+    assert summed.values["l2"] == 1e-5, "ftrl weighs penalties against the sum of the losses"
+    assert "without --learning-rate 0.5" in earlier.changes(summed)
+
+
+def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
+    earlier = earlier_of(tmp_path, rank=3, l2=0.25, epochs=1)
+    spec = earlier.continued("sglfm", None, None, {})
+    assert (spec.solver, spec.values["rank"]) == ("fobos", 3)
+    usual = make_spec("sglfm").values
+    assert {name: spec.values[name] for name in usual if name != "rank"} == {
+        name: usual[name] for name in usual if name != "rank"
+    }
+    data, _ = planted("fm", "squared")
+    resumed = train(data, earlier.continued("sglfm", None, None, {"epochs": 0}), earlier=earlier)
+    for name, array in resumed.plan.model.parameters.items():
+        np.testing.assert_array_equal(array, earlier.model.parameters[name])
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "options", "message"),
+    [
+        ("shfm", None, {}, "a model of kind fm, whose parameters are not those of shfm"),
+        ("kernel-basis", None, {}, "solved anew from its data"),
+        (None, None, {"rank": 5}, "give its --rank"),
+        (None, None, {"linear": False}, "differ in having w"),
+        (None, "logistic", {}, "was trained with loss squared, not logistic"),
+        (None, None, {"order": 3}, "--order does not belong to fm"),
+    ],
+)
+def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
+    earlier = earlier_of(tmp_path, epochs=1)
+    with pytest.raises(UsageError, match=message):
+        training.check_earlier(earlier, earlier.continued(model, None, loss, options))
+
+
+def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):
+    earlier_of(tmp_path, "fm", "sgd", rank=3, l2=0.25, epochs=1)
+    file = load(str(tmp_path / "m"))
+    del file.meta["given"], file.meta["epochs"]
+    save(str(tmp_path / "older"), file)
+    earlier = prediction.load_earlier(str(tmp_path / "older"))
+    spec = earlier.continued(None, None, None, {})
+    assert (spec.solver, spec.values["rank"], spec.values["l2_v"]) == ("sgd", 3, 0.25)
+    assert earlier.epochs == 0
