@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from modelfiles import FEATURES, read, write
 
+import fmcli
 from fmcli.errors import BadInputError
 from fmcli.modelcheck import ENTRIES, LONGEST_TEXT
 from fmcli.modelfile import ModelFile, save
@@ -48,6 +49,31 @@ def test_what_was_saved_is_valid(files, kind):
     assert scorer_of("m.fm", files(kind)).model.features == FEATURES
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
+    """A file of an earlier version lacks them."""
+    file, whole = files(kind), files(kind)
+    del file.meta["given"], file.meta["epochs"]
+    for name in MODELS[kind].options:
+        if file.meta["options"][name] == MODELS[kind].defaults.get(name, OPTIONS[name].default):
+            del file.meta["options"][name]
+    scorer = scorer_of("m.fm", file)
+    assert scorer.meta["options"] == whole.meta["options"]
+    assert scorer.model.shapes() == scorer_of("m.fm", whole).model.shapes()
+
+
+def test_options_of_a_newer_version_are_named(files):
+    file = files("fm")
+    file.meta["tool"] = "fmcli 9.1.0"
+    file.meta["options"] |= {"field_order": 3, "warp": True}
+    with pytest.raises(BadInputError) as caught:
+        scorer_of("m.fm", file)
+    assert str(caught.value) == (
+        "m.fm: was written by fmcli 9.1.0, whose options 'field_order', 'warp' fmcli "
+        f"{fmcli.__version__} does not know: upgrade fmcli"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -76,6 +102,10 @@ def test_what_was_saved_is_valid(files, kind):
         ("slots", None, "is solver state, of which it has none"),
         ("updates", 10**400, "updates is 1000"),
         ("updates", -1, "updates is -1"),
+        ("epochs", -1, "epochs is -1"),
+        ("given", ["rank", "rank"], "given is a list of 2"),
+        ("given", [ESCAPE], "given is a list of 1"),
+        ("given", ["warp"], "given names 'warp', which is none of its options"),
         ("format", "csv", "format is 'csv'"),
         ("frequent", [[-1, 0]], "frequent is a list of 1"),
         ("frequent", [[0, -1]], "frequent is a list of 1"),
