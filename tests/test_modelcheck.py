@@ -8,7 +8,7 @@ from modelfiles import FEATURES, read, write
 
 import fmcli
 from fmcli.errors import BadInputError
-from fmcli.modelcheck import ENTRIES, LONGEST_TEXT
+from fmcli.modelcheck import ENTRIES, LATER, LONGEST_TEXT
 from fmcli.modelfile import ModelFile, save
 from fmcli.prediction import load_model, scorer_of
 from fmcli.registry import MODELS, OPTIONS
@@ -117,7 +117,7 @@ def test_options_of_a_newer_version_are_named(files):
         ("training", {ESCAPE: 1}, "figures by name"),
         ("training", {"loss": ESCAPE}, "figures by name"),
         ("training", [], "figures by name"),
-        ("options", {}, "the option rank is missing"),
+        ("options", {}, "which is none of its options"),
         ("unheard_of", 1, "unknown to this version"),
         (ESCAPE, 1, "unknown to this version"),
     ],
@@ -128,7 +128,7 @@ def test_entries(files, name, value, message):
     assert message in refusal(file)
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("name", sorted(ENTRIES.keys() - LATER.keys()))
 def test_entries_that_are_missing(files, name):
     file = files("fm")
     del file.meta[name]
