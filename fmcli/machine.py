@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/")
+# How the BLAS and LAPACK libraries that numpy and scipy may be built with are told their number of threads.
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def cpu_count(root: Path = ROOT) -> int:
@@ -16,6 +18,15 @@ def cpu_count(root: Path = ROOT) -> int:
         if quota is not None:
             count = min(count, math.ceil(quota))
     return max(count, 1)
+
+
+def pin_blas() -> None:
+    """Keep BLAS and LAPACK to one thread in this process, whatever the machine and the user's environment say: their
+    order of summation depends on the number of threads, and with it the last bits of a model.
+
+    Comes before numpy is imported, for the libraries read the variables when they are loaded.
+    """
+    os.environ.update(dict.fromkeys(BLAS_THREADS, "1"))
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:

@@ -21,6 +21,7 @@ from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
 from fmcli.cli.output import say
 from fmcli.cli.spellings import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
+from fmcli.machine import pin_blas
 from fmcli.names import no_such
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
@@ -102,6 +103,7 @@ def group() -> None:
 
 def main() -> NoReturn:
     """Run the command that the process was started with, and end the process."""
+    pin_blas()
     _occupy_closed_streams()
     try:
         status = run(sys.argv[1:])
