@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,12 @@ class Baseline:
     def measure(self, validation: Validation) -> dict[str, float]:
         """Metrics of the constant on validation rows, by name, without the sparsity, which constants have not."""
         data = validation.data
-        score = np.tile(self.scores, (data.rows, 1))
-        return measure(validation.measured, Outcome(validation.loss, data.label, score, data.weight))
+        return self.on(Outcome(validation.loss, data.label, np.empty((data.rows, 0)), data.weight), validation.measured)
+
+    def on(self, outcome: Outcome, names: Iterable[str]) -> dict[str, float]:
+        """Metrics of the constant, by name, on the rows of an outcome, whose scores do not matter."""
+        score = np.tile(self.scores, (len(outcome.label), 1))
+        return measure(names, Outcome(outcome.loss, outcome.label, score, outcome.weight))
 
 
 def baseline_of(plan: Plan, loss: Loss) -> Baseline:

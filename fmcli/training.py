@@ -124,6 +124,12 @@ class Trained:
         before, now = (epoch.objective for epoch in self.epochs[-2:])
         return bool(before - now <= tolerance * max(abs(before), TINY))
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether training stopped because validation found no better epoch for as long as its patience lasts."""
+        validation = self.plan.validation
+        return validation is not None and len(self.epochs) - self.best >= validation.patience
+
 
 def plan(
     data: Dataset,
@@ -331,7 +337,7 @@ def empty_score(model: Model) -> NDArray[np.float64]:
 
 def summary(trained: Trained) -> dict[str, Any]:
     """The figures of a finished run that its model file keeps, as JSON has them; "train" and "valid" are of the saved
-    parameters."""
+    parameters, "valid_constant" of the best constant."""
     plan = trained.plan
     kept = trained.epochs[trained.best - 1] if trained.best else None
     of_start = plan.validation.measure(plan.model) if plan.validation and not kept else {}
@@ -347,6 +353,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "objective": kept and kept.objective,
         "train": plan.judge.measure(plan.model, trained.outcome),
         "valid": kept.valid if kept else of_start,
+        "valid_constant": trained.baseline.measure(plan.validation) if plan.validation else {},
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
     }

@@ -363,6 +363,7 @@ def save(
     log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, *, diverged: bool
 ) -> None:
     """Write the model and its figures."""
+    from fmcli.advice import advice
     from fmcli.cli.training_log import figures, say_best, sizes
     from fmcli.prediction import save_model
     from fmcli.training import summary
@@ -373,4 +374,6 @@ def save(
     took = time.perf_counter() - begin
     progress.summary({**training, "diverged": diverged, "seconds": took, "model": request.output})
     say_best(log, trained)
+    for warning in advice(trained, training):
+        log.warning(warning)
     log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)

@@ -108,21 +108,34 @@ def needs(plan: Plan) -> dict[str, str]:
 def say_best(log: Log, trained: Trained) -> None:
     """Which epoch was kept, and why training ended early."""
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
-    if trained.settled:
-        tolerance = trained.plan.spec.values["tol"]
-        last = before + len(epochs)
-        log.line(f"stopped after epoch {last}: the objective fell by no more than {tolerance:g} of it (--tol)")
+    say_settled(log, trained)
     if validation is None or not epochs:
         return
     name = validation.chooser
     if math.isnan(epochs[trained.best - 1].valid[name]):
         log.warning(f"{name} is undefined on the validation data; the last epoch is kept")
         return
-    if len(epochs) - trained.best >= validation.patience:
+    if trained.exhausted:
         log.line(
             f"stopped after epoch {before + len(epochs)}: no better {name} in {validation.patience} epochs (--patience)"
         )
-    log.line(f"kept epoch {before + trained.best}, the best by {name} on the validation data")
+    last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.settled
+    still = ", and the last one: still improving, so try more epochs (-e)" if last else ""
+    log.line(f"kept epoch {before + trained.best}, the best by {name} on the validation data{still}")
+
+
+def say_settled(log: Log, trained: Trained) -> None:
+    """Whether the objective has settled, for solvers that minimise it until it does."""
+    epochs, values = trained.epochs, trained.plan.spec.values
+    if not values.get("tol") or not epochs:
+        return
+    stopped = f"stopped after epoch {trained.plan.epochs_before + len(epochs)}"
+    if trained.settled:
+        log.line(f"{stopped}: the objective fell by no more than {values['tol']:g} of it (--tol)")
+    elif len(epochs) == values["epochs"]:
+        log.line(f"{stopped}, before the objective settled (--tol {values['tol']:g}): try more epochs (-e)")
+    elif not trained.exhausted:
+        log.line(f"{stopped}: no step lowers the objective any more")
 
 
 def figures(summary: dict[str, Any]) -> dict[str, str]:
@@ -133,7 +146,10 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
     for part in ("train", "valid"):
         for name, value in summary[part].items():
             if name != SPARSITY:
-                shown[f"{part}_{name}"] = "undefined" if value is None else f"{value:.6f}"
+                constant = summary["valid_constant"].get(name) if part == "valid" else None
+                shown[f"{part}_{name}"] = ("undefined" if value is None else f"{value:.6f}") + (
+                    "" if constant is None else f"  (best constant {constant:.6f})"
+                )
     if summary["valid"] and summary["epochs"]:
         shown["best_epoch"] = f"{summary['best_epoch']} of {summary['epochs']}"
     return shown

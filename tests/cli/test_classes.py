@@ -48,7 +48,7 @@ def test_classes_from_training_to_their_labels(run, classes, tmp_path, options):
     assert run("predict", "m", "test").stdout == run("predict", "--output-type", "prob", "m", "test").stdout
     label = output(run, "label", "m", "test")[:, 0]
     assert (label == np.array(NAMES)[raw.argmax(axis=1)]).all()
-    figures = dict(re.findall(r"^([a-z][a-z0-9-]*) {2,}(\S.*)$", done.stderr, re.M))
+    figures = dict(re.findall(r"^([a-z][a-z0-9-]*) {2,}(\S+)", done.stderr, re.M))
     for part, path in (("train", "train"), ("valid", "test")):
         y = labels(tmp_path / path)
         own = output(run, "prob", "m", path)[np.arange(len(y)), np.searchsorted(NAMES, y)]

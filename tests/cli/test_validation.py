@@ -23,7 +23,7 @@ def events(path):
 
 def table(log):
     """The figures that a log ends with."""
-    return dict(re.findall(r"^([a-z][a-z0-9-]*) {2,}(\S.*)$", log, re.M))
+    return dict(re.findall(r"^([a-z][a-z0-9-]*) {2,}(\S.*?)(?:  \(best constant [-\d.]+\))?$", log, re.M))
 
 
 def labels(path):
@@ -304,3 +304,20 @@ def test_a_number_is_not_taken_for_a_validation_file(run, sample, tmp_path):
     assert "-v is the validation file, and there is no file 5" in done.stderr
     (tmp_path / "5").write_bytes((sample / "adult.test.libsvm").read_bytes())
     assert run("train", "-v", "5", sample / "adult.train.libsvm").returncode == 0
+
+
+def test_the_constant_the_last_epoch_and_an_objective_that_has_not_settled_are_said(run, sample, tmp_path):
+    train, test = sample / "diabetes.train.libsvm", sample / "diabetes.test.libsvm"
+    done = run("train", "-s", "cd", "-e", "3", "-v", test, "--log-json", "log", "-o", "m", train)
+    assert done.returncode == 0, done.stderr
+    _, summary = events(tmp_path / "log")
+    constant = math.sqrt(np.mean((labels(test) - labels(train).mean()) ** 2))
+    assert summary["valid_constant"]["rmse"] == pytest.approx(constant)
+    line = rf"^valid-rmse +{summary['valid']['rmse']:.6f}  \(best constant {constant:.6f}\)$"
+    assert re.search(line, done.stderr, re.M)
+    assert "\nstopped after epoch 3, before the objective settled (--tol 1e-05): try more epochs (-e)\n" in done.stderr
+    still = "the best by rmse on the validation data, and the last one: still improving, so try more epochs (-e)\n"
+    assert (still in done.stderr) == (summary["best_epoch"] == 3)
+    assert "fmcli: warning" not in done.stderr
+    done = run("train", "--init-std", "0", "-e", "1", "-o", "m", train)
+    assert "fmcli: warning: all factors are 0" in done.stderr

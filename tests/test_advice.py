@@ -1,0 +1,80 @@
+"""What a run says of a model whose factors are all 0, or that is no better than a constant."""
+
+import re
+
+import numpy as np
+import pytest
+from problems import dataset
+from test_every_pair import planted
+
+from fmcli import training
+from fmcli.advice import advice, factors_are_zero
+from fmcli.specs import make_spec
+
+
+def warnings(data, model="fm", solver="sgd", *, plan=None, **options):
+    trained = training.train(training.plan(data, make_spec(model, solver, None, options), **(plan or {})))
+    return list(advice(trained, training.summary(trained)))
+
+
+@pytest.fixture(scope="module")
+def halves():
+    return planted("fm", "squared")
+
+
+@pytest.mark.parametrize(
+    ("model", "solver", "options", "cause"),
+    [
+        ("fm", "fobos", {"l1": 10.0}, "constant; --l1 10 is too strong for them: try --l1 1$"),
+        ("fm", "fobos", {"l1_v": 10.0}, "linear; --l1-v 10 is too strong for them: try --l1-v 1$"),
+        ("fm", "cd", {"group_l1": 10.0}, "constant; --group-l1 10 is too strong for them: try --group-l1 1$"),
+        ("fm", "sgd", {"init_std": 0.0}, "linear; they start from 0, .*leave out --init-std 0"),
+        ("hofm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 1}, "try --l1-v 1e.08, or --l1-from-epoch 5 so that they grow"),
+        ("fm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 6, "epochs": 6}, "linear; .*try --l1-v 1e.08$"),
+        ("poly2", "cd", {"l1_v": 10.0}, "linear; --l1-v 10"),
+    ],
+)
+def test_factors_that_are_all_0_are_said_with_the_cause(halves, model, solver, options, cause):
+    (found,) = warnings(halves[0], model, solver, **options)
+    assert found.startswith("all factors are 0, so that the model is ")
+    assert re.search(cause, found)
+
+
+def test_rows_of_single_features_leave_nothing_to_learn():
+    data = dataset([{j % 3: 1.0} for j in range(30)], 3, [1.0, 2, 4] * 10)
+    assert any("no row has two features" in found for found in warnings(data, solver="fobos", l1_v=1.0))
+
+
+def test_what_has_no_factors_or_some_is_not_warned_of(halves):
+    data, test = halves
+    for model in ("linear", "fm", "ffm", "llfm", "poly2", "kernel-basis"):
+        with_fields = data.changed(field=data.index % 3) if model == "ffm" else data
+        solver = None if model == "kernel-basis" else "adagrad"
+        assert warnings(with_fields, model, solver) == []
+    assert warnings(data, plan={"valid": test}, epochs=0, init_std=0.0) == []
+    trained = training.train(training.plan(data, make_spec("fm")))
+    assert not factors_are_zero(trained.plan.model)
+
+
+def test_a_model_that_is_no_better_than_a_constant_is_said_with_the_cause(halves):
+    data, test = halves
+    noise = test.changed(label=np.random.default_rng(0).permutation(test.label))
+    few = noise.take(np.arange(40))
+    (found,) = warnings(few, "linear", "cd", plan={"valid": noise, "metrics": ("rmse",)}, l2=0.0)
+    assert found.startswith("rmse is ")
+    assert "no better than the best constant's" in found
+    assert "it overfits; try a stronger penalty (--l2 1e-05)" in found
+    small = {"learning_rate": 1e-30, "epochs": 2}
+    (found,) = warnings(data, "linear", plan={"valid": test, "metrics": ("rmse",)}, **small)
+    assert "nor is it on the training rows; try more epochs (--epochs 6) or a larger step (--learning-" in found
+
+
+def test_the_constant_stands_beside_each_metric(halves):
+    data, test = halves
+    trained = training.train(training.plan(data, make_spec("linear"), valid=test, metrics=("rmse", "sparsity")))
+    figures = training.summary(trained)
+    assert figures["valid"].keys() == {"rmse", "sparsity"}
+    constant = np.sqrt(np.mean((test.label - data.label.mean()) ** 2))
+    assert figures["valid_constant"] == pytest.approx({"rmse": constant})
+    without = training.train(training.plan(data, make_spec("linear")))
+    assert training.summary(without)["valid_constant"] == {}
