@@ -5,10 +5,11 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forks import Forks
 
 import fmcli
 
@@ -58,11 +59,23 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
     return started
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    forks = Forks({**os.environ, "PYTHONPATH": PACKAGE}, PATIENCE, prepare)
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
-def run(start) -> Run:
-    """Run fmcli to its end; `input` is its standard input. The result's stderr is text."""
+def run(start, forks, tmp_path) -> Run:
+    """Run fmcli to its end; `input` is its standard input. The result's stderr is text.
+
+    The process is forked, unless keywords that `start` takes ask for one from scratch.
+    """
 
     def ran(*arguments: str | Path, input: bytes | None = None, **keywords) -> subprocess.CompletedProcess:
+        if not keywords:
+            return forks.run(arguments, tmp_path, input)
         if input is None and "stdin" not in keywords:
             keywords["stdin"] = subprocess.DEVNULL
         with start(*arguments, **keywords) as process:
@@ -84,15 +97,15 @@ def sample() -> Path:
 
 
 @pytest.fixture(scope="session")
-def adult_model(tmp_path_factory) -> Path:
+def adult_model(tmp_path_factory, forks) -> Path:
     """A logistic model of the adult sample. Not to be changed."""
-    return _model(tmp_path_factory, "adult.train.libsvm")
+    return _model(tmp_path_factory, forks, "adult.train.libsvm")
 
 
 @pytest.fixture(scope="session")
-def diabetes_model(tmp_path_factory) -> Path:
+def diabetes_model(tmp_path_factory, forks) -> Path:
     """A squared model of the diabetes sample. Not to be changed."""
-    return _model(tmp_path_factory, "diabetes.train.libsvm")
+    return _model(tmp_path_factory, forks, "diabetes.train.libsvm")
 
 
 @pytest.fixture(scope="session")
@@ -105,8 +118,7 @@ def large(tmp_path_factory) -> Path:
     return path
 
 
-def _model(tmp_path_factory, name: str) -> Path:
+def _model(tmp_path_factory, forks: Forks, name: str) -> Path:
     path = tmp_path_factory.mktemp("model") / f"{name}.fm"
-    environment = {**os.environ, "PYTHONPATH": PACKAGE}
-    subprocess.run([*COMMAND, "train", "-q", "-o", path, SAMPLE / name], check=True, env=environment, timeout=PATIENCE)
+    forks.run(["train", "-q", "-o", path, SAMPLE / name], path.parent).check_returncode()
     return path

@@ -1,0 +1,116 @@
+"""Runs of the command that start in milliseconds: each is a process forked from one that has imported all of fmcli.
+
+A run has a process, streams, a folder and a status of its own, as one that a shell starts. What it does not have is a
+start of Python and of the imports, which takes fifty times as long as most runs.
+"""
+
+import gc
+import importlib
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, NoReturn
+
+
+class Forks:
+    """Starts runs.
+
+    environ : the environment of all of them.
+    patience : after so many seconds a run is ended by SIGALRM.
+    prepare : called in the process that all are forked from, before Python starts.
+    """
+
+    def __init__(self, environ: dict[str, str], patience: int, prepare: Callable[[], None]) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            number = theirs.fileno()
+            path = os.pathsep.join([environ["PYTHONPATH"], str(Path(__file__).parent)])
+            self._server = subprocess.Popen(
+                [sys.executable, "-c", f"from forks import serve; serve({number}, {patience})"],
+                preexec_fn=prepare,
+                env=environ | {"PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[number],
+            )
+
+    def run(
+        self, arguments: Sequence[str | Path], folder: Path, input: bytes | None = None
+    ) -> subprocess.CompletedProcess:
+        """`fmcli ARGUMENTS` in a folder, with /dev/null as its input unless some is given. stderr is text."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            reader, writer = (os.open(os.devnull, os.O_RDONLY), -1) if input is None else os.pipe()
+            try:
+                request = b"\0".join([os.fsencode(folder), *map(os.fsencode, arguments)])
+                socket.send_fds(self._socket, [request], [reader, out.fileno(), err.fileno()])
+            finally:
+                os.close(reader)
+            if input is not None:
+                _write(writer, input)
+            status = int(self._socket.recv(64))
+            return subprocess.CompletedProcess(arguments, status, _content(out), _content(err).decode())
+
+    def close(self) -> None:
+        self._socket.close()
+        self._server.wait()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    except BrokenPipeError:
+        pass  # a run that did not read all
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def serve(number: int, patience: int) -> None:
+    """Fork for every request that comes over a socket, until its other end is closed."""
+    import fmcli
+
+    for module in pkgutil.walk_packages(fmcli.__path__, "fmcli."):
+        importlib.import_module(module.name)
+    gc.freeze()  # else a run's collections of garbage would copy all pages that are shared with it
+    with socket.socket(fileno=number) as connection:
+        while True:
+            request, descriptors, _, _ = socket.recv_fds(connection, 1 << 18, 3)
+            if not request:
+                return
+            child = os.fork()
+            if child == 0:
+                connection.close()
+                _become(request.split(b"\0"), descriptors, patience)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _, status = os.waitpid(child, 0)
+            connection.send(b"%d" % os.waitstatus_to_exitcode(status))
+
+
+def _become(request: list[bytes], descriptors: list[int], patience: int) -> NoReturn:
+    from fmcli.__main__ import main
+
+    signal.alarm(patience)
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    folder, *arguments = map(os.fsdecode, request)
+    os.chdir(folder)
+    sys.argv = ["fmcli", *arguments]
+    try:
+        main()
+    except SystemExit as ended:
+        for stream in (sys.stdout, sys.stderr):
+            if not stream.closed:
+                stream.flush()
+        # Without the interpreter's own end, which takes longer than most runs.
+        os._exit(ended.code)
