@@ -37,3 +37,27 @@ class Derived:
 
     def __str__(self) -> str:
         return self.text
+
+
+def by_order(*values: float, cd: float | None = None) -> Derived:
+    """A default for order 2, 3 and so on, the last one also for all orders above; cd may have one of its own."""
+    last = len(values) + 1
+    names = [f"order {order}" for order in range(2, last)] + ["above" if last > 2 else ""]
+    shown = [f"{value:g} ({name})" if name else f"{value:g}" for value, name in zip(values, names, strict=True)]
+    shown += [f"{cd:g} (cd)"] if cd is not None else []
+
+    def of(facts: Facts) -> float:
+        if cd is not None and facts.solver == "cd":
+            return cd
+        order: int = facts.values.get("order", 2)
+        return values[min(order, last) - 2]
+
+    return Derived(" / ".join(shown), of)
+
+
+def by_degree(second: float, above: float) -> Derived:
+    """A default for degree 2 and one for each degree above, up to the order."""
+    return Derived(
+        f"{second:g} (degree 2) / {above:g} (above)",
+        lambda facts: [second, *[above] * (facts.values["order"] - 2)],
+    )

@@ -87,4 +87,4 @@ def test_they_are_shown_in_words(rules):
 
 
 def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
-    assert "default: --l2, cd " in notes(registry.OPTIONS["l2_v"])
+    assert "default: --l2, cd, lbfgs 10/rows" in notes(registry.OPTIONS["l2_v"])

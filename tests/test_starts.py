@@ -1,11 +1,15 @@
 """Start values: no kind is stuck where it starts, by default."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from problems import dataset
 
 from fmcli import training
-from fmcli.specs import make_spec
+from fmcli.data import read
+from fmcli.errors import UsageError
+from fmcli.specs import make_spec, resolve
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +20,13 @@ def diabetes():
     x, y = load_diabetes(return_X_y=True)
     rows = [dict(enumerate(map(float, row))) for row in x / x.std(axis=0)]
     return dataset(rows, x.shape[1], (y - y.mean()) / y.std())
+
+
+@pytest.fixture(scope="module")
+def adult():
+    """Sample rows whose labels linear weights alone explain worse than interactions do."""
+    path = Path(__file__).parent.parent / "sample_data" / "adult.train.libsvm"
+    return read((str(path),)).dataset
 
 
 def train(data, model, solver=None, loss=None, **options):
@@ -45,3 +56,47 @@ def test_kinds_with_fitted_weights_of_kernels_learn_interactions(diabetes):
     found = train(diabetes, "anova", "cd")
     assert found.epochs[-1].loss < 0.95 * linear
     assert np.abs(found.plan.model.parameters["beta"]).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("model", "order"),
+    [
+        *[("anova", 3), ("anova", 4), ("hofm-shared", 3), ("hofm-simplex", 2), ("hofm-simplex", 4)],
+        *[("all-subsets", None), ("pn", 3), ("lifted-anova", 3), ("lifted-anova", 4), ("lifted-pn", 3)],
+    ],
+)
+def test_kinds_of_higher_order_do_better_than_a_linear_model(adult, model, order):
+    options = {} if order is None else {"order": order}
+    linear = train(adult, "linear").epochs[-1].loss
+    assert train(adult, model, **options).epochs[-1].loss < 0.97 * linear
+
+
+@pytest.mark.parametrize("order", [3, 4])
+def test_factors_of_every_degree_are_learned(adult, order):
+    start, end = (train(adult, "hofm", order=order, **epochs).plan.model for epochs in ({"epochs": 0}, {}))
+    for degree in range(2, order + 1):
+        before, after = (model.parameters[f"P{degree}"] for model in (start, end))
+        assert np.linalg.norm(after - before) > 0.5 * np.linalg.norm(before)
+
+
+def std(model, solver, **options):
+    spec = make_spec(model, solver, None, options)
+    return resolve(spec, rows=100, nonzeros=300, validated=False).values["init_std"]
+
+
+def test_start_values_by_kind_order_and_solver():
+    assert std("fm", "cd") == std("fm", "sgd") == std("sha2", "ftrl") == 0.01
+    assert [std("anova", "sgd", order=order) for order in (2, 3, 4, 9)] == [0.01, 0.03, 0.1, 0.1]
+    assert std("anova", "cd") == std("sha2", "cd") == std("pn", "cd", order=3) == 0.1
+    assert std("hofm", "sgd", order=4) == [0.01, 0.1, 0.1]
+    assert std("hofm", "sgd", order=2) == [0.01]
+    assert std("hofm", "sgd", order=4, init_std=0.3) == 0.3
+
+
+def test_start_values_by_degree(diabetes):
+    start = train(diabetes, "hofm", "sgd", init_std=[0.02, 0.3], rank=50, epochs=0).plan.model.parameters
+    assert [start[name].std() for name in ("P2", "P3")] == pytest.approx([0.02, 0.3], rel=0.1)
+    with pytest.raises(UsageError, match=r"--init-std is 0\.1/0\.2; fm takes one number"):
+        make_spec("fm", options={"init_std": [0.1, 0.2]})
+    with pytest.raises(UsageError, match=r"--init-std is 0\.1/0\.2; with --order 4 hofm takes 3"):
+        make_spec("hofm", options={"init_std": [0.1, 0.2], "order": 4})

@@ -39,10 +39,15 @@ METRIC_NAMES = (
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def by_degree(value: str) -> int | list[int]:
-    """A number, or several with slashes between them."""
-    numbers = [int(click.INT(part)) for part in value.split("/")]
-    return numbers if len(numbers) > 1 else numbers[0]
+def by_degree(kind: type) -> Callable[[str], Any]:
+    """The type of an option that is a number, or several with slashes between them."""
+    one = click.types.convert_type(kind)
+
+    def convert(value: str) -> Any:
+        numbers = [one(part) for part in value.split("/")]
+        return numbers if len(numbers) > 1 else numbers[0]
+
+    return convert
 
 
 class FileName(StringParamType):
@@ -161,7 +166,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=by_degree if choice.by_degree else choice.kind,
+        type=by_degree(choice.kind) if choice.by_degree else choice.kind,
         metavar=METAVARS[choice.kind],
         help=text,
         names=choice.choices,
@@ -179,9 +184,11 @@ def notes(choice: Option) -> str:
     parts += [choice.range()] if choice.choices else []
     usual = OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
     if usual and not choice.negative:
-        own = [f"{piece.name} {in_words(choice, piece.defaults[choice.name])}" for piece in pieces
-               if shows(piece, choice.name)]  # fmt: skip
-        parts.append(f"default: {', '.join([usual, *own])}")
+        own: dict[str, list[str]] = {}
+        for piece in pieces:
+            if shows(piece, choice.name):
+                own.setdefault(in_words(choice, piece.defaults[choice.name]), []).append(piece.name)
+        parts.append(", ".join([f"default: {usual}", *(f"{', '.join(names)} {value}" for value, names in own.items())]))
     parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
     parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""

@@ -100,7 +100,7 @@ cdef class Bilinear(Model):
             arrays[name] = np.where(arrays["group"][:, None] == side, both, 0)
         return arrays
 
-    def start(self, seen, double init_std, generator):
+    def start(self, seen, init_std, generator):
         super().start(seen, init_std, generator)
         self.parameters["UV"][:, self.constants["group"] == NEITHER] = 0
 

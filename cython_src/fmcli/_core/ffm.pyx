@@ -112,7 +112,7 @@ cdef class FFM(Model):
                 for q in range(p.slots):
                     here[p.field[q] // BITS] = 0
 
-    def start(self, seen, double init_std, generator):
+    def start(self, seen, init_std, generator):
         super().start(seen, init_std, generator)
         for values in self.parameters["V"]:
             for at in range(0, self.features, CLEARED_ROWS):

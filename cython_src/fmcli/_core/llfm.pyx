@@ -149,7 +149,7 @@ cdef class LLFM(Model):
 
     # ---- Before, between and after epochs. ----
 
-    def start(self, seen, double init_std, generator):
+    def start(self, seen, init_std, generator):
         cdef unsigned char[:, ::1] marks
         super().start(seen, init_std, generator)
         marks = self.touched = np.zeros((max(self.features, 1), self.anchors), dtype=np.uint8)

@@ -1,5 +1,7 @@
 """What every model is made of: blocks of parameter rows, and one sample's score and gradient."""
 
+import itertools
+
 import numpy as np
 
 from fmcli._core.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
@@ -231,16 +233,19 @@ cdef class Model:
             else:
                 part.row_stride = step
 
-    def start(self, seen, double init_std, generator):
+    def start(self, seen, init_std, generator):
         """Draw start values: random bodies from N(0, init_std^2), and 0 for features that never occur.
 
         Parameters
         ----------
         seen : bool array (features), whether the feature occurs in the training data.
+        init_std : one number, or a list of one for each array of random values.
         generator : numpy.random.Generator, whose numbers are used up in the order of blocks, classes, rows and columns.
         """
+        stds = iter(init_std) if isinstance(init_std, list) else itertools.repeat(init_std)
         for layout in self.layout:
             for array in layout.body:
+                std = next(stds) if layout.start == "random" else 0
                 for values in self.parameters[array.name]:
                     if layout.start != "random":
                         values[...] = layout.start
@@ -248,10 +253,10 @@ cdef class Model:
                         step = max(1, START_ROWS * array.columns // max(1, values[:1].size))
                         for at in range(0, self.features, step):
                             part = values[at:at + step]
-                            part[...] = normal(part.shape, init_std, generator)
+                            part[...] = normal(part.shape, std, generator)
                             part[~seen[at:at + step]] = 0
                     else:
-                        values[...] = normal(values.shape, init_std, generator)
+                        values[...] = normal(values.shape, std, generator)
                         if layout.by_feature:
                             values[:, ~seen] = 0
 

@@ -38,7 +38,7 @@ cdef class Products(Weighted):
         super().__init__(features, outputs, layout, beta)
         self.order, self.n_arrays, self.linear = order, len(arrays), linear
 
-    def start(self, seen, double init_std, generator):
+    def start(self, seen, init_std, generator):
         super().start(seen, init_std, generator)
         if self.gamma_block and self.order % 2:
             # Of all of a factor's constants one changes its sign, so that factors begin with either.

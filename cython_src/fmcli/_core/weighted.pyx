@@ -51,7 +51,7 @@ cdef class Weighted(Model):
                 BlockLayout(axes=(), body=[("beta", beta.rank)], penalty=penalty, trained=beta.fitted, start=1)]
         super().__init__(features, outputs, layout)
 
-    def start(self, seen, double init_std, generator):
+    def start(self, seen, init_std, generator):
         super().start(seen, init_std, generator)
         if self.beta:
             self.beta.fill(self.parameters["beta"], generator)
