@@ -91,7 +91,7 @@ def judge_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: i
     pieces = each_piece(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts)
     label, score = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite = len(score) - int(np.isfinite(score).all(axis=1).sum())
-    return Outcome(labels.loss, label, score)
+    return Outcome(labels.loss, label, score, clip=scorer.clip)
 
 
 def unknown(labels: Labels, row: int) -> RowError:
@@ -121,7 +121,8 @@ def judge_predictions(
     Parameters
     ----------
     predictions : file of numbers as `fmcli predict` writes them: probabilities of the larger label for loss logistic;
-        those of each class, in increasing order of labels, for softmax; scores for the other losses.
+        those of each class, in increasing order of labels, for softmax; for the other losses
+        numbers like the labels, or scores.
     loss : None: softmax for several numbers a line, else by the labels, as in training.
     raw : the numbers are scores, whatever the loss.
 
@@ -153,8 +154,7 @@ def judge_predictions(
             f"{told} has {columns} numbers a line, but loss {labels.loss} with the labels of {rows} needs "
             f"{labels.outputs}" + ("; a column stands for a label that occurs" if labels.outputs > 1 else "")
         )
-    probable = not raw and labels.loss in PROBABLE
-    if probable:
+    if not raw and labels.loss in PROBABLE:
         wrong = ((score < 0) | (score > 1)).any(axis=1)
         if wrong.any():
             row = int(wrong.argmax())
@@ -163,7 +163,7 @@ def judge_predictions(
                 f"{told}:{row + 1}: found {number:g}, expected a probability, as loss is {labels.loss}; "
                 "--raw says that these are scores, --loss squared that they are numbers like the labels"
             )
-    return labels, Outcome(labels.loss, labels.encode(label), score, probable=probable)
+    return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw)
 
 
 def labels_for(label: Floats, loss: str | None) -> Labels:

@@ -107,6 +107,7 @@ def model(subject: Subject) -> Row:
         "solver": meta["solver"],
         "loss": scorer.labels.loss,
         "labels": scorer.labels.values and list(scorer.labels.values),
+        **({"clips_to": list(scorer.clip)} if scorer.clip else {}),
         "features": scorer.model.features,
         "features_occurring": int(np.count_nonzero(scorer.seen)),
         **({"fields": meta["fields"]} if meta["fields"] else {}),

@@ -21,6 +21,8 @@ from fmcli.names import find_name
 from fmcli.registry import LOSSES
 
 Floats = NDArray[np.float64]
+# The smallest and the largest prediction of a number.
+Range = tuple[float, float]
 
 # A probability below this counts as this much: one confident error must not make the logloss infinite.
 SMALLEST_PROBABILITY = 1e-15
@@ -63,12 +65,21 @@ class Outcome:
     ----------
     loss : name of the loss that the model was trained with; it says what labels and scores mean.
     label : (rows): real numbers; -1 and +1; or classes 0 .. outputs - 1.
-    score : (rows, outputs), raw scores; with `probable` probabilities of +1 or of each class.
+    score : (rows, outputs), raw scores; with `predicted` what they predict: probabilities of +1 or of each class, or
+        numbers.
     weight : (rows), not negative; None: all 1. A row of weight 0 is left out altogether, as in training.
+    clip : the range of predictions of numbers.
     """
 
     def __init__(
-        self, loss: str, label: Floats, score: Floats, weight: Floats | None = None, *, probable: bool = False
+        self,
+        loss: str,
+        label: Floats,
+        score: Floats,
+        weight: Floats | None = None,
+        *,
+        predicted: bool = False,
+        clip: Range | None = None,
     ):
         if weight is None:
             weight = np.ones(len(label))
@@ -79,7 +90,9 @@ class Outcome:
         self.label = label
         self.score = score
         self.weight = weight
-        self.probable = probable
+        self.probable = predicted and loss in PROBABLE
+        self.predicted = predicted
+        self.clip = clip
 
     @property
     def usable(self) -> bool:
@@ -93,7 +106,8 @@ class Outcome:
     @cached_property
     def error(self) -> Floats:
         """(rows) prediction - label, for labels that are numbers."""
-        return predicted_numbers(self.loss, self.score[:, 0]) - self.label
+        score = self.score[:, 0]
+        return (score if self.predicted else predicted_numbers(self.loss, score, self.clip)) - self.label
 
     @cached_property
     def class_label(self) -> NDArray[np.intp]:
@@ -148,8 +162,10 @@ class Outcome:
         return ClassWeights(correct[present], labelled[present], predicted[present])
 
 
-def predicted_numbers(loss: str, score: Floats) -> Floats:
-    """What scores predict where labels are numbers: themselves, or for counts their exponentials."""
+def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
+    """What scores predict where labels are numbers: themselves, within a range, or for counts their exponentials."""
+    if clip:
+        return np.clip(score, *clip)
     if LOSSES[loss].task != "counts":
         return score
     with np.errstate(over="ignore"):  # inf is what is reported

@@ -19,7 +19,7 @@ import fmcli
 from fmcli._core.model import Model
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels
-from fmcli.registry import CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
+from fmcli.registry import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.specs import SOLVER, check_degrees
 from fmcli.warmstart import STATE, state_name
 
@@ -79,6 +79,11 @@ def are_labels(value: Any) -> bool:
     return type(value) is list and all(map(is_number, value)) and all(low < high for low, high in pairwise(value))
 
 
+def is_range(value: Any) -> bool:
+    """Whether a value is two finite numbers, the first not above the second."""
+    return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[0] <= value[1]
+
+
 def are_features(value: Any) -> bool:
     """Whether a value is [[feature, field], ...], each feature once."""
     feature, field = whole(0, MOST_FEATURES - 1), whole(0, MOST_FIELDS - 1)
@@ -120,12 +125,13 @@ ENTRIES = {
     "updates": COUNT,
     "epochs": COUNT,
     "given": null_or(Rule("a list of names", are_names)),
+    "range": null_or(Rule("the smallest and the largest label", is_range)),
     "format": name_in(("libsvm", "ffm")),
     "frequent": Rule(f"a list of at most {MOST_FREQUENT} pairs of a feature and its field", are_features),
     "training": TABLE,
 }
 # Entries that files of earlier versions do not have, and what that means: see Earlier in warmstart.py.
-LATER: dict[str, Any] = {"epochs": 0, "given": None}
+LATER: dict[str, Any] = {"epochs": 0, "given": None, "range": None}
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,6 +164,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     check_labels(kind, loss, meta["labels"], meta["outputs"])
     if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
         refuse("a frequent feature is none of its features")
+    if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
+        refuse("it clips predictions, but has no range of labels to clip them to")
     if meta["fields"] and not meta["features"]:
         refuse("it has fields, but no features")
 

@@ -19,7 +19,7 @@ from fmcli.divergence import are_finite, diverged
 from fmcli.errors import BadInputError, FmcliError
 from fmcli.labels import Labels
 from fmcli.memory import require
-from fmcli.metrics import PROBABLE, class_probabilities, predicted_numbers, probability
+from fmcli.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
 from fmcli.modelcheck import MOST_FREQUENT, SEEN, check_array, check_arrays, check_entries, completed
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import MODELS
@@ -30,7 +30,7 @@ from fmcli.validation import score_rows
 from fmcli.warmstart import Earlier, state_arrays
 
 T = TypeVar("T")
-OutputType = Literal["raw", "prob", "label"]
+OutputType = Literal["raw", "value", "prob", "label"]
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,22 @@ class Scorer:
         return score_rows(self.model, data.normalised(self.seen) if self.norm else data)
 
     def default_output(self) -> OutputType:
-        """Probabilities where the loss has them, else raw scores."""
-        return "prob" if self.has_probabilities else "raw"
+        """Probabilities where the loss has them, else values."""
+        return "prob" if self.has_probabilities else "value"
+
+    @property
+    def clip(self) -> Range | None:
+        """The range that predictions are clipped to."""
+        low_high = self.meta["range"] if self.meta["options"].get("clip") else None
+        return low_high and (low_high[0], low_high[1])
 
     @property
     def has_probabilities(self) -> bool:
         return self.labels.loss in PROBABLE
 
     def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
-        """(rows, columns) raw scores, probabilities, or the label itself, which may be a number.
+        """(rows, columns) raw scores, values (what scores predict where labels are numbers: themselves, clipped if the
+        model says so, or for counts their exponentials), probabilities, or the label itself, which may be a number.
 
         With classes there is a column for each, in increasing order of labels; with two label values the probability is
         the larger one's. Where a score is not a number, no label is: it is nan, too.
@@ -80,8 +87,8 @@ class Scorer:
             chosen = (score[:, 0] > 0).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
             label = np.array(self.labels.values)[chosen]
             return np.where(np.isnan(score).any(axis=1), np.nan, label)[:, None]
-        if output == "label":
-            return predicted_numbers(self.labels.loss, score)
+        if output in ("label", "value"):
+            return predicted_numbers(self.labels.loss, score, self.clip)
         if output == "prob":
             return probability(score) if self.model.outputs == 1 else class_probabilities(score)
         return score
@@ -130,6 +137,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "outputs": plan.model.outputs,
         "fields": plan.fields,
         "labels": plan.labels.values and list(plan.labels.values),
+        "range": plan.range and list(plan.range),
         "slots": trained.solver.slots if keep_state else None,
         "updates": trained.solver.updates,
         "epochs": plan.epochs_before + trained.best,
@@ -170,6 +178,7 @@ def load_earlier(path: str) -> Earlier:
         meta["epochs"],
         meta["fields"],
         given_in(meta),
+        meta["range"] and (meta["range"][0], meta["range"][1]),
     )
 
 

@@ -68,6 +68,8 @@ DEFAULT_MODEL = "fm"
 DEFAULT_SOLVER = "adagrad"
 # What stands for the solver of a model that needs none, and its loss.
 CLOSED_FORM, CLOSED_FORM_LOSS = "closed-form", "squared"
+# The loss whose predictions can be clipped to the range of the labels.
+CLIPPED_LOSS = "squared"
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,15 @@ OPTIONS = _table(
     ),
     Option("epochs", int, 10, "Passes over the data; 0 writes the start values.", "run", ("-e",), low=0),
     Option("batch_size", int, 1, "Rows averaged into one update.", "run", low=1, high=1 << 24),
+    Option(
+        "clip",
+        bool,
+        None,
+        "Keep predictions within the range of the training labels, for loss squared. [default: if there are at most 20 "
+        "different labels and none is more than a quarter of their range from the next one, not from standard input; "
+        "with -i, as that model]",
+        "run",
+    ),
     Option("norm", bool, False, "Scale each row to unit length.", "run"),
     Option("shuffle", bool, True, "Visit the rows in a new order every epoch, or in file order.", "run"),
     Option("seed", int, 0, "Seed of every random choice.", "run", low=0, high=(1 << 63) - 1),
@@ -249,7 +260,7 @@ OPTIONS = _table(
 # What every run takes, whatever its pieces.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1"),
-    *("epochs", "batch_size", "norm", "shuffle", "seed"),
+    *("epochs", "batch_size", "clip", "norm", "shuffle", "seed"),
 )
 
 _FM = ("rank", "bias", "linear")

@@ -10,6 +10,7 @@ from fmcli.derived import Derived, Facts
 from fmcli.errors import UsageError
 from fmcli.names import find_name
 from fmcli.registry import (
+    CLIPPED_LOSS,
     CLOSED_FORM,
     CLOSED_FORM_LOSS,
     COMMON,
@@ -117,6 +118,7 @@ def make_spec(
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
+    check_clip(loss, values["clip"])
     check_groups(values)
     check_nuclear(kind, values)
     check_degrees(kind, values)
@@ -178,6 +180,15 @@ def check_nuclear(kind: Piece, values: Mapping[str, Any]) -> None:
         )
     if values["group_l1"] > 0:
         raise UsageError(f"{flag} and {OPTIONS['group_l1'].flag} cannot be had together; choose one")
+
+
+def check_clip(loss: str | None, clip: bool | None) -> None:
+    """UsageError where another loss is asked to clip; None: its loss is not known yet."""
+    if clip and loss not in (None, CLIPPED_LOSS):
+        raise UsageError(
+            f"{OPTIONS['clip'].flag} needs predictions that are numbers like the labels, as those of --loss "
+            f"{CLIPPED_LOSS} are, not those of {loss}; leave it out"
+        )
 
 
 def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:

@@ -48,6 +48,8 @@ def header(scorer: Scorer) -> Iterator[str]:
         yield f"{name} {meta[name]}"
     if scorer.labels.values:
         yield f"labels {' '.join(NUMBER % value for value in scorer.labels.values)}"
+    if scorer.clip:
+        yield f"clip {' '.join(NUMBER % value for value in scorer.clip)}"
     yield f"outputs {scorer.model.outputs}"
     yield f"features {scorer.model.features}"
     for name, value in meta["options"].items():

@@ -17,11 +17,12 @@ from fmcli._core.model import Model
 from fmcli._core.penalty import Penalty
 from fmcli._core.solver import Solver
 from fmcli.baseline import Baseline, baseline_of
+from fmcli.clipping import fit_clip
 from fmcli.divergence import Watch
 from fmcli.errors import DivergedError
 from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
-from fmcli.metrics import Outcome
+from fmcli.metrics import Outcome, Range
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import Spec, build_model, resolve
 from fmcli.stochastic import Stochastic
@@ -75,6 +76,7 @@ class Plan:
     validation : what epochs are judged by; None: the last epoch is kept.
     resumes : whether the solver goes on with the state that the earlier model's has kept.
     stream : whether the rows come from a pipe.
+    range : the smallest and largest label of this run and those before it, where predictions can be clipped to them.
     bytes : memory for parameters, solver state, a copy of the best epoch's, and the order of rows.
     """
 
@@ -89,6 +91,7 @@ class Plan:
     earlier: Earlier | None
     resumes: bool
     stream: bool
+    range: Range | None
     bytes: int
 
     @property
@@ -171,6 +174,7 @@ def plan(
         spec = replace(spec, loss=labels.loss, values={**spec.values, **loss_options})
     features = max(data.features, earlier.model.features if earlier else 0)
     data = data.changed(label=labels.encode(data.label), features=features)
+    spec, label_range = fit_clip(spec, labels.loss, data.label, earlier, stream)
     held, rows = split(data.rows, holdout if valid is None else 0.0, spec, generator(spec, HOLDOUT_STREAM))
     known = data.seen(rows)
     if valid is None:
@@ -181,7 +185,8 @@ def plan(
     spec = resolve(spec, rows=len(rows), nonzeros=nonzeros, validated=judged.rows > 0)
     if spec.values["norm"]:
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
-    judge = Validation(data, labels.loss, metrics, patience, threads)
+    clip = label_range if spec.values["clip"] else None
+    judge = Validation(data, labels.loss, metrics, patience, threads, clip=clip)
     validation = replace(judge, data=judged, held_out=valid is None) if judged.rows and judge.chooser else None
     fields = max(data.fields, earlier.fields if earlier else 0)
     model = make_model(spec, features, labels, fields)
@@ -197,7 +202,9 @@ def plan(
         needed += 2 * rows.nbytes
     else:
         needed += SOLVERS[spec.solver].load().bytes_needed(model, data)
-    return Plan(spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, stream, needed)
+    return Plan(
+        spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, stream, label_range, needed
+    )
 
 
 def make_model(spec: Spec, features: int, labels: Labels, fields: int) -> Model:

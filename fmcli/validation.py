@@ -16,7 +16,7 @@ from fmcli._core.model import Model, Workspace
 from fmcli._core.solver import Solver
 from fmcli.derived import Derived
 from fmcli.errors import UsageError
-from fmcli.metrics import METRICS, Outcome, check, default_metrics, measure
+from fmcli.metrics import METRICS, Outcome, Range, check, default_metrics, measure
 from fmcli.specs import Spec
 
 # Without a word about it, row solvers hold so much of so many rows or more out where several epochs give a choice.
@@ -87,6 +87,7 @@ class Validation:
     metrics : names; the first one of predictions chooses the epoch. Empty: the usual ones of the loss.
     patience : epochs without a better one after which it is enough.
     held_out : whether the rows were taken from the training data.
+    clip : the range of predictions of numbers.
     """
 
     data: Dataset
@@ -95,6 +96,7 @@ class Validation:
     patience: int
     threads: int = 1
     held_out: bool = False
+    clip: Range | None = None
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or default_metrics(self.loss)
@@ -117,7 +119,7 @@ class Validation:
         score, label, weight = score_rows(model, self.data, self.threads), self.data.label, self.data.weight
         if rows is not None and len(rows) < self.data.rows:
             score, label, weight = score[rows], label[rows], None if weight is None else weight[rows]
-        return Outcome(self.loss, label, score, weight)
+        return Outcome(self.loss, label, score, weight, clip=self.clip)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
         """The metrics of a model on the rows, or of what it made of others."""

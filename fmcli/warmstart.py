@@ -13,7 +13,8 @@ from fmcli._core.model import Model
 from fmcli._core.solver import Solver
 from fmcli.errors import UsageError
 from fmcli.labels import Labels
-from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.metrics import Range
+from fmcli.registry import CLIPPED_LOSS, LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import REFINES, SOLVER, Spec, as_given, make_spec, takes
 
 # Options that are penalties, not the losses' own.
@@ -49,6 +50,7 @@ class Earlier:
     updates : those that its solver has made.
     epochs : those that its parameters have gone through, in this run and the runs it resumed from.
     fields : of its data; 0 where it knows none.
+    range : of the labels it was trained on, where predictions can be clipped to it.
     """
 
     path: str
@@ -65,6 +67,7 @@ class Earlier:
     epochs: int
     fields: int
     given: frozenset[str]
+    range: Range | None
 
     def labels_for(self, spec: Spec) -> Labels:
         """The earlier model's labels, under the loss of the spec. Raises UsageError for a loss that takes others."""
@@ -97,6 +100,8 @@ class Earlier:
         if kind != self.kind or sums_losses(taking) != sums_losses(self.solver):
             names -= PENALTIES
         names -= {part for part, whole in REFINES.items() if whole in options}
+        if (loss or self.labels.loss) != CLIPPED_LOSS and self.options.get("clip"):
+            names.discard("clip")
         inherited = {
             name: self.options[name]
             for name in names - options.keys()
@@ -106,8 +111,8 @@ class Earlier:
         return replace(spec, given=spec.given - (inherited.keys() - self.given))
 
     def lasting(self) -> set[str]:
-        """Options on whose values the meaning of the parameters depends, given or not."""
-        return {"norm", *MODELS[self.kind].options} - REFINES.keys()
+        """Options on whose values the meaning of the parameters, or of scores, depends, given or not."""
+        return {"norm", "clip", *MODELS[self.kind].options} - REFINES.keys()
 
     def kept(self, spec: Spec) -> list[str]:
         """What the earlier run was given and holds in another, in words: "solver ftrl", "--rank 16"."""

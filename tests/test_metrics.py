@@ -400,7 +400,7 @@ def test_probabilities_are_measured_as_their_scores(loss, data):
     moderate = np.clip(outcome.score, -15, 15).round(2)  # else rounding makes ties of different scores
     label, weight = outcome.label, outcome.weight
     p = scipy.special.expit(moderate) if loss == "logistic" else scipy.special.softmax(moderate, axis=1)
-    told = Outcome(loss, label, p, weight, probable=True)
+    told = Outcome(loss, label, p, weight, predicted=True)
     measured = measure(allowed(loss), Outcome(loss, label, moderate, weight))
     for name, value in measure(allowed(loss), told).items():
         assert value == pytest.approx(measured[name], rel=1e-8, abs=1e-8, nan_ok=True), name
@@ -408,7 +408,7 @@ def test_probabilities_are_measured_as_their_scores(loss, data):
 
 def test_probabilities_of_0_and_1_are_measured():
     outcome = Outcome(
-        "logistic", np.array([1.0, -1.0, 1.0, -1.0]), np.array([[1.0], [0.0], [0.0], [0.5]]), probable=True
+        "logistic", np.array([1.0, -1.0, 1.0, -1.0]), np.array([[1.0], [0.0], [0.0], [0.5]]), predicted=True
     )
     measured = measure(allowed("logistic"), outcome)
     assert measured["logloss"] == pytest.approx((math.log(2) - math.log(CLIP)) / 4, rel=1e-15)

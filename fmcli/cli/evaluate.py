@@ -104,10 +104,10 @@ class Request:
     metavar="NAME",
     names=LOSSES,
     help="With --predictions: what they are: logistic (probabilities of the larger label), softmax (of each class, in "
-    "increasing order of the labels), or another loss (scores). [default: softmax for several numbers a line, logistic "
-    "for two label values, else squared]",
+    "increasing order of the labels), or another loss (numbers like the labels, or scores). [default: softmax for "
+    "several numbers a line, logistic for two label values, else squared]",
 )
-@option("validation", "--raw", is_flag=True, help="With --predictions: they are scores, not probabilities.")
+@option("validation", "--raw", is_flag=True, help="With --predictions: they are scores, as predict --raw writes them.")
 @format_option()
 @threads_option()
 @option("output", "--json", is_flag=True, help="One JSON object; what is undefined is null.")
@@ -202,7 +202,7 @@ def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, 
         counts=counts,
     )
     check_metrics(request.named, labels.loss, of_model=False)
-    kind = "probabilities" if outcome.probable else "scores"
+    kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"
     log.line(f"{name_of(request.predictions)}: {counts.rows:,} rows of {kind}, judged as loss {labels.loss}")
     return labels, outcome, None, counts
 

@@ -48,9 +48,10 @@ SUSPECT_SHARE = 0.5
 @option(
     "output",
     "--output-type",
-    type=click.Choice(["raw", "prob", "label"]),
-    help="Raw score, probability of the larger label (of each class for softmax), or label, which may be a number. "
-    "[default: prob for logistic and softmax loss, else raw]",
+    type=click.Choice(["raw", "value", "prob", "label"]),
+    help="Raw score; value: the predicted number, clipped if the model was trained so; probability of the larger label "
+    "(of each class for softmax); or label, which may be a number. [default: prob for logistic and softmax loss, else "
+    "value]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
@@ -119,6 +120,10 @@ def run(
     if wanted == "prob" and not scorer.has_probabilities:
         raise UsageError(
             f"a model of {scorer.labels.loss} loss gives no probabilities; --output-type raw gives its scores"
+        )
+    if wanted == "value" and scorer.has_probabilities:
+        raise UsageError(
+            f"a model of {scorer.labels.loss} loss predicts no numbers; --output-type prob gives probabilities"
         )
     counts = Counts()
     lines = predict(

@@ -39,6 +39,11 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
     log.line(f"loss {spec.loss}: {reason(plan, asked)}")
     if plan.labels.hint:
         log.line(f"hint: {plan.labels.hint}")
+    if plan.judge.clip:
+        low, high = plan.judge.clip
+        log.line(
+            f"clipping predictions to the range of the labels, {low:g} to {high:g}; --no-clip leaves them as they are"
+        )
     log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
     if plan.earlier:
         say_earlier(log, plan, plan.earlier)

@@ -63,7 +63,8 @@ def test_labels_that_are_numbers_are_predicted_as_numbers(run, sample, diabetes_
     test = sample / "diabetes.test.libsvm"
     assert run("predict", "--sign", diabetes_model, test).stdout == run("predict", "--raw", diabetes_model, test).stdout
     assert run("train", "-q", "--loss", "poisson", "-o", "m", sample / "diabetes.train.libsvm").returncode == 0
-    counts, scores = numbers(run("predict", "--sign", "m", test)), numbers(run("predict", "m", test))
+    counts, scores = numbers(run("predict", "--sign", "m", test)), numbers(run("predict", "--raw", "m", test))
+    assert numbers(run("predict", "m", test)) == counts
     assert counts == pytest.approx([math.exp(score) for score in scores], rel=1e-6)
     assert min(counts) > 10 > max(scores)
 

@@ -1,0 +1,132 @@
+"""Predictions are kept within the range of the training labels, if the model says so."""
+
+import json
+
+import numpy as np
+import pytest
+from problems import dataset
+
+from fmcli import prediction, training
+from fmcli.clipping import is_scale
+from fmcli.errors import BadInputError, UsageError
+from fmcli.evaluation import judge_model
+from fmcli.modelfile import load, save
+from fmcli.specs import make_spec
+
+RATINGS = [1.0, 2, 3, 4, 5] * 8
+
+
+@pytest.mark.parametrize(
+    ("label", "scale"),
+    [
+        ([1, 2, 3, 4, 5], True),
+        (np.arange(1, 11) / 2, True),
+        (np.arange(20), True),
+        (np.arange(21), False),
+        ([0, 1, 2, 3, 1000], False),
+        ([1, 2, 3, 4], False),
+        ([0, 1], False),
+        ([3], False),
+    ],
+)
+def test_few_labels_without_large_gaps_are_a_scale(label, scale):
+    assert is_scale(np.tile(np.array(label, float), 3)) == scale
+
+
+def fitted(path, labels=RATINGS, *, loss=None, keywords=None, valid=None, **options):
+    """A linear model that predicts far beyond its labels for feature 1: it is trained on one row of it."""
+    rows = [{0: 1.0}] * (len(labels) - 1) + [{1: 0.01}]
+    spec = make_spec("linear", "cd", loss, {"l2": 0.0, **options})
+    trained = training.train(training.plan(dataset(rows, 2, labels), spec, valid=valid, **(keywords or {})))
+    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    return trained
+
+
+FAR = dataset([{1: 1.0}, {1: -1.0}, {0: 1.0}], 2, [5.0, 1.0, 3.0])
+
+
+def predictions(path, output):
+    return prediction.load_model(path).predictions(FAR, output)[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "keywords", "limits"),
+    [
+        (RATINGS, {}, {}, (1, 5)),
+        (RATINGS, {"clip": False}, {}, None),
+        (RATINGS, {}, {"stream": True}, None),
+        (RATINGS, {"clip": True}, {"stream": True}, (1, 5)),
+        ([*RATINGS, 500.0], {}, {}, None),
+        ([-3.0, *RATINGS], {"clip": True}, {}, (-3, 5)),
+    ],
+)
+def test_what_is_clipped_and_to_what(tmp_path, labels, options, keywords, limits):
+    path = str(tmp_path / "m")
+    trained = fitted(path, labels, keywords=keywords, valid=FAR, **options)
+    raw = predictions(path, "raw")
+    assert raw[0] > 10
+    assert raw[1] < -10
+    wanted = raw if limits is None else np.clip(raw, *limits)
+    assert (predictions(path, "value") == wanted).all()
+    assert (predictions(path, "label") == wanted).all()
+    assert prediction.load_model(path).default_output() == "value"
+    rmse = np.sqrt(np.mean((wanted - FAR.label) ** 2))
+    assert trained.epochs[-1].valid["rmse"] == pytest.approx(rmse)
+    summary = training.summary(trained)
+    assert summary["valid"]["rmse"] == pytest.approx(rmse)
+    assert summary["train"]["rmse"] < 1e3
+    assert trained.plan.spec.values["clip"] == (limits is not None)
+
+
+def test_evaluate_judges_what_predict_writes(tmp_path):
+    path, rows = str(tmp_path / "m"), tmp_path / "rows"
+    fitted(path)
+    rows.write_text("5 1:1\n1 1:-1\n3 0:1\n")
+    outcome = judge_model(
+        prediction.load_model(path), [str(rows)], format="libsvm", threads=1, counts=prediction.Counts()
+    )
+    np.testing.assert_allclose(outcome.error, predictions(path, "value") - FAR.label, rtol=1e-6)
+    assert np.abs(outcome.score).max() > 10
+
+
+def test_a_run_that_resumes_widens_the_range(tmp_path):
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    fitted(first)
+    earlier = {"earlier": prediction.load_earlier(first)}
+    fitted(second, [2.0, 3.0, 7.5, 2.5] * 10, keywords=earlier)
+    assert prediction.load_model(second).clip == (1, 7.5)
+    fitted(third, [2.0, 3.0, 7.5, 2.5] * 10, keywords=earlier, clip=False)
+    assert prediction.load_model(third).clip is None
+    fitted(first, [1.0, 2, 300], clip=False)
+    fitted(second, [2.0, 3.0], keywords={"earlier": prediction.load_earlier(first)})
+    assert prediction.load_model(second).clip is None
+    fitted(second, [2.0, 3.0], keywords={"earlier": prediction.load_earlier(first)}, clip=True)
+    assert prediction.load_model(second).clip == (1, 300)
+
+
+def test_only_numbers_are_clipped(tmp_path):
+    with pytest.raises(UsageError, match="--clip needs predictions that are numbers like the labels"):
+        make_spec("fm", loss="huber", options={"clip": True})
+    with pytest.raises(UsageError, match="not those of logistic"):
+        fitted(str(tmp_path / "m"), [0.0, 1.0] * 10, clip=True)
+    fitted(str(tmp_path / "m"), loss="poisson")
+    scorer = prediction.load_model(str(tmp_path / "m"))
+    assert scorer.clip is None
+    raw, value = predictions(str(tmp_path / "m"), "raw"), predictions(str(tmp_path / "m"), "value")
+    np.testing.assert_allclose(value, np.exp(raw))
+
+
+def test_files_without_a_range_are_read_and_contradictions_refused(tmp_path):
+    path = str(tmp_path / "m")
+    fitted(path)
+    file = load(path)
+    meta = json.loads(json.dumps(file.meta))
+    del file.meta["range"], file.meta["options"]["clip"]
+    save(path, file)
+    assert (predictions(path, "value") == predictions(path, "raw")).all()
+    for wrong in (None, [5.0, 1.0], [1.0], "1 5", [1.0, True]):
+        file.meta.clear()
+        file.meta.update(meta | {"range": wrong})
+        save(path, file)
+        with pytest.raises(BadInputError, match="range"):
+            prediction.load_model(path)
