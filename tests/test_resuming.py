@@ -62,7 +62,7 @@ def test_what_was_given_holds_and_defaults_are_computed_again(tmp_path):
     earlier = earlier_of(tmp_path, "fm", "ftrl", "huber", rank=3, l2_v=0.5, alpha=0.2, norm=True, epochs=1)
     spec = earlier.continued(None, None, None, {})
     assert (spec.model, spec.solver, spec.loss) == ("fm", "ftrl", "huber")
-    usual = make_spec("fm", "ftrl", "huber").values
+    usual = {**make_spec("fm", "ftrl", "huber").values, "clip": False}
     assert spec.values == {**usual, "rank": 3, "l2_v": 0.5, "alpha": 0.2, "alpha_w": 0.2, "alpha_v": 0.2, "norm": True}
     assert spec.given == {"solver", "rank", "l2_v", "alpha", "norm"}
     assert earlier.changes(spec) == []
