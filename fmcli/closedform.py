@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from fmcli._core.data import Dataset
 from fmcli._core.kernel_basis import KernelBasis
+from fmcli.errors import DivergedError
+from fmcli.registry import OPTIONS
 
 Floats = NDArray[np.float64]
 
@@ -27,16 +29,34 @@ def fit(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2: float) -
     model : with landmarks, allocated.
     data : Dataset with numbers as labels.
     rows : int32, numbers of the rows to fit.
+
+    Raises DivergedError if the kernel's values are beyond the range of numbers.
     """
+    with np.errstate(over="ignore", invalid="ignore"):  # `in_range` looks at what comes of it
+        return solve(model, data, rows, l2)
+
+
+def solve(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2: float) -> tuple[float, float]:
+    """What `fit` does."""
     system = triangle(model, data, rows)
     k = system.shape[1] - 2
     basis = nystrom(model) if model.basis == "nystrom" else np.eye(k)
-    left = np.column_stack([system[:, :k] @ basis, system[:, k]])
+    left = in_range(np.column_stack([system[:, :k] @ basis, system[:, k]]))
     ridge = np.sqrt(l2) * np.eye(basis.shape[1], left.shape[1])
     right = system[:, k + 1]
     solution = np.linalg.lstsq(np.vstack([left, ridge]), np.append(right, np.zeros(len(ridge))), rcond=None)[0]
-    model.fit(float(solution[-1]), basis @ solution[:-1])
+    model.fit(float(solution[-1]), in_range(basis @ solution[:-1]))
     return float(np.sum((left @ solution - right) ** 2) / 2), float(l2 / 2 * np.sum(solution[:-1] ** 2))
+
+
+def in_range(array: Floats) -> Floats:
+    """The array, if all of its numbers are finite; LAPACK takes no others. Raises DivergedError."""
+    if not np.isfinite(array).all():
+        raise DivergedError(
+            f"the kernel's values are beyond the range of numbers: give a smaller {OPTIONS['order'].flag} or "
+            f"{OPTIONS['coef0'].flag}, or scale the values of the features ({OPTIONS['norm'].flag})"
+        )
+    return array
 
 
 def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floats:
@@ -53,7 +73,7 @@ def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floa
         model.kernels(data, some, kernels)
         system[:, :k], system[:, k + 1] = kernels, data.label[some]
         system *= root[start : start + step, None]
-        found = np.asarray(np.linalg.qr(np.vstack([found, system]), mode="r"))
+        found = in_range(np.asarray(np.linalg.qr(in_range(np.vstack([found, system])), mode="r")))
     return found
 
 
@@ -62,7 +82,7 @@ def nystrom(model: KernelBasis) -> Floats:
     k = model.landmarks.rows
     matrix = np.empty((k, k))
     model.kernels(model.landmarks, np.arange(k, dtype=np.int32), matrix)
-    values, vectors = np.linalg.eigh(matrix)
+    values, vectors = np.linalg.eigh(in_range(matrix))
     kept = values > SMALLEST_EIGENVALUE * values[-1]
     whitened: Floats = vectors[:, kept] / np.sqrt(values[kept])
     return whitened

@@ -14,7 +14,7 @@ from fmcli.metrics import Floats
 from fmcli.modelcheck import SEEN
 from fmcli.modelfile import ModelFile, save
 from fmcli.prediction import Scorer, exported
-from fmcli.registry import MODELS
+from fmcli.registry import MODELS, SOLVERS
 from fmcli.specs import build_model, make_spec
 from fmcli.validation import model_sparsity
 
@@ -91,7 +91,8 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     """
     direct, form = kernel_form(path, scorer)
     meta = scorer.meta
-    taken = {*make_spec(direct, meta["solver"], meta["loss"]).values}
+    # The options of every run are in every model, those that its solver refuses with their defaults.
+    taken = make_spec(direct, meta["solver"], meta["loss"]).values.keys() - SOLVERS[meta["solver"]].refuses.keys()
     options = {name: value for name, value in meta["options"].items() if name in taken}
     options["rank"] = form["beta"].shape[1]
     spec = make_spec(direct, meta["solver"], meta["loss"], options)

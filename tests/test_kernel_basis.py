@@ -12,7 +12,7 @@ from sklearn.preprocessing import KernelCenterer
 from fmcli import prediction, training
 from fmcli._core.kernel_basis import INDPTR, LANDMARK
 from fmcli.closedform import LEAST_ROWS
-from fmcli.errors import UsageError
+from fmcli.errors import DivergedError, UsageError
 from fmcli.registry import LOSSES, SOLVERS
 from fmcli.specs import make_spec
 
@@ -161,6 +161,13 @@ def test_two_label_values_are_signs(tmp_path):
     lines = scorer.text(scorer.predictions(data, "label"), "label").decode().split()
     assert set(lines) == {"4", "7"}
     assert np.mean(np.array(lines, dtype=float) == data.label) > 0.7
+
+
+@pytest.mark.parametrize("basis", ["random", "nystrom"])
+def test_kernels_beyond_the_range_of_numbers_end_the_run(basis):
+    _, data = problem()
+    with pytest.raises(DivergedError, match="smaller --order or --coef0, or scale the values"):
+        fitted(data, rank=20, basis=basis, order=64, coef0=1e30)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -15,12 +15,12 @@ FEATURES, RANK, CLASSES = 12, 3, 3
 SAME = 1e-10 if DOUBLE else 1e-5
 
 
-def saved(path, name, rng, keep_state=False, **options):
+def saved(path, name, rng, keep_state=False, solver="adagrad", **options):
     """A model of classes, some features never seen, with factors that matter, in a file; rows to score."""
     rows = random_rows(rng, 40, FEATURES - 2)
     data = dataset(rows, FEATURES, rng.integers(CLASSES, size=40).astype(float))
     options = {"rank": RANK, "epochs": 1, "init_std": 0.3} | options
-    trained = training.train(training.plan(data, make_spec(name, "adagrad", "softmax", options)))
+    trained = training.train(training.plan(data, make_spec(name, solver, "softmax", options)))
     save_model(str(path), trained, training.summary(trained), "libsvm", keep_state=keep_state)
     return dataset(random_rows(rng, 40, FEATURES), FEATURES)
 
@@ -75,6 +75,19 @@ def test_the_direct_model_scores_the_same(name, augment, linear, tmp_path, rng):
     assert {**one.meta, "model": 0, "options": 0, "training": 0, "slots": 0} == {
         **two.meta, "model": 0, "options": 0, "training": 0, "slots": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "solver"), [("lifted-anova", "cd"), ("lifted-pn", "lbfgs")])
+def test_solvers_of_the_whole_objective_leave_a_model_that_has_a_kernel_form(name, solver, tmp_path, rng):
+    """With the options that it was trained with."""
+    lifted, direct = str(tmp_path / "lifted.fm"), str(tmp_path / "direct.fm")
+    data = saved(lifted, name, rng, solver=solver, l2=1e-4)
+    write_kernel_form(lifted, load_model(lifted), direct)
+    one, two = load_model(lifted), load_model(direct)
+    assert two.meta["solver"] == solver
+    assert one.meta["options"].items() <= {**two.meta["options"], "rank": RANK}.items()
+    scores = one.scores(data)
+    assert np.abs(two.scores(data) - scores).max() <= SAME * np.abs(scores).max()
 
 
 @pytest.mark.parametrize("name", DIRECT)
