@@ -160,20 +160,29 @@ class _Text:
     def __init__(self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model"):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
-        self._first = next(self._blocks)
-        self._whole = self._first.last and len(paths) == 1  # the first block is all there is
+        self._ahead = [next(self._blocks)]
         self._sure = True
         if format == "auto":
-            token = FEATURE_TOKEN.search(self._first.data, self._first.start, self._first.stop)
+            token = self._first_token()
+            # Of an input that is longer than its first block more is to come.
+            while not token and self._ahead[-1].last and (block := next(self._blocks, None)):
+                self._ahead.append(block)
+                token = self._first_token()
             self._sure = token is not None
             format = "ffm" if token and token[1].count(b":") == 2 else "libsvm"
+        self._whole = sum(block.last for block in self._ahead) == len(paths)  # what was read ahead is all there is
         self.format = format
         self.ffm = format == "ffm"
         if needs_fields and self._sure and not self.ffm:
             raise BadInputError(
-                f"{self._first.name}: found {format} text, whose features have no fields; {model} needs them, as in "
-                "ffm text: label field:index:value ..."
+                f"{self._ahead[-1].name}: found {format} text, whose features have no fields; {model} needs them, as "
+                "in ffm text: label field:index:value ..."
             )
+
+    def _first_token(self) -> re.Match[bytes] | None:
+        """The first feature token of the block that was read last."""
+        block = self._ahead[-1]
+        return FEATURE_TOKEN.search(block.data, block.start, block.stop)
 
     def parsed(
         self, parse: Callable[[Block], _Parsed[T]], threads: int, blank_is_row: bool
@@ -181,7 +190,7 @@ class _Text:
         """Yield all blocks, parsed, in order, up to the first error of the text, which is raised then."""
         lines = rows = 0
         # Closed at an error, not when its traceback is forgotten: no thread outlives the call.
-        with closing(self._blocks), closing(_in_order(chain([self._first], self._blocks), parse, threads)) as results:
+        with closing(self._blocks), closing(_in_order(chain(self._ahead, self._blocks), parse, threads)) as results:
             for block, parsed in results:
                 if block.first:
                     lines = rows = 0
@@ -189,7 +198,7 @@ class _Text:
                     raise BadInputError(_describe(block, lines + parsed.lines + 1, parsed.fault))
                 lines += parsed.lines
                 rows += parsed.rows
-                if block.last and rows == 0:
+                if block.last and rows == 0 and not blank_is_row:
                     raise BadInputError(f"{block.name}: the file holds no rows")
                 if not (self._sure or (self._whole and blank_is_row)):
                     raise BadInputError(
@@ -257,14 +266,14 @@ def _find_label(block: Block, row: int) -> tuple[int, int, bytes]:
 
 def _describe(block: Block, line: int, fault: Fault) -> str:
     column, token, expected, subject, part, complaint = fault
-    where = f"{block.name}:{line}:{column}: found {_quote(token)}, expected"
+    where = f"{block.name}:{line}:{column}: found {quote(token)}, expected"
     if _looks_binary(token):
         return f"{where} {expected}; the file looks binary, not like libsvm or ffm text"
     if not subject:
         return f"{where} {expected}; {complaint}"
     if not part:
         return f"{where} {expected}; the {subject} {complaint}"
-    return f"{where} {expected}; {subject} {_quote(part)} {complaint}"
+    return f"{where} {expected}; {subject} {quote(part)} {complaint}"
 
 
 def _looks_binary(token: bytes) -> bool:
@@ -275,7 +284,7 @@ def _looks_binary(token: bytes) -> bool:
     return CONTROL.search(token) is not None
 
 
-def _quote(text: bytes) -> str:
+def quote(text: bytes) -> str:
     """The text in quotes, long ones shortened, with escapes for what is not printable ASCII."""
     if len(text) > LONGEST_QUOTE:
         text = text[: LONGEST_QUOTE - 3] + b"..."

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fmcli._core.data import Dataset
 from fmcli._core.loop import mean_loss
-from fmcli.data import LARGEST_INDEX, RowError, score_pieces
+from fmcli.data import LARGEST_INDEX, RowError, quote, score_pieces
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels, few_distinct, fit_labels, listed
 from fmcli.memory import require
@@ -24,6 +24,7 @@ from fmcli.prediction import Counts, Scorer, each_piece
 from fmcli.registry import LOSSES
 from fmcli.sources import blocks, name_of
 from fmcli.specs import Spec
+from fmcli.text import number
 from fmcli.training import make_loss
 from fmcli.validation import SPARSITY, model_sparsity
 
@@ -53,9 +54,9 @@ class Limit:
         if math.isnan(value):
             return f"{self.metric} is undefined on these rows"
         if self.larger_is_better and value < self.value:
-            return f"{self.metric} is {value:.6g}, below {self.value:g}"
+            return f"{self.metric} is {value:.6g}, below {number(self.value)}"
         if not self.larger_is_better and value > self.value:
-            return f"{self.metric} is {value:.6g}, above {self.value:g}"
+            return f"{self.metric} is {value:.6g}, above {number(self.value)}"
         return ""
 
 
@@ -158,9 +159,9 @@ def judge_predictions(
         wrong = ((score < 0) | (score > 1)).any(axis=1)
         if wrong.any():
             row = int(wrong.argmax())
-            number = score[row][(score[row] < 0) | (score[row] > 1)][0]
+            wrong_one = score[row][(score[row] < 0) | (score[row] > 1)][0]
             raise BadInputError(
-                f"{told}:{row + 1}: found {number:g}, expected a probability, as loss is {labels.loss}; "
+                f"{told}:{row + 1}: found {number(wrong_one)}, expected a probability, as loss is {labels.loss}; "
                 "--raw says that these are scores, --loss squared that they are numbers like the labels"
             )
     return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw)
@@ -171,7 +172,7 @@ def labels_for(label: Floats, loss: str | None) -> Labels:
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
-            f"every label is {distinct[0]:g}, and one value does not tell what predictions mean; "
+            f"every label is {number(distinct[0])}, and one value does not tell what predictions mean; "
             "evaluate with the MODEL, or say --loss squared where they are numbers like the labels"
         )
     return fit_labels(label, loss)
@@ -202,7 +203,7 @@ def _numbers(path: str) -> Iterator[Floats]:
                 row = []
             if not row or len(row) != columns or not all(map(math.isfinite, row)):
                 what = "a number" if columns < 2 else f"{columns} numbers"
-                raise BadInputError(f"{block.name}:{line}: found {text[:40]!r}, expected {what}".replace("b'", "'"))
+                raise BadInputError(f"{block.name}:{line}: found {quote(text)}, expected {what}")
             rows.append(row)
         if rows:
             yield np.array(rows)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fmcli.errors import BadInputError
 from fmcli.registry import LOSSES
+from fmcli.text import number
 
 Floats = NDArray[np.float64]
 
@@ -43,11 +44,12 @@ class Labels:
         Raises BadInputError for a label that is none of the values, naming the source where there is one.
         """
         if self.values is None:
+            check_counts(self.loss, label, source)
             return label
         unknown = label[~self.known(label)]
         if unknown.size:
             raise BadInputError(
-                f"{source and source + ': '}label {unknown[0]:g} is unknown to the model, which knows "
+                f"{source and source + ': '}label {number(unknown[0])} is unknown to the model, which knows "
                 f"{listed(np.array(self.values))}; check the file's labels"
             )
         places: Floats = np.searchsorted(np.array(self.values), label).astype(np.float64)
@@ -72,7 +74,7 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
-            f"every label is {distinct[0]:g}: there is nothing to learn from one value; check the file, or say "
+            f"every label is {number(distinct[0])}: there is nothing to learn from one value; check the file, or say "
             "--loss squared to fit it as a number"
         )
     if loss is None:
@@ -92,10 +94,18 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
         return Labels(loss, tuple(distinct.tolist()))
     if task == "classes":
         return Labels(loss, tuple(np.unique(label).tolist()))
-    if task == "counts" and label.min() < 0:
-        raise BadInputError(f"loss {loss} takes counts, but here is {label.min():g}; say --loss squared for them")
+    check_counts(loss, label)
     two_values = signs and distinct is not None and len(distinct) == 2
     return Labels(loss, tuple(np.unique(label).tolist()) if two_values else None)
+
+
+def check_counts(loss: str, label: Floats, source: str = "") -> None:
+    """Raise BadInputError for labels below 0 under a loss of counts, naming the source where there is one."""
+    if LOSSES[loss].task == "counts" and label.size and label.min() < 0:
+        where = source and f"{source}: "
+        raise BadInputError(
+            f"{where}loss {loss} takes counts, but here is {number(label.min())}; use --loss squared for such labels"
+        )
 
 
 def few_distinct(label: Floats) -> Floats | None:
@@ -113,4 +123,4 @@ def few_distinct(label: Floats) -> Floats | None:
 def listed(values: Floats) -> str:
     """Up to four different values in words."""
     some = np.unique(values)
-    return ", ".join(f"{value:g}" for value in some[:4]) + (" and others" if len(some) > 4 else "")
+    return ", ".join(number(value) for value in some[:4]) + (" and others" if len(some) > 4 else "")

@@ -25,6 +25,7 @@ from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import MODELS
 from fmcli.registry import Piece as Kind
 from fmcli.specs import SOLVER, build_model, make_spec
+from fmcli.text import number
 from fmcli.training import Trained
 from fmcli.validation import score_rows
 from fmcli.warmstart import Earlier, state_arrays
@@ -97,7 +98,7 @@ class Scorer:
         """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
         number of the build's real type; labels have those that read back as the same double."""
         if output == "label" and self.labels.values:
-            names = {label: f"{label:.17g}\n".encode() for label in self.labels.values}
+            names = {label: f"{number(label)}\n".encode() for label in self.labels.values}
             return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
         if predictions.shape[1] == 1:
             return format_values(np.ascontiguousarray(predictions[:, 0]))

@@ -1,7 +1,29 @@
-"""Numbers as text: one way to write them, wherever people or programs read them."""
+"""Numbers and file names as text: one way to write them, wherever people or programs read them."""
+
+import os
+import shlex
 
 
 def number(value: float) -> str:
     """The fewest digits that read back as the same number: "1234567", "0.1", "1e-05"; -0 is 0."""
     text = repr(float(value) + 0.0)
     return text.removesuffix(".0")
+
+
+def printable(name: str) -> str:
+    """A file name as it is, or in the words of a shell if it has what a terminal or a log would not show as it is, such
+    as line breaks, escape sequences and bytes that are not UTF-8: $'a\\nb'."""
+    if name.isprintable():
+        return name
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + "".join(c if c.isprintable() else _escape(c) for c in escaped) + "'"
+
+
+def shell_word(name: str) -> str:
+    """A file name as it can be pasted into a shell."""
+    return shlex.quote(name) if name.isprintable() else printable(name)
+
+
+def _escape(character: str) -> str:
+    simple = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    return simple.get(character) or "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))

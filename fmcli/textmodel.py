@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fmcli.modelcheck import SEEN
 from fmcli.prediction import Scorer, exported
+from fmcli.text import number
 
 VERSION = 1
 # Numbers that become text at once: enough to make Python's part of each small, few enough to stay in a core's cache.
@@ -47,9 +48,9 @@ def header(scorer: Scorer) -> Iterator[str]:
     for name in ("tool", "model", "loss"):
         yield f"{name} {meta[name]}"
     if scorer.labels.values:
-        yield f"labels {' '.join(NUMBER % value for value in scorer.labels.values)}"
+        yield f"labels {' '.join(map(number, scorer.labels.values))}"
     if scorer.clip:
-        yield f"clip {' '.join(NUMBER % value for value in scorer.clip)}"
+        yield f"clip {' '.join(map(number, scorer.clip))}"
     yield f"outputs {scorer.model.outputs}"
     yield f"features {scorer.model.features}"
     for name, value in meta["options"].items():

@@ -181,8 +181,7 @@ def plan(
         judged = data.take(held)
     else:
         judged = valid.within(features).changed(label=labels.encode(valid.label, valid_name))
-    nonzeros = int(np.diff(data.indptr)[rows].sum())
-    spec = resolve(spec, rows=len(rows), nonzeros=nonzeros, validated=judged.rows > 0)
+    spec = resolve(spec, rows=len(rows), nonzeros=nonzeros_of(data, rows), validated=judged.rows > 0)
     if spec.values["norm"]:
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
     clip = label_range if spec.values["clip"] else None
@@ -205,6 +204,11 @@ def plan(
     return Plan(
         spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, stream, label_range, needed
     )
+
+
+def nonzeros_of(data: Dataset, rows: NDArray[np.int32]) -> int:
+    """Entries of some rows."""
+    return int(np.diff(data.indptr)[rows].sum())
 
 
 def make_model(spec: Spec, features: int, labels: Labels, fields: int) -> Model:
@@ -350,7 +354,7 @@ def summary(trained: Trained) -> dict[str, Any]:
     of_start = plan.validation.measure(plan.model) if plan.validation and not kept else {}
     figures = {
         "rows": len(plan.rows),
-        "nonzeros": plan.data.nnz,
+        "nonzeros": nonzeros_of(plan.data, plan.rows),
         "features": int(trained.seen.sum()),
         "parameters": plan.model.parameter_count,
         "epochs": plan.epochs_before + len(trained.epochs),

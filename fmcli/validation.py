@@ -143,6 +143,7 @@ class Best:
     number: int = 0
     enough: bool = False
     _value: float = math.nan
+    _worse: int = 0  # epochs since the best one whose value is defined
     _snapshot: list[Any] = field(default_factory=list)
     _updates: int = 0
 
@@ -153,9 +154,11 @@ class Best:
         measured = self.validation.measure(self.model)
         value = measured[self.validation.chooser]
         if self.validation.better(value, self._value):
-            self.number, self._value = number, value
+            self.number, self._value, self._worse = number, value, 0
             self._snapshot, self._updates = self.model.snapshot(), self.solver.updates
-        self.enough = number - self.number >= self.validation.patience
+        elif not math.isnan(value):  # what is undefined is no reason to stop
+            self._worse += 1
+        self.enough = self._worse >= self.validation.patience
         return measured
 
     def restore(self) -> int:

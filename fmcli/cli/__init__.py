@@ -18,11 +18,12 @@ import click
 import fmcli
 from fmcli.cli.options import HELP_NAMES
 from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
-from fmcli.cli.output import say
+from fmcli.cli.output import know_names, say
 from fmcli.cli.spellings import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.machine import pin_blas
 from fmcli.names import no_such
+from fmcli.text import shell_word
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
 # By this variable a shell's script says that it asks what may follow.
@@ -60,7 +61,7 @@ class Commands(click.Group):
 def no_such_command(name: str) -> str:
     """What to say to a command that does not exist."""
     if os.path.isfile(name):
-        return f"there is no command {name!r}, but a file; did you mean fmcli train {name}?"
+        return f"there is no command {name!r}, but a file; did you mean fmcli train {shell_word(name)}?"
     if name in OTHER_COMMANDS:
         return f"there is no command {name!r}; did you mean {OTHER_COMMANDS[name]}?"
     return no_such("command", name, COMMANDS)
@@ -122,6 +123,7 @@ def run(arguments: Sequence[str]) -> int:
             from fmcli.cli.completion import answer
 
             return answer(group, question)
+        know_names(arguments)
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:

@@ -24,6 +24,7 @@ from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
 from fmcli.registry import LOSSES
+from fmcli.text import number
 
 if TYPE_CHECKING:
     from fmcli.evaluation import Limit
@@ -122,7 +123,7 @@ def command(
     format: str,
     threads: int | None,
     json: bool,
-    quiet: bool,
+    quiet: int,
     verbose: bool,
 ) -> None:
     """Compare what a model predicts for the rows of the inputs with their labels. "-" is standard input; several inputs
@@ -224,7 +225,7 @@ def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[st
     if tables and labels.values is not None:
         text += section(tables["classes"], "Classes")
         if len(labels.values) <= MOST_CLASSES_SHOWN:
-            names = [f"{value:g}" for value in labels.values]
+            names = [number(value) for value in labels.values]
             rows = [
                 {"label": name, **dict(zip(names, row, strict=True))}
                 for name, row in zip(names, tables["confusion"], strict=True)

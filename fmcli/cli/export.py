@@ -44,7 +44,7 @@ STANDARD_OUTPUT = "-"
     "rank: its arrays to OUT.npz, or to OUT.fm a model that predict reads and train goes on from.",
 )
 @logging_options
-def command(model: str, output: str, kernel_form: bool, quiet: bool, verbose: bool) -> None:
+def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: bool) -> None:
     """Write a model's parameters by name: to OUT.npz as float64 arrays, which numpy.load reads, or to OUT.txt as text
     with 17 significant digits, which gives back the very numbers. "-" writes the text to standard output."""
     if kernel_form and not output.endswith((NUMPY, MODEL)):

@@ -38,7 +38,7 @@ TOP = 10
 @option("run", "--verify", is_flag=True, help="Check all of the file; else only the header of models above 256 MB.")
 @option("output", "--json", is_flag=True, help="One JSON object; what is undefined is null.")
 @logging_options
-def command(model: str, top: int, verify: bool, json: bool, quiet: bool, verbose: bool) -> None:
+def command(model: str, top: int, verify: bool, json: bool, quiet: int, verbose: bool) -> None:
     """Write a model's kind, options, training summary, arrays, and what it learned about which feature."""
     check_files([model])
     with Log(quiet=quiet, verbose=verbose) as log:

@@ -23,7 +23,7 @@ COLUMNS = 100
 )
 @option("output", "--json", is_flag=True, help="One JSON object.")
 @logging_options
-def command(json: bool, quiet: bool, verbose: bool) -> None:
+def command(json: bool, quiet: int, verbose: bool) -> None:
     """List models, solvers, losses and penalties, their options with defaults, and what combines."""
     from fmcli.catalogue import catalogue, refusals
 

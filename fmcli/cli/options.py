@@ -83,7 +83,7 @@ class SectionOption(click.Option):
         text = self.help or ""
         if self.required:
             text += " [required]"
-        elif not self.is_flag and "default: " not in text:
+        elif not self.is_flag and not self.count and "default: " not in text:
             text += " [default: none]"
         # An option without a positive flag begins with the blank and slash that say so. Our own help tells the range.
         return record and (record[0].removeprefix(" / "), text)
@@ -234,9 +234,11 @@ def format_option(section: str = "run") -> Callable[[F], F]:
 
 
 def logging_options(function: F) -> F:
-    """-q and --verbose."""
+    """-q, -qq and --verbose."""
     function = option("output", "--verbose", is_flag=True, help="Say more; show where errors happened.")(function)
-    return option("output", "-q", "--quiet", is_flag=True, help="Say nothing but errors.")(function)
+    return option(
+        "output", "-q", "--quiet", count=True, help="Print only warnings and errors; -qq prints only errors."
+    )(function)
 
 
 def check_last(inputs: Sequence[str], product: str) -> None:

@@ -6,25 +6,42 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 from fmcli.errors import OutputError
 from fmcli.files import atomic_output, followed_output
+from fmcli.text import printable
 
 # Seconds between two updates of the progress line.
 UPDATE_SECONDS = 0.2
 FALLBACK_COLUMNS = 80
+# -qq: not even warnings.
+ONLY_ERRORS = 2
 
 # Writes a line of text.
 Lines = Callable[[str], None]
+
+
+# What the command line names that a terminal or a log would not show as it is, and how it is written instead.
+_unprintable: dict[str, str] = {}
+
+
+def know_names(arguments: Sequence[str]) -> None:
+    """Have arguments that are not printable written so that they are: as names of files they come in many messages."""
+    names = {part for word in arguments for part in (word, word.partition("=")[2], os.path.basename(word))}
+    for name in sorted(names, key=len, reverse=True):
+        if not name.isprintable():
+            _unprintable[name] = printable(name)
 
 
 def say(text: str, end: str = "\n") -> None:
     """Write to standard error. A full disk behind it loses the line, not the work; a closed pipe is an error."""
     if sys.stderr is None:
         return
+    for name, shown in _unprintable.items():
+        text = text.replace(name, shown)
     try:
         sys.stderr.write(text + end)
         sys.stderr.flush()
@@ -39,12 +56,12 @@ class Log:
 
     Parameters
     ----------
-    quiet : say nothing; errors are said elsewhere.
+    quiet : 1: print only warnings; 2: nothing, as errors are printed elsewhere.
     verbose : say details, too.
     progress : show a line that is updated, where standard error is a terminal.
     """
 
-    def __init__(self, *, quiet: bool, verbose: bool, progress: bool = True) -> None:
+    def __init__(self, *, quiet: int, verbose: bool, progress: bool = True) -> None:
         self.quiet, self.verbose = quiet, verbose
         terminal = sys.stderr is not None and sys.stderr.isatty()
         self.shows_progress = progress and terminal and not quiet
@@ -70,7 +87,9 @@ class Log:
 
     def warning(self, text: str) -> None:
         """Say what may be wrong."""
-        self.line(f"fmcli: warning: {text}")
+        if self.quiet < ONLY_ERRORS:
+            self._clear()
+            say(f"fmcli: warning: {text}")
 
     def table(self, **figures: str) -> None:
         """Say figures, one a line."""

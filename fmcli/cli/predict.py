@@ -68,7 +68,7 @@ def command(
     sigmoid: bool,
     sign: bool,
     output: str | None,
-    quiet: bool,
+    quiet: int,
     verbose: bool,
 ) -> None:
     """Predict a number for each row of the inputs, in their order, one a line. "-", or no INPUT, is standard input.

@@ -7,16 +7,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fmcli.text import number, printable
+
 # A section's figures: values by name, or the rows of a table, each with the same names.
 Figures = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 GAP = "  "
 # In place of what is undefined.
 NOTHING = "-"
+# Figures that name something: their digits are all written.
+EXACT = ("label", "labels", "class")
 
 
-def cell(value: Any, *, grouped: bool = False) -> str:
-    """A value as text; `grouped` separates thousands."""
+def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
+    """The value of a figure as text; `grouped` separates thousands."""
     match value:
         case None:
             return NOTHING
@@ -25,10 +29,11 @@ def cell(value: Any, *, grouped: bool = False) -> str:
         case int():
             return f"{value:,}" if grouped else str(value)
         case float():
-            return NOTHING if math.isnan(value) else f"{value:.6g}"
+            exact = number(value) if name in EXACT else f"{value:.6g}"
+            return NOTHING if math.isnan(value) else exact
         case list() | tuple():
-            return " ".join(map(cell, value))
-    return str(value)
+            return " ".join(cell(item, name) for item in value)
+    return printable(str(value))
 
 
 def pairs(figures: Mapping[str, Any]) -> list[str]:
@@ -36,7 +41,7 @@ def pairs(figures: Mapping[str, Any]) -> list[str]:
     flat: dict[str, str] = {}
     for name, value in figures.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]
-        flat |= {f"{name}-{part}".rstrip("-").replace("_", "-"): cell(each, grouped=True) for part, each in inner}
+        flat |= {f"{name}-{part}".rstrip("-").replace("_", "-"): cell(each, name, grouped=True) for part, each in inner}
     width = max(map(len, flat), default=0)
     return [f"{name:<{width}}{GAP}{text}" for name, text in flat.items()]
 
@@ -46,7 +51,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not rows:
         return ["none"]
     head = [name.replace("_", "-") for name in rows[0]]
-    lines = [head, *([cell(value) for value in row.values()] for row in rows)]
+    lines = [head, *([cell(value, name) for name, value in row.items()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     left = [isinstance(value, str | list) for value in rows[0].values()]
     return [

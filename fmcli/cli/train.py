@@ -212,7 +212,7 @@ def command(
     keep_state: bool,
     log_json: str | None,
     log_every: int | None,
-    quiet: bool,
+    quiet: int,
     verbose: bool,
     **options: Any,
 ) -> None:

@@ -12,6 +12,7 @@ from fmcli.derived import Derived
 from fmcli.memory import available, human_bytes
 from fmcli.registry import LOSSES, MODELS
 from fmcli.specs import Spec
+from fmcli.text import number
 from fmcli.training import Epoch, Plan, Trained, finite
 from fmcli.validation import SPARSITY
 
@@ -26,8 +27,14 @@ def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
     data = table.dataset
     log.line(
         f"read {inputs[0]}{others}: {data.rows:,} rows, {data.nnz:,} non-zeros, {data.features:,} features, "
-        f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, 1e-9):.0f} MB/s"
+        + (f"{table.fields:,} fields, " if table.fields else "")
+        + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, 1e-9):.0f} MB/s"
     )
+    if table.fields > data.features:
+        log.warning(
+            f"{inputs[0]} has more fields than features, {table.fields:,} and {data.features:,}: if its entries are "
+            "index:field:value, swap the two; ffm text is field:index:value"
+        )
     if table.repeated_rows:
         rows = "1 row has" if table.repeated_rows == 1 else f"{table.repeated_rows:,} rows have"
         log.warning(f"{rows} an index more than once; the values of such an index were added")
@@ -86,7 +93,7 @@ def reason(plan: Plan, asked: Spec) -> str:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"
     if labels.values:
-        return f"the labels have two values, {labels.values[0]:g} and {labels.values[1]:g}"
+        return f"the labels have two values, {number(labels.values[0])} and {number(labels.values[1])}"
     return "the labels have more than two values"
 
 
@@ -118,7 +125,7 @@ def say_best(log: Log, trained: Trained) -> None:
         return
     name = validation.chooser
     if math.isnan(epochs[trained.best - 1].valid[name]):
-        log.warning(f"{name} is undefined on the validation data; the last epoch is kept")
+        log.line(f"kept epoch {before + len(epochs)}, the last one")
         return
     if trained.exhausted:
         log.line(
@@ -167,6 +174,7 @@ class Progress:
         self._log, self._lines = log, lines
         self._before, self._rows = plan.epochs_before, len(plan.rows)
         self._epochs = self._before + plan.spec.values["epochs"]
+        self._chooser = plan.validation.chooser if plan.validation else ""
         self._begin = time.perf_counter()
 
     def epoch(self, epoch: Epoch) -> None:
@@ -176,6 +184,12 @@ class Progress:
             f"{self._numbered(epoch.number)}  loss {epoch.loss:.6f}  penalty {epoch.penalty:.6f}"
             f"{valid}  {seconds(epoch.seconds)}"
         )
+        chooser = self._chooser
+        if epoch.number == 1 and chooser and math.isnan(epoch.valid[chooser]):
+            self._log.warning(
+                f"{chooser} is undefined on the validation data, so that no epoch is better than another: training "
+                "runs all of them and keeps the last; put another metric first with -x"
+            )
         self._event(
             "epoch",
             {

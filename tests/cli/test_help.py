@@ -92,7 +92,7 @@ def test_options_have_help_and_a_section(name, option):
     assert isinstance(option, SectionOption)
     assert option.section in SECTIONS
     assert re.match(r"[A-Z].*[.\]]$", option.help, re.S)
-    if not option.is_flag:
+    if not option.is_flag and not option.count:
         said = option.get_help_record(click.Context(commands()[name], TOP))[1]
         assert re.search(r"default: |\[required\]", said)
         assert option.metavar or isinstance(option.type, click.Choice)
@@ -100,14 +100,15 @@ def test_options_have_help_and_a_section(name, option):
 
 @EVERY_OPTION
 def test_defaults_that_are_said_are_those_that_are_taken(name, option):
-    if not option.is_flag and isinstance(option.default, (int, float, str)):
+    if not option.is_flag and not option.count and isinstance(option.default, (int, float, str)):
         assert f"[default: {option.default}" in option.help
 
 
 @EVERY_OPTION
 def test_ranges_are_said(name, option):
     choice = OPTIONS.get(option.name)
-    if isinstance(option.type, (click.IntRange, click.FloatRange)) and option.type.max is None:
+    ranged = isinstance(option.type, (click.IntRange, click.FloatRange)) and not option.count
+    if ranged and option.type.max is None:
         assert f">= {option.type.min}" in option.help
     elif choice and choice.range():
         assert choice.range() in option.help

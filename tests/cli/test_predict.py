@@ -105,6 +105,17 @@ def test_row_n_answers_line_n(run, adult_model):
     assert "6 rows, 5 non-zeros, 0 unseen (0.00 %), 1 comments" in done.stderr
 
 
+@pytest.mark.parametrize("text", [b"", b"# nothing\n", b"\xef\xbb\xbf"])
+def test_an_empty_input_has_no_lines(run, adult_model, tmp_path, text):
+    done = run("predict", adult_model, input=text)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert "\n0 rows, 0 non-zeros, 0 unseen" in f"\n{done.stderr}"
+    (tmp_path / "empty").write_bytes(text)
+    (tmp_path / "rows").write_text("1 3:1\n")
+    done = run("predict", adult_model, "empty", "rows", "empty")
+    assert (done.returncode, len(numbers(done))) == (0, 1)
+
+
 def test_unseen_features_count_and_do_not_score(run, adult_model):
     cold = next(j for j, seen in enumerate(load_model(str(adult_model)).seen) if not seen)
     done = run("predict", "--raw", adult_model, input=f"1 3:1\n1 3:1 {cold}:1 100000:5\n".encode())

@@ -124,7 +124,7 @@ def test_a_dry_run_tells_of_memory_that_is_not_there(run, tmp_path):
 
 
 def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
-    assert run("train", "-q", "-o", "m", sample / "diabetes.train.libsvm").stderr == ""
+    assert run("train", "-qq", "-o", "m", sample / "diabetes.train.libsvm").stderr == ""
     log = run("train", "--verbose", "-k", "3", "-o", "m", sample / "diabetes.train.libsvm").stderr
     for line in ("rank 3", "learning_rate 0.05", "seed 0", "shuffle True"):
         assert f"\n{line}\n" in log
@@ -143,6 +143,40 @@ def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
 def test_the_loss_is_chosen_by_the_labels_and_said(run, tmp_path, labels, options, line):
     (tmp_path / "t").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
     assert f"\n{line}\n" in run("train", *options, "t").stderr
+
+
+def test_one_q_keeps_warnings_and_two_keep_errors(run, tmp_path):
+    (tmp_path / "t").write_text("1 1:1 1:2\n0 2:1\n1 3:1 3:1 4:1\n0 1:1\n")
+    warning = "fmcli: warning: 2 rows have an index more than once; the values of such an index were added"
+    lines = run("train", "-q", "-e", "1", "t").stderr.splitlines()
+    assert warning in lines
+    assert all(line.startswith("fmcli: warning: ") for line in lines)
+    assert run("train", "-qq", "-e", "1", "t").stderr == ""
+    assert run("train", "-qq", "none").stderr == "fmcli: error: cannot read none: No such file or directory\n"
+
+
+def test_fields_and_indices_the_wrong_way_round_are_suspected(run, sample, tmp_path):
+    (tmp_path / "t").write_text("1 17:0:1 90:1:1\n0 5:0:1 91:1:1\n1 3:0:2\n")
+    done = run("train", "-e", "1", "t")
+    assert "\nfmcli: warning: t has more fields than features, 92 and 2: if its entries are index:field:value" in done.stderr
+    done = run("train", "-q", "-e", "1", "-o", "m", sample / "adult.train.ffm")
+    assert "more fields" not in done.stderr
+    done = run("train", "-e", "1", "-o", "m", sample / "adult.train.ffm")
+    assert re.search(r"^read .*, 14 fields, ffm, ", done.stderr, re.M)
+
+
+def test_names_of_files_are_quoted_as_they_are(run, sample, tmp_path):
+    text = (sample / "diabetes.train.libsvm").read_bytes()
+    for name in ("ab'c.txt", "a\nb\x1b[31m.txt"):
+        (tmp_path / name).write_bytes(text)
+    done = run("train", "-e", "1", "ab'c.txt")
+    assert done.stderr.startswith("read ab'c.txt: 331 rows")
+    done = run("evaluate", "--predictions", "ab'c.txt", "ab'c.txt")
+    assert done.stderr.startswith("fmcli: error: ab'c.txt:1: found '151 0:")
+    done = run("train", "-e", "1", "a\nb\x1b[31m.txt")
+    assert done.stderr.startswith(r"read $'a\nb\x1b[31m.txt': 331 rows")
+    assert "\x1b" not in done.stderr
+    assert "did you mean fmcli train 'ab'\"'\"'c.txt'?" in run("ab'c.txt").stderr
 
 
 def test_repeated_indices_are_counted_in_one_warning(run, tmp_path):
@@ -192,7 +226,7 @@ def test_options_reach_the_model(run, sample, tmp_path):
 
 def test_ffm_text_is_read_by_its_columns(run, sample, adult_model, tmp_path):
     done = run("train", "-o", "m", sample / "adult.train.ffm")
-    assert "122 features, ffm," in done.stderr
+    assert "122 features, 14 fields, ffm," in done.stderr
     assert load_model(str(tmp_path / "m")).meta["format"] == "ffm"
     assert (
         load_model(str(tmp_path / "m")).model.parameters["V"] == load_model(str(adult_model)).model.parameters["V"]

@@ -222,16 +222,51 @@ def test_a_full_disk_behind_json_lines_is_an_error(run, sample, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+def test_several_files_are_one_validation_set(run, sample, tmp_path):
+    lines = (sample / "adult.test.libsvm").read_bytes().splitlines(keepends=True)
+    for name, part in (("all", lines), ("a", lines[:700]), ("b", lines[700:])):
+        (tmp_path / name).write_bytes(b"".join(part))
+    train = ["train", "-e", "2", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"]
+    valid = []
+    for options in (["-v", "all"], ["-v", "a", "-v", "b"], ["-v", "b"]):
+        done = run(*train, *options)
+        assert done.returncode == 0, done.stderr
+        valid.append(events(tmp_path / "log")[-1]["valid"])
+    assert valid[0] == valid[1] != valid[2]
+    assert run(*train, "-v", "a", "-v", "none").returncode == 66
+
+
+def test_counts_below_0_are_refused_in_validation_and_when_resuming(run, tmp_path):
+    (tmp_path / "good").write_text("1 1:1\n3 2:1\n0 1:2\n")
+    (tmp_path / "bad").write_text("1 1:1\n-3 2:1\n")
+    train = ["train", "--loss", "poisson", "-e", "1", "-o", "m"]
+    assert run(*train, "good").returncode == 0
+    for options, where in ((["-v", "bad", "good"], "bad: "), (["-i", "m", "bad"], "")):
+        done = run(*train, *options)
+        assert done.returncode == 65
+        assert f"fmcli: error: {where}loss poisson takes counts, but here is -3; use --loss squared" in done.stderr
+
+
+def test_figures_of_rows_are_all_of_the_rows_trained_on(run, tmp_path):
+    (tmp_path / "t").write_text("".join(f"{i % 2} {i}:1 3:1\n" for i in range(100)))
+    done = run("train", "--holdout", "0.3", "-e", "1", "--log-json", "log", "-o", "m", "t")
+    assert done.returncode == 0, done.stderr
+    summary = events(tmp_path / "log")[-1]
+    assert summary["rows"] == 70
+    assert 2 * 70 - 1 <= summary["nonzeros"] <= 2 * 70
+
+
 def test_a_metric_that_is_undefined_is_null_and_chooses_nothing(run, sample, tmp_path):
     (tmp_path / "ones").write_text("1 3:1\n1 4:1\n")
-    options = ["-v", "ones", "-x", "auc", "-e", "2", "--log-json", "log", "-o", "m"]
+    options = ["-v", "ones", "-x", "auc", "-e", "9", "--patience", "1", "--log-json", "log", "-o", "m"]
     done = run("train", *options, sample / "adult.train.libsvm")
     assert done.returncode == 0, done.stderr
     epochs, summary = events(tmp_path / "log")
-    assert [epoch["valid"] for epoch in epochs] == [{"auc": None}] * 2
+    assert [epoch["valid"] for epoch in epochs] == [{"auc": None}] * 9, "what is undefined does not end training"
     assert summary["valid"] == {"auc": None}
-    assert summary["best_epoch"] == 2
-    assert "fmcli: warning: auc is undefined on the validation data; the last epoch is kept\n" in done.stderr
+    assert summary["best_epoch"] == 9
+    assert "fmcli: warning: auc is undefined on the validation data, so that no epoch is better" in done.stderr
+    assert "\nkept epoch 9, the last one\n" in done.stderr
     assert table(done.stderr)["valid-auc"] == "undefined"
 
 
