@@ -33,11 +33,12 @@ def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
     zero = factors_are_zero(trained.plan.model)
     if zero:
         yield why_zero(trained)
-    if trained.plan.validation:
-        name = trained.plan.validation.chooser
+    judged = trained.judged
+    if judged.plan.validation:
+        name = judged.plan.validation.chooser
         value, constant = summary["valid"][name], summary["valid_constant"][name]
         if value is not None and constant is not None and not beats(name, value, constant):
-            cause = "" if zero else f"; {why_no_better(trained, name)}"
+            cause = "" if zero else f"; {why_no_better(judged, name)}"
             where = "on the validation data, no better than the best constant's"
             yield f"{name} is {value:.6g} {where} {constant:.6g}{cause}"
 

@@ -108,6 +108,7 @@ class Trained:
     baseline : the best constant, to compare the model with.
     best : number of the epoch whose parameters the model has; 0: the start values.
     outcome : what the model makes of the training rows; None before it is finished.
+    chosen_by : of a model that was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 
     plan: Plan
@@ -117,6 +118,12 @@ class Trained:
     epochs: list[Epoch] = field(default_factory=list)
     best: int = 0
     outcome: Outcome | None = None
+    chosen_by: Trained | None = None
+
+    @property
+    def judged(self) -> Trained:
+        """The run whose epochs were judged by validation data, if there are any."""
+        return self.chosen_by or self
 
     @property
     def settled(self) -> bool:
@@ -347,24 +354,29 @@ def empty_score(model: Model) -> NDArray[np.float64]:
 
 
 def summary(trained: Trained) -> dict[str, Any]:
-    """The figures of a finished run that its model file keeps, as JSON has them; "train" and "valid" are of the saved
-    parameters, "valid_constant" of the best constant."""
-    plan = trained.plan
+    """The figures of a finished run that its model file keeps, as JSON has them.
+
+    "train" and "valid" are of the saved parameters, but "valid" of a refit is of the run that chose its epochs, whose
+    held-out rows it has not seen; "valid_constant" is of the best constant.
+    """
+    plan, judged = trained.plan, trained.judged
+    validation = judged.plan.validation
     kept = trained.epochs[trained.best - 1] if trained.best else None
-    of_start = plan.validation.measure(plan.model) if plan.validation and not kept else {}
+    of_start = validation.measure(plan.model) if validation and not kept else {}
     figures = {
         "rows": len(plan.rows),
         "nonzeros": nonzeros_of(plan.data, plan.rows),
         "features": int(trained.seen.sum()),
         "parameters": plan.model.parameter_count,
-        "epochs": plan.epochs_before + len(trained.epochs),
-        "best_epoch": plan.epochs_before + trained.best,
+        "epochs": plan.epochs_before + len(judged.epochs),
+        "best_epoch": plan.epochs_before + judged.best,
+        "refit": trained.chosen_by is not None,
         "loss": kept and kept.loss,
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,
         "train": plan.judge.measure(plan.model, trained.outcome),
-        "valid": kept.valid if kept else of_start,
-        "valid_constant": trained.baseline.measure(plan.validation) if plan.validation else {},
+        "valid": judged.epochs[judged.best - 1].valid if kept else of_start,
+        "valid_constant": judged.baseline.measure(validation) if validation else {},
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
     }

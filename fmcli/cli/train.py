@@ -60,6 +60,7 @@ class Request:
     format: str
     valid: tuple[str, ...]
     holdout: float | None
+    refit: bool | None
     metrics: tuple[str, ...]
     patience: int
     earlier: Earlier | None
@@ -161,6 +162,13 @@ class Request:
 )
 @option(
     "validation",
+    "--refit/--no-refit",
+    default=None,
+    help="Once held-out rows have chosen the epoch, train again on all rows, for as many epochs. [default: refit, if "
+    "epochs * non-zeros * rank is at most 2e8]",
+)
+@option(
+    "validation",
     "-x",
     "--metric",
     "metrics",
@@ -206,6 +214,7 @@ def command(
     dry_run: bool,
     valid: tuple[str, ...],
     holdout: float | None,
+    refit: bool | None,
     metrics: tuple[str, ...],
     patience: int,
     output: str | None,
@@ -221,6 +230,9 @@ def command(
     choices = {name: value for name, value in options.items() if value is not None}
     spec, earlier = choose(model, solver, loss, choices, init_model, log_json)
     check_judging(spec, valid, holdout, metrics)
+    if refit and (valid or holdout == 0):
+        none = "-v" if valid else "--holdout 0"
+        raise UsageError(f"--refit trains on held-out rows, too, but with {none} there are none; leave one of them out")
     if log_every and not spec.by_rows:
         raise UsageError(f"--log-every counts rows, of which {spec.solver} takes none by themselves; leave it out")
     output = output_path(inputs, output)
@@ -235,6 +247,7 @@ def command(
         format=format,
         valid=valid,
         holdout=holdout,
+        refit=refit,
         metrics=metrics,
         patience=patience,
         earlier=earlier,
@@ -300,8 +313,9 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
 def run(log: Log, spec: Spec, request: Request) -> None:
     """Read, train and save."""
     from fmcli import training
-    from fmcli.cli.training_log import Progress, needs, say_plan, sizes
+    from fmcli.cli.training_log import Progress, needs, say_best, say_diverged, say_plan, say_refit, sizes
     from fmcli.machine import cpu_count
+    from fmcli.refit import refit, refits, whole
 
     begin = time.perf_counter()
     threads = request.threads or cpu_count()
@@ -321,12 +335,15 @@ def run(log: Log, spec: Spec, request: Request) -> None:
         stream="-" in request.inputs,
         threads=threads,
     )
-    say_plan(log, plan, spec, " and ".join(request.valid))
+    again = refits(plan, request.refit)
+    say_plan(log, plan, spec, " and ".join(request.valid), again)
+    if request.refit and not again:
+        log.warning("no rows are held out, so that --refit has nothing to do")
     if request.dry_run:
         log.table(**sizes(plan), **needs(plan))
         return
     with open_lines(request.log_json) as lines:
-        progress = Progress(log, lines, plan)
+        progress, second = Progress(log, lines, plan), None
 
         def finish(trained: Trained, *, diverged: bool) -> None:
             save(log, progress, trained, table, request, begin, diverged=diverged)
@@ -339,9 +356,15 @@ def run(log: Log, spec: Spec, request: Request) -> None:
                 on_loss=progress.loss,
                 every=request.log_every,
             )
+            say_best(log, trained, again)
+            if again:
+                all_rows = whole(trained)
+                say_refit(log, all_rows)
+                second = Progress(log, lines, all_rows, "refit")
+                trained = refit(trained, all_rows, on_epoch=second.epoch, on_rows=second.rows)
         except DivergedError as error:
             if error.trained is not None:
-                log.line(f"training diverged after epoch {plan.epochs_before + len(error.trained.epochs)}")
+                say_diverged(log, error.trained, second is not None)
                 finish(error.trained, diverged=True)
             raise
         finish(trained, diverged=False)
@@ -364,7 +387,7 @@ def save(
 ) -> None:
     """Write the model and its figures."""
     from fmcli.advice import advice
-    from fmcli.cli.training_log import figures, say_best, sizes
+    from fmcli.cli.training_log import figures, sizes
     from fmcli.prediction import save_model
     from fmcli.training import summary
 
@@ -373,7 +396,6 @@ def save(
     save_model(request.output, trained, training, table.format, keep_state=request.keep_state)
     took = time.perf_counter() - begin
     progress.summary({**training, "diverged": diverged, "seconds": took, "model": request.output})
-    say_best(log, trained)
     for warning in advice(trained, training):
         log.warning(warning)
     log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)

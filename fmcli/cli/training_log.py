@@ -40,8 +40,8 @@ def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
         log.warning(f"{rows} an index more than once; the values of such an index were added")
 
 
-def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
-    """What will be trained, and why so."""
+def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None, again: bool) -> None:
+    """What will be trained, and why so; `again`: on all rows once the epoch is chosen."""
     spec = plan.spec
     log.line(f"loss {spec.loss}: {reason(plan, asked)}")
     if plan.labels.hint:
@@ -58,7 +58,11 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None) -> None:
         held = plan.validation.data.rows
         log.line(
             f"holding out {100 * held / plan.data.rows:.3g} % ({held:,} rows) to choose the epoch; "
-            "--holdout 0 trains on all rows"
+            + (
+                "then training again on all rows, unless --no-refit is given"
+                if again
+                else "--refit then trains again on all rows, --holdout 0 trains on all rows at once"
+            )
         )
     elif plan.validation and spec.values["epochs"]:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {valid}")
@@ -100,12 +104,13 @@ def reason(plan: Plan, asked: Spec) -> str:
 def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     """Figures of data and model."""
     data = plan.data
-    held = data.rows - len(plan.rows)
+    held = data.rows - len((trained.judged.plan if trained else plan).rows)
+    then = ", then trained on" if trained and trained.chosen_by else ""
     features = f"{plan.model.features:,}"
     if trained is not None and not trained.seen.all():
         features += f" ({int(trained.seen.sum()):,} occur)"
     return {
-        "rows": f"{data.rows:,}" + (f" ({held:,} held out)" if held else ""),
+        "rows": f"{data.rows:,}" + (f" ({held:,} held out{then})" if held else ""),
         "non_zeros": f"{data.nnz:,}",
         "features": features,
         "parameters": f"{plan.model.parameter_count:,}",
@@ -117,8 +122,8 @@ def needs(plan: Plan) -> dict[str, str]:
     return {"memory": f"{human_bytes(plan.bytes)} needed", "available": human_bytes(available())}
 
 
-def say_best(log: Log, trained: Trained) -> None:
-    """Which epoch was kept, and why training ended early."""
+def say_best(log: Log, trained: Trained, again: bool) -> None:
+    """Which epoch was kept, or chosen to train again, and why training ended early."""
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
     say_settled(log, trained)
     if validation is None or not epochs:
@@ -133,7 +138,23 @@ def say_best(log: Log, trained: Trained) -> None:
         )
     last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.settled
     still = ", and the last one: still improving, so try more epochs (-e)" if last else ""
-    log.line(f"kept epoch {before + trained.best}, the best by {name} on the validation data{still}")
+    verb = "chose" if again else "kept"
+    log.line(f"{verb} epoch {before + trained.best}, the best by {name} on the validation data{still}")
+
+
+def say_diverged(log: Log, trained: Trained, again: bool) -> None:
+    """Which model is written though training diverged; `again`: on all rows, after the epoch was chosen."""
+    if again:
+        log.line("training again diverged; the model of the rows that were not held out is written")
+    else:
+        log.line(f"training diverged after epoch {trained.plan.epochs_before + len(trained.epochs)}")
+        say_best(log, trained, again=False)
+
+
+def say_refit(log: Log, plan: Plan) -> None:
+    """What is trained again."""
+    epochs = plan.spec.values["epochs"]
+    log.line(f"training again on all {len(plan.rows):,} rows, for {epochs} epoch{'s' if epochs > 1 else ''}")
 
 
 def say_settled(log: Log, trained: Trained) -> None:
@@ -168,10 +189,13 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
 
 
 class Progress:
-    """Epochs as lines of the log and of JSON, and their rows as the log's progress line."""
+    """Epochs as lines of the log and of JSON, and their rows as the log's progress line.
 
-    def __init__(self, log: Log, lines: Lines, plan: Plan) -> None:
-        self._log, self._lines = log, lines
+    kind : "epoch", or "refit" for epochs on all rows after the number of them has been chosen.
+    """
+
+    def __init__(self, log: Log, lines: Lines, plan: Plan, kind: str = "epoch") -> None:
+        self._log, self._lines, self._kind = log, lines, kind
         self._before, self._rows = plan.epochs_before, len(plan.rows)
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
@@ -191,7 +215,7 @@ class Progress:
                 "runs all of them and keeps the last; put another metric first with -x"
             )
         self._event(
-            "epoch",
+            self._kind,
             {
                 "epoch": self._before + epoch.number,
                 "objective": epoch.objective,
@@ -208,7 +232,7 @@ class Progress:
         self._event("rows", {"epoch": self._before + epoch, "rows": rows, "loss": loss})
 
     def _numbered(self, epoch: int) -> str:
-        return f"epoch {self._before + epoch:>{len(str(self._epochs))}}"
+        return f"{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
 
     def summary(self, figures: dict[str, Any]) -> None:
         """The last line of JSON."""
@@ -224,6 +248,6 @@ class Progress:
             speed = done / (time.perf_counter() - self._begin)
             left = ((self._epochs - self._before) * self._rows - done) / speed
             self._log.progress(
-                f"epoch {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %  {speed:,.0f} rows/s  "
-                f"{clock(left)} left"
+                f"{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %  "
+                f"{speed:,.0f} rows/s  {clock(left)} left"
             )

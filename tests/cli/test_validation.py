@@ -17,6 +17,7 @@ def events(path):
         raise AssertionError(f"{word} is no JSON")
 
     lines = [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
+    lines = [line for line in lines if line["event"] != "refit"]
     assert [line.pop("event") for line in lines] == ["epoch"] * (len(lines) - 1) + ["summary"]
     return lines[:-1], lines[-1]
 
@@ -48,15 +49,18 @@ def auc(y, p):
 def test_many_rows_hold_some_out_and_say_so(run, large, tmp_path):
     done = run("train", "-e", "2", "-o", "m", "--log-json", "log", large)
     assert done.returncode == 0, done.stderr
-    line = "holding out 5 % (2,000 rows) to choose the epoch; --holdout 0 trains on all rows"
+    line = (
+        "holding out 5 % (2,000 rows) to choose the epoch; then training again on all rows, unless --no-refit is given"
+    )
     assert f"\n{line}\n" in done.stderr
+    assert re.search(r"^training again on all 40,000 rows, for [12] epochs?$", done.stderr, re.M)
     assert "\nhint: the labels are few whole numbers; if they are classes, say --loss softmax\n" in done.stderr
     epochs, summary = events(tmp_path / "log")
     figures = table(done.stderr)
-    assert figures["rows"] == "40,000 (2,000 held out)"
+    assert figures["rows"] == "40,000 (2,000 held out, then trained on)"
     assert figures["valid-rmse"] == f"{epochs[summary['best_epoch'] - 1]['valid']['rmse']:.6f}"
     assert figures["best-epoch"] == f"{summary['best_epoch']} of 2"
-    assert summary["rows"] == 38_000
+    assert (summary["rows"], summary["refit"]) == (40_000, True)
     assert summary["valid"].keys() == summary["train"].keys() == {"rmse", "mae"}
     for said, epoch in zip(
         re.findall(r"^epoch .*valid-rmse (\S+)  valid-mae (\S+) ", done.stderr, re.M), epochs, strict=True
@@ -356,3 +360,25 @@ def test_the_constant_the_last_epoch_and_an_objective_that_has_not_settled_are_s
     assert "fmcli: warning" not in done.stderr
     done = run("train", "--init-std", "0", "-e", "1", "-o", "m", train)
     assert "fmcli: warning: all factors are 0" in done.stderr
+
+
+def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
+    train = sample / "diabetes.train.libsvm"
+    options = ["--holdout", "0.1", "-r", "0.5", "-e", "6"]
+    done = run("train", *options, "--log-json", "log", "-o", "again", train)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    best = lines[-1]["best_epoch"]
+    assert [line["epoch"] for line in lines if line["event"] == "refit"] == list(range(1, best + 1))
+    assert f"\nchose epoch {best}, the best by rmse on the validation data" in done.stderr
+    assert re.search(rf"^refit +{best}  loss [\d.]+  penalty [\d.]+  [\d.]+ s$", done.stderr, re.M)
+    assert run("train", *options, "--no-refit", "-o", "once", train).returncode == 0
+    assert run("train", *options[2:], "-e", str(best), "-o", "whole", train).returncode == 0
+    arrays = [load_model(str(tmp_path / name)).model.parameters["w"] for name in ("again", "once", "whole")]
+    assert (arrays[0] == arrays[2]).all()
+    assert (arrays[0] != arrays[1]).any()
+    for wrong in (["-v", train], ["--holdout", "0"]):
+        refused = run("train", "--refit", *wrong, "-o", "m", train)
+        assert refused.returncode == 2
+        assert "--refit trains on held-out rows" in refused.stderr
+    assert "fmcli: warning: no rows are held out" in run("train", "--refit", "-e", "1", "-o", "m", train).stderr

@@ -1,0 +1,109 @@
+"""Once held-out rows have chosen the number of epochs, the model is trained again on all rows."""
+
+import numpy as np
+import pytest
+from problems import dataset, parameters
+from test_every_pair import planted
+
+from fmcli import prediction, refit, training
+from fmcli.advice import advice
+from fmcli.errors import DivergedError
+from fmcli.specs import make_spec
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return planted("fm", "squared")[0].take(np.arange(1500))
+
+
+def trained_again(data, model="fm", solver="adagrad", *, plan=None, **options):
+    """The run that chose, and the one on all rows."""
+    spec = make_spec(model, None if model == "kernel-basis" else solver, None, options)
+    chosen = training.train(training.plan(data, spec, **{"holdout": 0.2, **(plan or {})}))
+    assert refit.refits(chosen.plan, None)
+    return chosen, refit.refit(chosen, refit.whole(chosen))
+
+
+@pytest.mark.parametrize(
+    ("model", "solver", "options"),
+    [
+        ("fm", "adagrad", {"epochs": 4, "batch_size": 8}),
+        ("ffm", "ftrl", {"epochs": 3}),
+        ("poly2", "sgd", {"epochs": 3, "norm": True}),
+        ("llfm", "adagrad", {"epochs": 2, "anchors": 3}),
+        ("hofm", "fobos", {"epochs": 3, "rank": [3, 2]}),
+        ("fm", "cd", {"epochs": 20, "tol": 0.0}),
+        ("fm", "lbfgs", {"epochs": 5}),
+        ("kernel-basis", None, {"rank": 20}),
+    ],
+)
+def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, options):
+    data = rows.changed(field=rows.index % 3) if model == "ffm" else rows
+    chosen, again = trained_again(data, model, solver, **options)
+    if solver == "cd":
+        assert 1 <= chosen.best < len(chosen.epochs)
+    values = dict(chosen.plan.spec.values)
+    epochs = {} if model == "kernel-basis" else {"epochs": chosen.best}
+    given = {name: value for name, value in values.items() if name in (*options, "l2_w", "l2_v")} | epochs
+    if model == "kernel-basis":
+        given = options
+    plain = training.train(training.plan(data, make_spec(model, solver, None, given)))
+    for name, array in parameters(plain.plan.model).items():
+        np.testing.assert_array_equal(array, again.plan.model.parameters[name])
+    assert again.solver.updates == plain.solver.updates
+    figures, before = training.summary(again), training.summary(chosen)
+    assert (figures["refit"], before["refit"]) == (True, False)
+    assert (figures["rows"], before["rows"]) == (1500, 1200)
+    for name in ("valid", "valid_constant", "epochs", "best_epoch"):
+        assert figures[name] == before[name]
+    assert figures["train"] == training.summary(plain)["train"] != before["train"]
+    assert figures["loss"] == plain.epochs[-1].loss
+    assert again.plan.spec == chosen.plan.spec
+    assert list(advice(again, figures)) == []
+
+
+def test_it_resumes_from_the_same_earlier_model(rows, tmp_path):
+    path = str(tmp_path / "m")
+    spec = make_spec("fm", "adagrad", None, {"epochs": 2})
+    prediction.save_model(path, training.train(training.plan(rows, spec)), {}, "libsvm", keep_state=True)
+    earlier = prediction.load_earlier(path)
+    chosen, again = trained_again(rows, epochs=2, plan={"earlier": earlier})
+    plain = training.train(
+        training.plan(rows, make_spec("fm", "adagrad", None, {"epochs": chosen.best}), earlier=earlier)
+    )
+    for name, array in parameters(plain.plan.model).items():
+        np.testing.assert_array_equal(array, again.plan.model.parameters[name])
+        for ours, theirs in zip(again.plan.model.states[name], plain.plan.model.states[name], strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_only_held_out_rows_are_worth_it_and_only_if_it_is_cheap(rows, monkeypatch):
+    def planned(**keywords):
+        return training.plan(rows, make_spec("fm", options={"epochs": 4, "rank": 5}), **keywords)
+
+    held = planned(holdout=0.2)
+    work = 4 * rows.nnz * 5
+    for limit, cheap in ((work, True), (work - 1, False)):
+        monkeypatch.setattr(refit, "AFFORDABLE", limit)
+        assert refit.refits(held, None) == cheap
+    assert refit.refits(held, True)
+    assert not refit.refits(held, False)
+    assert not refit.refits(planned(), True)
+    assert not refit.refits(planned(valid=rows), True)
+    assert not refit.refits(training.plan(rows, make_spec("fm", options={"epochs": 0}), holdout=0.2), True)
+
+
+def test_if_it_diverges_the_run_that_chose_is_left():
+    """Only one row has a value that is far too large, and it is held out."""
+    label = [1.0, 3.0] * 10
+    for row in range(20):
+        entries = [{0: 1e3 if number == row else 0.01} for number in range(20)]
+        plan = training.plan(dataset(entries, 1, label), make_spec("linear", "sgd", "squared"), holdout=0.2)
+        if row not in plan.rows:
+            break
+    chosen = training.train(plan)
+    before = parameters(plan.model)
+    with pytest.raises(DivergedError) as caught:
+        refit.refit(chosen, refit.whole(chosen))
+    assert caught.value.trained is chosen
+    np.testing.assert_array_equal(parameters(plan.model)["w"], before["w"])
