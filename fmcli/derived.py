@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -14,6 +14,7 @@ class Facts:
     rows, nonzeros : number of the training rows and of their entries, without the rows that are held out.
     validated : whether there are validation data.
     solver : its name.
+    by_rows : whether it goes through the data row by row.
     values : all options by name. Those that precede the default's own in the registry are already resolved.
     """
 
@@ -21,22 +22,32 @@ class Facts:
     nonzeros: int
     validated: bool
     solver: str
+    by_rows: bool
     values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Derived:
-    """A default that is computed when the training data are known.
+    """A default, or a value, that is computed when the training data are known.
 
     text : the rule in words, for the help and the README: "1/rows".
     of : the value, for the facts of a run.
     """
 
     text: str
-    of: Callable[[Facts], Any]
+    of: Callable[[Facts], Any] = field(compare=False)
 
     def __str__(self) -> str:
         return self.text
+
+
+def of_libfm(strength: float) -> Derived:
+    """libFM's strength of an L2 penalty: a row solver applies it in every update; for the others it weighs against the
+    sum of the losses, as in ALS, where ours weighs against their mean."""
+    return Derived(
+        f"{strength:g} in every update, or {strength:g}/rows",
+        lambda facts: strength if facts.by_rows else strength / facts.rows,
+    )
 
 
 def by_order(*values: float, cd: float | None = None) -> Derived:

@@ -131,7 +131,7 @@ def resolve(spec: Spec, *, rows: int, nonzeros: int, validated: bool) -> Spec:
     for name in OPTIONS:
         default = values.get(name)
         if isinstance(default, Derived):
-            values[name] = default.of(Facts(rows, nonzeros, validated, spec.solver, values))
+            values[name] = default.of(Facts(rows, nonzeros, validated, spec.solver, spec.by_rows, values))
     return replace(spec, values=values)
 
 
@@ -247,7 +247,7 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
         ]
         chosen = ", ".join(piece.name for piece in pieces)
         raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
-    if option.kind is not bool and not option.permits(value):
+    if option.kind is not bool and not isinstance(value, Derived) and not option.permits(value):
         raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
     for piece in pieces:
         if name in piece.most and value > piece.most[name]:

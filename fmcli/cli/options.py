@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.types import StringParamType
 
-from fmcli.cli.spellings import in_our_words
-from fmcli.derived import Derived
+from fmcli.cli.spellings import LIBFM, in_our_words
+from fmcli.derived import Derived, of_libfm
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.specs import REFINES, takers_of
@@ -48,6 +48,12 @@ def by_degree(kind: type) -> Callable[[str], Any]:
         return numbers if len(numbers) > 1 else numbers[0]
 
     return convert
+
+
+def strength(value: str) -> float | Derived:
+    """The type of an option that is the strength of an L2 penalty: a number, or LIBFM and one of libFM's."""
+    number = float(click.FLOAT(value.removeprefix(LIBFM)))
+    return of_libfm(number) if value.startswith(LIBFM) else number
 
 
 class FileName(StringParamType):
@@ -144,6 +150,10 @@ def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*flags, cls=SectionOption, section=section, **attributes)
 
 
+# Types of options that take more than numbers.
+TYPES = {"l2_w": strength, "l2_v": strength}
+
+
 def registered(section: str) -> Callable[[F], F]:
     """The registry's options of one group. What is not given is None, so that no default passes for a choice."""
 
@@ -166,7 +176,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
         *choice.flags,
         f"--{flag}",
         choice.name,
-        type=by_degree(choice.kind) if choice.by_degree else choice.kind,
+        type=by_degree(choice.kind) if choice.by_degree else TYPES.get(choice.name, choice.kind),
         metavar=METAVARS[choice.kind],
         help=text,
         names=choice.choices,

@@ -6,6 +6,7 @@ All happens on the arguments before click parses them, for to click `-iter 5` is
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ import click
 from fmcli.cli.other_tools import VALUES, words_of
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
+
+# Before the strength of a penalty: it is libFM's, which is of a sum of losses unless a solver goes row by row.
+LIBFM = "libFM:"
 
 
 @dataclass(frozen=True)
@@ -62,16 +66,17 @@ def strengths(value: str) -> list[str]:
         numbers = [float(part) for part in parts]
     except ValueError:
         numbers = []
-    if len(numbers) not in (1, 3):
+    if len(numbers) not in (1, 3) or not all(0 <= number < math.inf for number in numbers):
         raise UsageError(
-            f"--regular {value}: one strength belongs here, or three, 0,R1,R2: those of linear weights and of factors"
+            f"--regular {value}: one strength >= 0 belongs here, or three, 0,R1,R2: those of linear weights and of "
+            "factors"
         )
     if len(numbers) == 3 and numbers[0] != 0:
         raise UsageError(
             f"--regular {value}: the bias is never penalised, so that the first number must be 0: "
             f"--regular 0,{parts[1]},{parts[2]}"
         )
-    return ["--l2-w", parts[-2] if len(parts) == 3 else parts[0], "--l2-v", parts[-1]]
+    return ["--l2-w", LIBFM + parts[len(parts) // 2], "--l2-v", LIBFM + parts[-1]]
 
 
 SPELLINGS = {

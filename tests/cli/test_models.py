@@ -40,6 +40,14 @@ def test_text_has_all_names_in_lines_of_100_columns(run):
         assert name in begins
 
 
+def test_what_penalties_weigh_against_is_said(run):
+    text = " ".join(run("models").stdout.decode().split())
+    assert "ftrl FTRL-Proximal. Its penalties weigh against the sum of the losses, those of other solvers" in text
+    for name in ("l1", "l2", "group_l1"):
+        assert "against the mean loss" in OPTIONS[name].help
+        assert "ftrl" in OPTIONS[name].help
+
+
 def test_what_is_refused_is_marked(monkeypatch):
     make_spec = catalogue.make_spec
 

@@ -37,8 +37,8 @@ def refused(command, *arguments):
         (["--dim=0,1,4"], ["--rank", "4", "--no-bias"]),
         (["--dim", "1,0,16"], ["--rank", "16", "--no-linear"]),
         (["--dim", "0,0,16"], ["--rank", "16", "--no-linear", "--no-bias"]),
-        (["--regular", "0,0.1,0.2"], ["--l2-w", "0.1", "--l2-v", "0.2"]),
-        (["--regular=0.3"], ["--l2-w", "0.3", "--l2-v", "0.3"]),
+        (["--regular", "0,0.1,0.2"], ["--l2-w", "libFM:0.1", "--l2-v", "libFM:0.2"]),
+        (["--regular=0.3"], ["--l2-w", "libFM:0.3", "--l2-v", "libFM:0.3"]),
         (["--iter", "7"], ["-e7"]),
         (["--passes=7"], ["--epochs", "7"]),
         (["--lr", "0.5"], ["-r", "0.5"]),
@@ -59,6 +59,16 @@ def test_a_familiar_spelling_trains_the_same_model(run, sample, tmp_path):
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
+@pytest.mark.parametrize(("solver", "rows"), [("cd", 2500), ("lbfgs", 2500), ("sgd", 1), ("ftrl", 1)])
+def test_libfms_regularisation_is_of_a_sum_or_of_an_update(run, sample, tmp_path, solver, rows):
+    """libFM's ALS weighs it against the sum of the losses, its SGD adds it to every update."""
+    ours = ["--l2-w", repr(3 / rows), "--l2-v", repr(5 / rows), "-o", "ours"]
+    for options in (ours, ["--regular", "0,3,5", "-o", "theirs"]):
+        done = run("train", "-q", "-s", solver, "-e", "2", *options, sample / "adult.train.libsvm")
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
 def test_threads_are_spelled_so_in_every_command_that_has_them():
     assert parse("predict", "--nthread", "3", "m")["threads"] == 3
     assert "there is no option '--iter'" in refused("predict", "--iter", "3", "m")
@@ -76,9 +86,9 @@ def test_threads_are_spelled_so_in_every_command_that_has_them():
         (["--auto-stop", "--patience", "2"], "--auto-stop and --patience say the same thing"),
         (["--auto-stop=2"], "--auto-stop takes no value"),
         (["--regular", "1,2,3"], "the bias is never penalised, so that the first number must be 0: --regular 0,2,3"),
-        (["--regular", "0,1"], "one strength belongs here, or three"),
-        (["--regular", "a"], "one strength belongs here, or three"),
-        (["--regular", "0,1,-1"], "--l2-v"),
+        (["--regular", "0,1"], "one strength >= 0 belongs here, or three"),
+        (["--regular", "a"], "one strength >= 0 belongs here, or three"),
+        (["--regular", "0,1,-1"], "one strength >= 0 belongs here, or three"),
         (["--dim", "8"], "three numbers belong here, K0,K1,K2"),
         (["--dim", "1,2,8"], "three numbers belong here"),
         (["--dim", "1,1,-8"], "three numbers belong here"),
