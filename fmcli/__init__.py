@@ -57,8 +57,9 @@ What the design rests on, each measured:
 
 Above the core, dependencies run one way:
 
-    cli -> training, prediction, evaluation, inspection, catalogue
-        -> stochastic, descent, lbfgs, closedform, validation, warmstart, labels, metrics, modelfile, data
+    cli -> refit, advice -> training, prediction, evaluation, inspection, catalogue
+        -> stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart, labels, metrics,
+           modelfile, data
         -> registry, specs, streams, names -> _core
 
 registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model

@@ -121,7 +121,7 @@ def test_every_shell_has_its_line():
 
 
 def test_the_events_of_the_json_log_are_those_that_are_written(folder):
-    options = ["-q", "-e", "1", "--log-every", "1000", "--log-json", "-", "-o", "log.fm"]
+    options = ["-q", "-e", "1", "--holdout", "0.1", "--log-every", "1000", "--log-json", "-", "-o", "log.fm"]
     done = subprocess.run(
         [folder / "bin" / "fmcli", "train", *options, folder / "sample_data" / "adult.train.libsvm"],
         cwd=folder, capture_output=True, check=True, timeout=60,
