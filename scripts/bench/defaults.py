@@ -2,11 +2,11 @@
 
     python scripts/bench/defaults.py DATA... [--sets u1 adult ...] [--seeds 3] [--try "-m fm" --try "-m fm -e 30" ...]
 
-DATA are folders with the sets below; those that they lack are left out. For every seed a fifth of a set's training rows is
-held out; the rest is the training file of every candidate, given as options of `fmcli train`. A model is judged on the
-held-out rows by RMSE or logloss, as `fmcli evaluate` does. Test files are never read. Without --try every kind is trained by
-its defaults. The tables have a line for each candidate: its mean over seeds on every set, then the mean difference
-relative to the first candidate in percent (less is better), the share of zeros, and the CPU seconds.
+DATA are folders with the sets below; those that they lack are left out. For every seed a fifth of a set's training rows
+is held out; the rest is the training file of every candidate, given as options of `fmcli train`. A model is judged on
+the held-out rows by RMSE or logloss, as `fmcli evaluate` does. Test files are never read. Without --try every kind is
+trained by its defaults. The table has a line for each candidate: its mean over seeds on every set, then the mean
+difference from the first candidate in percent (less is better), the share of zeros, and the CPU seconds.
 """
 
 import argparse
