@@ -58,7 +58,7 @@ What the design rests on, each measured:
 Above the core, dependencies run one way:
 
     cli -> refit, advice -> training, prediction, evaluation, inspection, catalogue
-        -> stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart, labels, metrics,
+        -> stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart, scaling, labels, metrics,
            modelfile, data
         -> registry, specs, streams, names -> _core
 

@@ -21,6 +21,7 @@ from fmcli.metrics import Floats
 from fmcli.modelfile import load
 from fmcli.prediction import Scorer, exported, scorer_of
 from fmcli.registry import MODELS
+from fmcli.scaling import SCALE
 
 # Numbers of an array that are looked at at once, as float64.
 CHUNK = 1 << 20
@@ -272,7 +273,7 @@ def field_pairs(subject: Subject) -> list[Row]:
 
 def has_pairs(subject: Subject) -> bool:
     """For a view of models that have more than linear weights."""
-    return "frequent" in subject.scorer.meta and bool(subject.arrays.keys() - {"bias", "w"})
+    return "frequent" in subject.scorer.meta and bool(subject.arrays.keys() - {"bias", "w", SCALE})
 
 
 def has_fields(subject: Subject) -> bool:

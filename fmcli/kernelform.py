@@ -15,6 +15,7 @@ from fmcli.modelcheck import SEEN
 from fmcli.modelfile import ModelFile, save
 from fmcli.prediction import Scorer, exported
 from fmcli.registry import MODELS, SOLVERS
+from fmcli.scaling import scale_array
 from fmcli.specs import build_model, make_spec
 from fmcli.validation import model_sparsity
 
@@ -28,7 +29,7 @@ LEAST_SHARE = 1e-12
 COPIES = 5
 
 
-def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, Floats]]:
+def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]]:
     """The direct kind of a lifted model, and its arrays (float64), of at most twice the rank.
 
     sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: lambda becomes beta, the p_s, of length 1, the factors.
@@ -44,7 +45,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, Floats]]:
     direct, factors = DIRECT[kind]
     arrays = exported(scorer)
     require(COPIES * 8 * 2 * arrays["U1"][0].size, f"the kernel form of {path}")
-    form: dict[str, Floats] = {name: arrays[name].astype(np.float64) for name in ("bias", "w") if name in arrays}
+    form: dict[str, NDArray[Any]] = {name: arrays[name].astype(np.float64) for name in ("bias", "w") if name in arrays}
     pairs = [decompose(*(rows_of(arrays, t, output) for t in range(ORDER))) for output in range(scorer.model.outputs)]
     rank = max(len(values) for values, _ in pairs)
     form["beta"] = np.stack([np.pad(values, (0, rank - len(values))) for values, _ in pairs])
@@ -53,7 +54,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, Floats]]:
     form[factors] = p[:, :features]
     if "gamma" in arrays:  # (C, k) for pn, (C, 1, k) for anova
         form["gamma"] = p[:, features] if direct == "pn" else p[:, features:]
-    return direct, form
+    return direct, form | scale_array(scorer.scale)
 
 
 def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
@@ -102,5 +103,10 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     model.attach(arrays)
     training = meta["training"] | {"parameters": model.parameter_count, "sparsity": model_sparsity(model)}
     form_meta = meta | {"model": direct, "options": dict(spec.values), "slots": None, "training": training}
-    save(output, ModelFile(form_meta, {**arrays, SEEN: np.packbits(scorer.seen, bitorder="little")}))
+    save(
+        output,
+        ModelFile(
+            form_meta, {**arrays, **scale_array(scorer.scale), SEEN: np.packbits(scorer.seen, bitorder="little")}
+        ),
+    )
     return model.shapes()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
@@ -20,6 +21,7 @@ from fmcli._core.model import Model
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels
 from fmcli.registry import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
+from fmcli.scaling import SCALE, is_scaled
 from fmcli.specs import SOLVER, check_degrees
 from fmcli.warmstart import STATE, state_name
 
@@ -132,6 +134,8 @@ ENTRIES = {
 }
 # Entries that files of earlier versions do not have, and what that means: see Earlier in warmstart.py.
 LATER: dict[str, Any] = {"epochs": 0, "given": None, "range": None}
+# Options of every run that earlier versions did not have.
+LATER_OPTIONS = (SCALE,)
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +148,8 @@ def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(options, dict) and is_text(kind) and is_text(loss):
         pieces = [table[name] for table, name in ((MODELS, kind), (LOSSES, loss)) if name in table]
         usual = {name: piece.defaults.get(name, OPTIONS[name].default) for piece in pieces for name in piece.options}
-        whole["options"] = {**usual, **options}
+        later = {name: OPTIONS[name].default for name in LATER_OPTIONS}
+        whole["options"] = {**later, **usual, **options}
     return whole
 
 
@@ -231,8 +236,12 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     for name in (name for layout in model.layout for name in layout.names):
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
+    if is_scaled(meta["options"]):
+        expected[SCALE] = ((meta["features"],), "f")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
+    if SCALE in expected and not (np.isfinite(arrays[SCALE]) & (arrays[SCALE] > 0)).all():
+        refuse(f"the array {SCALE} has numbers that are not positive and finite")
     for name in arrays.keys() - expected.keys() - model.shapes().keys() - model.constants.keys():
         extra = "solver state, of which it has none" if name.startswith(STATE + ".") else "unknown to this version"
         refuse(f"the array {quoted(name)} is {extra}")

@@ -24,6 +24,7 @@ from fmcli.modelcheck import MOST_FREQUENT, SEEN, check_array, check_arrays, che
 from fmcli.modelfile import ModelFile, load, save
 from fmcli.registry import MODELS
 from fmcli.registry import Piece as Kind
+from fmcli.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.specs import SOLVER, build_model, make_spec
 from fmcli.text import number
 from fmcli.training import Trained
@@ -43,6 +44,7 @@ class Scorer:
     seen : bool (features), whether the feature occurred in training.
     meta : all that the model file says.
     path : of the model file, for messages.
+    scale : float32 (features), what columns are divided by before anything else; None: nothing.
     """
 
     model: Model
@@ -51,6 +53,7 @@ class Scorer:
     seen: NDArray[np.bool_]
     meta: dict[str, Any]
     path: str
+    scale: Divisors | None = None
 
     @property
     def needs_fields(self) -> bool:
@@ -60,6 +63,8 @@ class Scorer:
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows whose columns the model has."""
+        if self.scale is not None:
+            data = data.scaled(self.scale)
         return score_rows(self.model, data.normalised(self.seen) if self.norm else data)
 
     def default_output(self) -> OutputType:
@@ -146,7 +151,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "frequent": plan.data.frequent(MOST_FREQUENT),
         "training": training,
     }
-    arrays = {**plan.model.parameters, **plan.model.constants, **state}
+    arrays = {**plan.model.parameters, **plan.model.constants, **state, **scale_array(plan.scale)}
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
@@ -172,6 +177,7 @@ def load_earlier(path: str) -> Earlier:
         meta["solver"],
         scorer.labels,
         scorer.norm,
+        scorer.scale,
         scorer.seen,
         file.tensors,
         meta["slots"],
@@ -212,7 +218,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
     labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
-    return Scorer(model, labels, meta["options"]["norm"], seen, meta, path)
+    scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
+    return Scorer(model, labels, meta["options"]["norm"], seen, meta, path, scale)
 
 
 def predict(
@@ -273,8 +280,9 @@ def each_piece(
 
 
 def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
-    """The arrays of a model by the names that users meet, in the types they are kept in."""
-    return scorer.model.exported()
+    """The arrays of a model by the names that users meet, in the types they are kept in; with columns that are divided,
+    also what by."""
+    return {**scorer.model.exported(), **scale_array(scorer.scale)}
 
 
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:

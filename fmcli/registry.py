@@ -273,7 +273,17 @@ OPTIONS = _table(
         "with -i, as that model]",
         "run",
     ),
-    Option("norm", bool, False, "Scale each row to unit length.", "run"),
+    Option(
+        "scale",
+        str,
+        "none",
+        "Divide each column by its standard deviation (an indicator by its value) or by its largest absolute value in "
+        "the training rows; the model keeps the divisors. Zeros stay zeros, because nothing is shifted. Use max-abs if "
+        "columns are sparse.",
+        "run",
+        choices=("none", "standard", "max-abs"),
+    ),
+    Option("norm", bool, False, "Scale each row to unit length, after --scale.", "run"),
     Option("shuffle", bool, True, "Visit the rows in a new order every epoch, or in file order.", "run"),
     Option("seed", int, 0, "Seed of every random choice.", "run", low=0, high=(1 << 63) - 1),
 )
@@ -281,7 +291,7 @@ OPTIONS = _table(
 # What every run takes, whatever its pieces.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1"),
-    *("epochs", "batch_size", "clip", "norm", "shuffle", "seed"),
+    *("epochs", "batch_size", "clip", "scale", "norm", "shuffle", "seed"),
 )
 
 _FM = ("rank", "bias", "linear")

@@ -24,6 +24,7 @@ from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.metrics import Outcome, Range
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.scaling import Divisors, OddColumns, learn, odd_columns
 from fmcli.specs import Spec, build_model, resolve
 from fmcli.stochastic import Stochastic
 from fmcli.streams import HOLDOUT_STREAM, PREPARE_STREAM, START_STREAM, generator
@@ -77,6 +78,8 @@ class Plan:
     resumes : whether the solver goes on with the state that the earlier model's has kept.
     stream : whether the rows come from a pipe.
     range : the smallest and largest label of this run and those before it, where predictions can be clipped to them.
+    scale : float32 (features), what the columns of `data` were divided by; None: nothing.
+    odd : columns whose scale is a problem, if there are any.
     bytes : memory for parameters, solver state, a copy of the best epoch's, and the order of rows.
     """
 
@@ -92,6 +95,8 @@ class Plan:
     resumes: bool
     stream: bool
     range: Range | None
+    scale: Divisors | None
+    odd: OddColumns | None
     bytes: int
 
     @property
@@ -189,6 +194,12 @@ def plan(
     else:
         judged = valid.within(features).changed(label=labels.encode(valid.label, valid_name))
     spec = resolve(spec, rows=len(rows), nonzeros=nonzeros_of(data, rows), validated=judged.rows > 0)
+    scale = learn(data, rows, spec.values["scale"])
+    if scale is not None:
+        if earlier:
+            earlier.keep_scale(scale, spec.values["scale"])
+        data, judged = data.scaled(scale), judged.scaled(scale)
+    odd = odd_columns(data, rows)
     if spec.values["norm"]:
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
     clip = label_range if spec.values["clip"] else None
@@ -209,7 +220,21 @@ def plan(
     else:
         needed += SOLVERS[spec.solver].load().bytes_needed(model, data)
     return Plan(
-        spec, data, labels, model, fields, rows, judge, validation, earlier, resumes, stream, label_range, needed
+        spec,
+        data,
+        labels,
+        model,
+        fields,
+        rows,
+        judge,
+        validation,
+        earlier,
+        resumes,
+        stream,
+        label_range,
+        scale,
+        odd,
+        needed,
     )
 
 

@@ -15,6 +15,7 @@ from fmcli.errors import UsageError
 from fmcli.labels import Labels
 from fmcli.metrics import Range
 from fmcli.registry import CLIPPED_LOSS, LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.scaling import Divisors
 from fmcli.specs import REFINES, SOLVER, Spec, as_given, make_spec, takes
 
 # Options that are penalties, not the losses' own.
@@ -60,6 +61,7 @@ class Earlier:
     solver: str
     labels: Labels
     norm: bool
+    scale: Divisors | None
     seen: NDArray[np.bool_]
     arrays: Mapping[str, NDArray[Any]]
     slots: int | None
@@ -112,7 +114,7 @@ class Earlier:
 
     def lasting(self) -> set[str]:
         """Options on whose values the meaning of the parameters, or of scores, depends, given or not."""
-        return {"norm", "clip", *MODELS[self.kind].options} - REFINES.keys()
+        return {"scale", "norm", "clip", *MODELS[self.kind].options} - REFINES.keys()
 
     def kept(self, spec: Spec) -> list[str]:
         """What the earlier run was given and holds in another, in words: "solver ftrl", "--rank 16"."""
@@ -172,6 +174,11 @@ class Earlier:
                     f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its "
                     f"{' and '.join(sizes)}"
                 )
+
+    def keep_scale(self, divisors: Divisors, method: str) -> None:
+        """Replace the divisors of columns that this model has seen by its own, if it has them by the same method."""
+        if self.scale is not None and self.options["scale"] == method:
+            np.copyto(divisors[: len(self.seen)], self.scale, where=self.seen)
 
     def has_state(self, spec: Spec, solver: Solver) -> bool:
         """Whether its file holds the state of the solver that goes on."""

@@ -11,6 +11,7 @@ from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.derived import Derived
 from fmcli.memory import available, human_bytes
 from fmcli.registry import LOSSES, MODELS
+from fmcli.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.specs import Spec
 from fmcli.text import number
 from fmcli.training import Epoch, Plan, Trained, finite
@@ -66,6 +67,8 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None, again: bool) 
         )
     elif plan.validation and spec.values["epochs"]:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {valid}")
+    if plan.odd:
+        log.warning(scale_warning(plan.odd, spec.values["scale"]))
     for name, value in spec.values.items():
         rule = asked.values.get(name)
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
@@ -84,6 +87,22 @@ def say_earlier(log: Log, plan: Plan, earlier: Earlier) -> None:
     changed = earlier.changes(plan.spec)
     if changed:
         log.line(f"changed: {', '.join(changed)}")
+
+
+def scale_warning(odd: OddColumns, method: str) -> str:
+    """Which columns are of a scale that training will not like, and the way out."""
+    if odd.large:
+        others = f", and {odd.large - 1:,} more columns have values beyond {LARGE:,.0f}" if odd.large > 1 else ""
+        found = f"column {odd.widest} has values up to {odd.highest:.3g}{others}"
+    else:
+        found = (
+            f"columns differ in scale: column {odd.widest} has values up to {odd.highest:.3g}, column {odd.narrowest} "
+            f"only up to {odd.lowest:.3g}"
+        )
+    way_out = f"use --scale {STANDARD}, or --scale {MAX_ABS} if columns are sparse"
+    if method == STANDARD:
+        way_out = f"use --scale {MAX_ABS}"
+    return f"{found}; training works best on values near 1: {way_out}"
 
 
 def reason(plan: Plan, asked: Spec) -> str:

@@ -1,4 +1,5 @@
 from fmcli._core.model cimport MAX_BLOCKS
+from fmcli._core.penalty cimport Penalty
 from fmcli._core.simd cimport Adagrad as Rule
 from fmcli._core.solver cimport Solver, Steps
 
@@ -7,3 +8,5 @@ cdef class AdaGrad(Solver):
     cdef Steps rates
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
+
+    cdef Rule rule(self, object layout, Penalty penalty, bint body)

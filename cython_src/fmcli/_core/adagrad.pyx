@@ -18,8 +18,14 @@ cdef class AdaGrad(Solver):
     def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
         Solver.bind(self, model, penalty, epochs)
         for i, layout in enumerate(model.layout):
-            self.body[i] = Rule(1 / step_of(self.rates, layout, True), penalty.strength(layout, True))
-            self.weight[i] = Rule(1 / step_of(self.rates, layout, False), penalty.strength(layout, False))
+            self.body[i] = self.rule(layout, penalty, True)
+            self.weight[i] = self.rule(layout, penalty, False)
+
+    cdef Rule rule(self, object layout, Penalty penalty, bint body):
+        cdef Rule rule
+        rule.inverse_rate = 1 / step_of(self.rates, layout, body)
+        rule.strength = penalty.strength(layout, body)
+        return rule
 
     cdef void apply(self, const Slab* slab) noexcept nogil:
         kernels.adagrad(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

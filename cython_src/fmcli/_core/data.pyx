@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli._core.types cimport Sample, into_huge_pages
-from libc.math cimport sqrt
+from libc.math cimport fabsf, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -144,6 +144,70 @@ cdef class Dataset:
                     field[j] = self.csr.field[entry] if self.csr.field != NULL else 0
         chosen = np.argsort(-occurrences, kind="stable")[:count]
         return [[int(j), int(first[j])] for j in chosen if occurrences[j]]
+
+    def magnitudes(self, rows):
+        """float32 (features), twice: the largest and the smallest absolute value of each column's entries in the rows
+        of these numbers (int32); 0 where there is none."""
+        largest_, smallest_ = np.zeros(self.features, dtype=np.float32), np.zeros(self.features, dtype=np.float32)
+        cdef float[::1] largest = largest_
+        cdef float[::1] smallest = smallest_
+        cdef const int32_t[::1] chosen = rows
+        cdef Sample x
+        cdef Py_ssize_t i, j
+        cdef int32_t column
+        cdef float size
+        with nogil:
+            for i in range(chosen.shape[0]):
+                self.sample(chosen[i], &x)
+                for j in range(x.nnz):
+                    column, size = x.index[j], fabsf(x.value[j])
+                    largest[column] = max(largest[column], size)
+                    if smallest[column] == 0 or size < smallest[column]:
+                        smallest[column] = size
+        return largest_, smallest_
+
+    def deviations(self, rows):
+        """float64 (features): the standard deviation of each column over the rows of these numbers (int32), where the
+        entries that are not there are 0."""
+        sums_, squares_ = np.zeros(self.features), np.zeros(self.features)
+        counts_ = np.zeros(self.features, dtype=np.int64)
+        cdef double[::1] mean = sums_
+        cdef double[::1] squares = squares_
+        cdef int64_t[::1] counts = counts_
+        cdef const int32_t[::1] chosen = rows
+        cdef Py_ssize_t n = chosen.shape[0], i, j
+        cdef int32_t column
+        cdef Sample x
+        with nogil:
+            for i in range(n):
+                self.sample(chosen[i], &x)
+                for j in range(x.nnz):
+                    mean[x.index[j]] += x.value[j]
+                    counts[x.index[j]] += 1
+            for j in range(self.features):
+                mean[j] /= max(n, 1)
+            for i in range(n):
+                self.sample(chosen[i], &x)
+                for j in range(x.nnz):
+                    column = x.index[j]
+                    squares[column] += (x.value[j] - mean[column]) ** 2
+            for j in range(self.features):
+                squares[j] = sqrt((squares[j] + (n - counts[j]) * mean[j] ** 2) / max(n, 1))
+        return squares_
+
+    def scaled(self, divisors):
+        """The same rows with each value divided by the number of its column (float32, features)."""
+        values = np.empty(self.nnz, dtype=np.float32)
+        cdef float[::1] out = values
+        cdef const float[::1] by = divisors
+        cdef Sample x
+        cdef Py_ssize_t i, j
+        with nogil:
+            for i in range(self.rows):
+                self.sample(i, &x)
+                for j in range(x.nnz):
+                    out[self.csr.indptr[i] + j] = x.value[j] / by[x.index[j]]
+        return self.changed(value=values)
 
     def normalised(self, known=None):
         """The same rows scaled to unit length; rows of length 0 stay.

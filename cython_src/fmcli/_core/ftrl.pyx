@@ -31,7 +31,9 @@ cdef class FTRL(Solver):
         self.beta, self.power, self.l1_from_epoch = beta, ftrl_power, l1_from_epoch
 
     cdef Rule rule(self, double alpha, Strength strength):
-        return Rule(1 / alpha, self.beta, self.power, strength)
+        cdef Rule rule
+        rule.inverse_alpha, rule.beta, rule.power, rule.strength = 1 / alpha, self.beta, self.power, strength
+        return rule
 
     def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
         Solver.bind(self, model, penalty, epochs)

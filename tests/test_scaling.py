@@ -1,0 +1,150 @@
+"""Columns are divided by what the training rows show of their scale, wherever a model meets rows."""
+
+import numpy as np
+import pytest
+from modelfiles import copy_of
+from problems import dataset, random_rows
+from test_training import save, train
+
+from fmcli import prediction, scaling, training
+from fmcli.cli.training_log import scale_warning
+from fmcli.errors import BadInputError
+from fmcli.inspection import inspect_model, views
+from fmcli.kernelform import kernel_form
+from fmcli.modelfile import load
+from fmcli.prediction import exported, load_earlier, load_model, scorer_of
+from fmcli.scaling import odd_columns
+from fmcli.specs import make_spec
+
+FEATURES = 6
+# Column 5 never occurs; 4 is an indicator of value 1000; 3 is 7 in every row; the others have scales of their own.
+SCALES = np.array([1e4, 1, 1e-3, 7, 1000])
+
+
+def rows_of(rng, count=40):
+    """Entries of rows, and the rows as a dense table."""
+    table = rng.normal(2, 1, size=(count, FEATURES)) * np.append(SCALES, 0)
+    table[rng.random((count, FEATURES)) < 0.4] = 0
+    table[:, 3] = 7
+    table[:, 4] = 1000 * (rng.random(count) < 0.1)
+    table = table.astype(np.float32)
+    return [{j: float(row[j]) for j in np.flatnonzero(row)} for row in table], table
+
+
+def data_of(rng, count=40):
+    rows, table = rows_of(rng, count)
+    return dataset(rows, FEATURES, (table / np.append(SCALES, 1)).sum(axis=1)), table
+
+
+@pytest.mark.parametrize("method", ["standard", "max-abs"])
+def test_divisors_are_those_of_a_dense_table(method, rng):
+    data, table = data_of(rng)
+    rows = np.arange(0, 40, 2, dtype=np.int32)
+    dense = table[rows].astype(float)
+    expected = np.abs(dense).max(axis=0)
+    if method == "standard":
+        expected[:3] = dense[:, :3].std(axis=0)  # the others have one value besides 0
+    expected[expected == 0] = 1
+    divisors = scaling.learn(data, rows, method)
+    np.testing.assert_allclose(divisors, expected, rtol=1e-6)
+    assert divisors[5] == 1
+
+
+def test_without_a_method_nothing_is_divided(rng):
+    data, _ = data_of(rng)
+    assert scaling.learn(data, np.arange(40, dtype=np.int32), "none") is None
+
+
+def test_a_deviation_keeps_its_digits_far_from_zero():
+    values = np.array([1e4, 1e4 + 1, 1e4 + 2])
+    data = dataset([{0: value} for value in values], 1)
+    assert data.deviations(np.arange(3, dtype=np.int32))[0] == pytest.approx(values.std(), rel=1e-12)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("method", ["standard", "max-abs"])
+def test_a_scaled_run_is_a_run_on_divided_rows(method, norm, rng, tmp_path):
+    data, table = data_of(rng)
+    trained = train(data, scale=method, norm=norm, epochs=3, plan={"holdout": 0.25})
+    divisors = scaling.learn(data, trained.plan.rows, method)
+    held = np.setdiff1d(np.arange(40), trained.plan.rows)
+    assert np.abs(table[held]).max() > np.abs(table[trained.plan.rows]).max()  # what is held out teaches no scale
+    divided = train(data.scaled(divisors), norm=norm, epochs=3, plan={"holdout": 0.25})
+    assert trained.epochs[-1].valid == divided.epochs[-1].valid
+    assert np.isfinite(trained.epochs[-1].loss)
+    one, two = (load_model(save(tmp_path, name, run)) for name, run in (("one", trained), ("two", divided)))
+    for name, array in one.model.parameters.items():
+        np.testing.assert_array_equal(array, two.model.parameters[name])
+    other, _ = data_of(rng)
+    np.testing.assert_array_equal(one.scores(other), two.scores(other.scaled(divisors)))
+    assert np.abs(one.scores(other) - two.scores(other)).max() > 0.01
+
+
+def test_exported_arrays_check_a_prediction(rng, tmp_path):
+    data, table = data_of(rng)
+    path = save(tmp_path, "m", train(data, "linear", scale="standard", epochs=3))
+    arrays = prediction.export_arrays(path)
+    by_hand = arrays["bias"] + (table / arrays["scale"]) @ arrays["w"][0]
+    np.testing.assert_allclose(load_model(path).scores(data)[:, 0], by_hand, rtol=1e-5)
+    # inspect lists the method and the divisors, which are no parameters of pairs.
+    figures = {view.name: found for view, found in views(inspect_model(path))}
+    assert figures["options"]["scale"] == "standard"
+    assert figures["arrays"][-1]["array"] == "scale"
+    assert "pairs" not in figures
+
+
+def test_the_kernel_form_keeps_the_scale(rng, tmp_path):
+    data, _ = data_of(rng)
+    path = save(tmp_path, "m", train(data, "lifted-anova", scale="max-abs", epochs=1))
+    scorer = load_model(path)
+    np.testing.assert_array_equal(kernel_form(path, scorer)[1]["scale"], exported(scorer)["scale"])
+
+
+def test_going_on_keeps_the_earlier_scale_of_known_columns(rng, tmp_path):
+    rows, _ = rows_of(rng)
+    known = dataset([{j: x for j, x in row.items() if j != 1} for row in rows], FEATURES, np.arange(40.0))
+    earlier = load_earlier(save(tmp_path, "old", train(known, scale="max-abs", epochs=1)))
+    more = dataset([{j: 3 * x for j, x in row.items()} for row in rows], FEATURES, np.arange(40.0))
+    scale = train(more, scale="max-abs", epochs=1, plan={"earlier": earlier}).plan.scale
+    rows_ = np.arange(40, dtype=np.int32)
+    expected = scaling.learn(known, rows_, "max-abs")
+    expected[1] = scaling.learn(more, rows_, "max-abs")[1]  # new: by the new rows
+    np.testing.assert_array_equal(scale, expected)
+    other = training.plan(more, make_spec(options={"scale": "standard"}), earlier=earlier)
+    np.testing.assert_array_equal(other.scale, scaling.learn(more, rows_, "standard"))
+    assert earlier.continued(None, None, None, {}).values["scale"] == "max-abs"
+    assert "--scale standard (was max-abs)" in earlier.changes(other.spec)
+
+
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf])
+def test_divisors_of_a_file_must_be_positive(value, rng, tmp_path):
+    data, _ = data_of(rng)
+    file = copy_of(load(save(tmp_path, "m", train(data, scale="max-abs", epochs=1))))
+    file.tensors["scale"][2] = value
+    with pytest.raises(BadInputError, match="scale has numbers that are not positive and finite"):
+        scorer_of("m", file)
+    older = copy_of(
+        load(save(tmp_path, "older", train(data.scaled(np.append(SCALES, 1).astype(np.float32)), epochs=1)))
+    )
+    del older.meta["options"]["scale"]
+    assert scorer_of("m", older).scale is None
+    del file.tensors["scale"]
+    with pytest.raises(BadInputError, match="array scale is missing"):
+        scorer_of("m", file)
+
+
+def test_columns_far_from_1_are_named(rng):
+    data, _ = data_of(rng)
+    everything = np.arange(40, dtype=np.int32)
+    odd = odd_columns(data, everything)
+    assert (odd.large, odd.widest, odd.narrowest) == (1, 0, 2)
+    assert "column 0 has values up to" in scale_warning(odd, "none")
+    assert "--scale standard" in scale_warning(odd, "none")
+    for method in ("standard", "max-abs"):
+        assert training.plan(data, make_spec(options={"scale": method})).odd is None
+    apart = dataset([{0: 500.0, 1: 0.1}, {0: 1.0, 1: 0.2}], 2)
+    text = scale_warning(odd_columns(apart, everything[:2]), "none")
+    assert "column 0 has values up to 500, column 1 only up to 0.2" in text
+    usual = dataset(random_rows(rng, 30, FEATURES), FEATURES)
+    assert odd_columns(usual, everything[:30]) is None
+    assert odd_columns(dataset([{}], 1), everything[:1]) is None
