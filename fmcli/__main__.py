@@ -1,8 +1,21 @@
 """`python -m fmcli` and the command `fmcli`."""
 
+import sys
+from pathlib import Path
 from typing import NoReturn
 
-from fmcli._core.interrupt import end_by_signals
+try:
+    from fmcli._core.interrupt import end_by_signals
+except ModuleNotFoundError as missing:
+    from fmcli.errors import UsageError
+
+    folder = Path(__file__).resolve().parent.parent
+    print(
+        f"fmcli: error: {folder} has fmcli's source, but not its compiled modules ({missing.name}); install it with: "
+        f"python -m pip install {folder}\nif it is installed, run the command fmcli, or leave this folder",
+        file=sys.stderr,
+    )
+    sys.exit(UsageError.exit_status)
 
 
 def main() -> NoReturn:

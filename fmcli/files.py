@@ -3,7 +3,6 @@
 import errno
 import io
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fmcli._core.interrupt import Temporary
 from fmcli.errors import OutputError
+from fmcli.leftovers import create_locked, new_name, remove_leftovers
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -32,8 +32,8 @@ def atomic_output(path: str) -> Iterator[BinaryIO]:
         with _writer(path, path, "w") as file:
             yield file
         return
-    with _temporary(target) as temporary:
-        with _writer(path, temporary, "x") as file:
+    with _temporary(path, target) as temporary:
+        with _writer(path, temporary, "w") as file:
             yield file
             with _naming(path):
                 file.flush()
@@ -55,8 +55,8 @@ def probe_output(path: str) -> None:
     target = _target(path)
     if target is None:
         return
-    with _temporary(target) as temporary, _naming(path):
-        io.FileIO(temporary, "x").close()
+    with _temporary(path, target):
+        pass
 
 
 def same_file(a: str, b: str) -> bool:
@@ -114,15 +114,21 @@ def _target(path: str) -> str | None:
 
 
 @contextmanager
-def _temporary(target: str) -> Iterator[str]:
-    """The path of a file beside `target` that is gone after the block, and after a signal that ends the process."""
-    path = os.path.join(os.path.dirname(target), f".fmcli-{secrets.token_hex(8)}.tmp")
-    with Temporary(path):
+def _temporary(path: str, target: str) -> Iterator[str]:
+    """A new file beside `target` that is gone after the block, and after a signal that ends the process; what killed
+    runs have left there is removed first. Raises OutputError, naming `path`."""
+    folder = os.path.dirname(target)
+    remove_leftovers(folder)
+    temporary = new_name(folder)
+    with Temporary(temporary):
+        with _naming(path):
+            descriptor = create_locked(temporary)
         try:
-            yield path
+            yield temporary
         finally:
             with suppress(OSError):
-                os.unlink(path)
+                os.unlink(temporary)
+            os.close(descriptor)
 
 
 def _sync_folder(folder: str) -> None:

@@ -134,3 +134,14 @@ def test_after_a_build_that_stopped_half_way_all_is_rebuilt(build, next_real):
     with pytest.raises(KeyboardInterrupt):
         build("double", stop=True)
     assert build(next_real)
+
+
+def test_the_source_folder_without_compiled_modules_says_what_to_do(checkout, tmp_path):
+    shutil.copytree(checkout / "fmcli", tmp_path / "fmcli")
+    environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    command = [sys.executable, "-m", "fmcli", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"fmcli: error: {tmp_path} has fmcli's source, but not its compiled modules")
+    assert f"python -m pip install {tmp_path}\n" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,5 +1,7 @@
 """Output appears whole or not at all, and failures name the path and the reason."""
 
+import errno
+import fcntl
 import os
 import resource
 import stat
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fmcli import leftovers
 from fmcli.errors import OutputError
 from fmcli.files import atomic_output, probe_output, same_file
 
@@ -322,3 +325,75 @@ def test_same_file(tmp_path, monkeypatch):
         assert same_file(one, other), (one, other)
     for one, other in [("a", "b"), ("a", "new"), ("new", "newer"), ("/dev/null", "/dev/null")]:
         assert not same_file(one, other), (one, other)
+
+
+# ---- What killed runs leave behind ----
+
+KILLED = """
+import os, sys
+from fmcli.files import atomic_output
+with atomic_output(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def killed_while_writing(path):
+    """The name of the temporary file that a run leaves which is killed while it writes."""
+    before = set(os.listdir(path.parent))
+    assert subprocess.run([sys.executable, "-c", KILLED, str(path)], timeout=60).returncode == -9
+    (left,) = set(os.listdir(path.parent)) - before
+    return left
+
+
+@pytest.mark.parametrize("next_run", [lambda path: probe_output(str(path)), write], ids=["probe", "write"])
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path, next_run):
+    left = killed_while_writing(tmp_path / "m")
+    assert leftovers.NAME.fullmatch(left)
+    assert (tmp_path / left).read_bytes() == b"half"
+    next_run(tmp_path / "other")
+    assert left not in os.listdir(tmp_path)
+
+
+def test_files_of_runs_that_may_live_stay(tmp_path):
+    left = killed_while_writing(tmp_path / "m")
+    other_kernel = f".fmcli-{'0' * 8}-{left.split('-')[2]}"
+    (tmp_path / left).rename(tmp_path / other_kernel)
+    others = {other_kernel, ".fmcli-notes.tmp", f"{left}.bak", left}
+    for name in others - {other_kernel, left}:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / left).symlink_to(other_kernel)
+    with atomic_output(str(tmp_path / "m")) as file:
+        (own,) = set(os.listdir(tmp_path)) - others
+        write(tmp_path / "other")
+        assert own in os.listdir(tmp_path), "its writer lives"
+        file.write(b"whole")
+    assert (tmp_path / "m").read_bytes() == b"whole"
+    assert set(os.listdir(tmp_path)) == {"m", "other", *others}
+
+
+def test_a_file_that_is_removed_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    path = tmp_path / "t"
+    lock, stolen = fcntl.flock, []
+
+    def late(descriptor, how):
+        if not stolen:
+            stolen.append(os.unlink(path))
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    descriptor = leftovers.create_locked(str(path))
+    assert os.fstat(descriptor).st_ino == path.stat().st_ino
+    os.close(descriptor)
+
+
+def test_a_file_system_without_locks_keeps_leftovers(tmp_path, monkeypatch):
+    left = killed_while_writing(tmp_path / "m")
+
+    def refuse(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    write(tmp_path / "m")
+    assert set(os.listdir(tmp_path)) == {"m", left}

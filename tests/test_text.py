@@ -33,7 +33,9 @@ def test_counts_are_never_negative():
     labels = Labels("poisson", None)
     assert labels.encode(np.array([0.0, 2])).tolist() == [0, 2]
     assert labels.encode(np.array([])).size == 0
-    with pytest.raises(BadInputError, match=r"^valid\.txt: loss poisson takes counts, but here is -1; use --loss squared"):
+    with pytest.raises(
+        BadInputError, match=r"^valid\.txt: loss poisson takes counts, but here is -1; use --loss squared"
+    ):
         labels.encode(np.array([3.0, -1]), "valid.txt")
 
 

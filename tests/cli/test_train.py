@@ -158,7 +158,7 @@ def test_one_q_keeps_warnings_and_two_keep_errors(run, tmp_path):
 def test_fields_and_indices_the_wrong_way_round_are_suspected(run, sample, tmp_path):
     (tmp_path / "t").write_text("1 17:0:1 90:1:1\n0 5:0:1 91:1:1\n1 3:0:2\n")
     done = run("train", "-e", "1", "t")
-    assert "\nfmcli: warning: t has more fields than features, 92 and 2: if its entries are index:field:value" in done.stderr
+    assert "\nfmcli: warning: t has more fields than features, 92 and 2: if its entries are index:field" in done.stderr
     done = run("train", "-q", "-e", "1", "-o", "m", sample / "adult.train.ffm")
     assert "more fields" not in done.stderr
     done = run("train", "-e", "1", "-o", "m", sample / "adult.train.ffm")
