@@ -119,7 +119,6 @@ def make_spec(
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
     check_clip(loss, values["clip"])
-    check_groups(values)
     check_nuclear(kind, values)
     check_degrees(kind, values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
@@ -146,8 +145,6 @@ def complete(taken: list[str], pieces: list[Piece], given: Mapping[str, Any]) ->
     for chosen in (*(piece.defaults for piece in others), kind.defaults, given):
         values.update({part: None for part, whole in REFINES.items() if whole in chosen and part in values})
         values.update(chosen)
-    if values["group_l1"] > 0:  # a row that is one group has one strength
-        values.update({part: None for part in ("l2_w", "l2_v") if part not in given})
     return values
 
 
@@ -200,17 +197,6 @@ def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
             f"{model} is solved in closed form, which only --loss {CLOSED_FORM_LOSS} has; leave out --loss {loss}, or "
             "choose another -m"
         )
-
-
-def check_groups(values: Mapping[str, Any]) -> None:
-    """UsageError where a group penalty meets strengths or steps that differ within a row."""
-    if values["group_l1"] > 0:
-        for w, v in (("l2_w", "l2_v"), ("learning_rate_w", "learning_rate_v"), ("alpha_w", "alpha_v")):
-            if values.get(w) != values.get(v):
-                raise UsageError(
-                    f"with --group-l1 a feature's weight and factors are one group, which shares one curvature: "
-                    f"{OPTIONS[w].flag} and {OPTIONS[v].flag} must be equal"
-                )
 
 
 def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import REAL, TRAINED, assert_close, build, dataset, fields_of, fill, parameters, random_rows
+from problems import REAL, TRAINED, assert_close, build, dataset, fields_of, fill, parameters, random_rows, score_all
 from test_descent import FEATURES, RANK, labels_of, make_loss, outputs_of
 from test_every_pair import planted
 
 from fmcli import prediction, training
+from fmcli._core.loop import Trainer, mean_loss
+from fmcli._core.loss import Squared
 from fmcli._core.penalty import Penalty
 from fmcli.errors import NotEnoughMemoryError, UsageError
 from fmcli.lbfgs import LBFGS
@@ -143,6 +145,61 @@ def test_fitted_kernel_weights_lower_the_training_objective(name, order):
     fitted = end(**fitting)
     assert fitted < 0.98 * end(**fixed, beta_start="ones")
     assert fitted < 1.01 * end(**fixed, beta_start="alternate")
+
+
+# ---- Groups ----
+
+
+def steps_by_rows(model, data, penalty, solver, steps):
+    """Proximal gradient steps on all rows at once, whatever the row solver is; the objective where they end."""
+    trainer = Trainer(model, solver, Squared(), data, batch_size=data.rows)
+    for _ in range(steps):
+        trainer.run(np.arange(data.rows, dtype=np.int32), 0, data.rows)
+    solver.end_epoch(1)
+    return mean_loss(Squared(), data.label, score_all(model, data)) + penalty.value(model)
+
+
+@pytest.mark.parametrize(("name", "solver"), [("linear", "adagrad"), ("fm", "fobos"), ("fm", "adagrad")])
+def test_a_convex_problem_with_groups_has_one_minimum(name, solver):
+    """A linear model; and an FM whose factors stay where they start, at 0, so that its rows are their weights."""
+    rng = np.random.default_rng(3)
+    x = np.float32(rng.normal(size=(60, 6))).astype(float)
+    data = dense(x, x @ [1, -1, 0.5, 0.05, 0, 0] + 0.1 * rng.normal(size=60))
+    strengths = {"l1_w": 0.01, "l1_v": 0.02, "l2_w": 0.1, "l2_v": 0.3, "group_l1": 0.1}
+    found = train(data, name, "cd", init_std=0, tol=0, epochs=200, **strengths)
+    model, own = build(name, 6, rank=4), {"adaptive": True} if solver == "fobos" else {}
+    by_rows = SOLVERS[solver].load()(learning_rate=0.5, learning_rate_w=0.3, **own)
+    model.allocate(by_rows.slots)
+    by_rows.bind(model, Penalty(**strengths))
+    objective = steps_by_rows(model, data, Penalty(**strengths), by_rows, 500)
+    assert objective == pytest.approx(found.epochs[-1].objective, rel=1e-5)
+    w = model.parameters["w"]
+    np.testing.assert_allclose(w, found.plan.model.parameters["w"], atol=1e-3)
+    assert (w[0] == 0).tolist() == [False] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "fobos"])
+def test_where_cd_ends_no_step_by_rows_leads_on(solver):
+    """Rows of factors and weights under all penalties: a stationary point is one in every metric."""
+    rng = np.random.default_rng(5)
+    x = np.float32(rng.normal(size=(80, 6))).astype(float)
+    v = rng.normal(size=(4, 2))
+    data = dense(x, x[:, 0] + sum((x[:, i] * x[:, j]) * (v[i] @ v[j]) for i in range(4) for j in range(i)))
+    strengths = {"l1_w": 0.02, "l1_v": 0.01, "l2_w": 0.05, "l2_v": 0.02, "group_l1": 0.1}
+    found = train(data, "fm", "cd", rank=3, init_std=1.0, tol=0, epochs=400, **strengths)
+    end = parameters(found.plan.model)
+    rows_left = (end["V"][0] != 0).any(axis=1)
+    assert rows_left[:4].sum() >= 3
+    assert not rows_left[4:].any()
+    by_rows = SOLVERS[solver].load()(learning_rate=0.02, learning_rate_w=0.05)
+    model = build("fm", 6, rank=3)
+    model.allocate(by_rows.slots)
+    for name, array in model.parameters.items():
+        array[...] = end[name]
+    by_rows.bind(model, Penalty(**strengths))
+    objective = steps_by_rows(model, data, Penalty(**strengths), by_rows, 100)
+    assert objective == pytest.approx(found.epochs[-1].objective, rel=1e-5)
+    assert_close(parameters(model), end, {"rtol": 1e-2, "atol": 1e-3})
 
 
 # ---- L-BFGS ----
@@ -307,5 +364,5 @@ def test_strengths_of_factors():
     assert strengths(l2=0.5) == (0.5, 0.5)
     assert strengths(l2_w=0.5) == (0.5, 0.2)
     assert strengths(l2=0.5, l2_v=0.1) == (0.5, 0.1)
-    assert strengths(group_l1=0.1) == (1e-5, 1e-5)
+    assert strengths(group_l1=0.1) == strengths()
     assert {strengths(name) for name in MODELS if MODELS[name].positive} == {(0.0, 0.0)}

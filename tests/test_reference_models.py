@@ -171,7 +171,6 @@ def test_ffm_by_hand_and_what_it_touches():
     assert score("ffm", {"V": v}, x) == [2 * 3 + 2 * 0 * 10 + 5 * 7 * 10]
     mask = touched("ffm", {"V": v}, x)["V"][0, :, :, 0]
     assert mask.tolist() == [[False, True], [True, True], [True, True]]
-    assert touched("ffm", {"V": v}, x, {"by_row": True})["V"].all()
     assert not touched("ffm", {"V": v}, {(1, 1): 1.0, (0, 9): 1.0})["V"].any()
     # One index in two fields is a pair of entries.
     assert score("ffm", {"V": v}, {(1, 0): 1.0, (1, 1): 2.0}) == [3 * 5 * 2]

@@ -8,7 +8,6 @@ import pytest
 from reference.problems import (
     FEATURES,
     PLAIN,
-    RANK,
     problem,
     random_choices,
     random_params,
@@ -160,14 +159,16 @@ def test_the_bias_and_beta_feel_no_l1_and_no_group(solver, rng):
     assert decayed["bias"].all()
 
 
-@pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
-def test_a_group_shares_the_mean_square_of_its_gradient(solver, rng):
-    # At V = 0 only w has a gradient, g = slope: the row's square is g² / (1 + k).
-    p = {"w": np.zeros((1, 2)), "V": np.zeros((1, 2, RANK))}
-    found, _ = run("fm", "squared", solver, p, [{0: 1.0}], [2.0], [[0]], replace(PLAIN, group_l1=1e-300))
-    square = 4 / (1 + RANK)
-    h = np.sqrt(1 + square) / (0.1 if solver == "adagrad" else 0.2)
-    assert found["w"][0, 0] == pytest.approx(2 / h)
+@pytest.mark.parametrize("solver", UPDATES)
+def test_a_group_penalty_that_vanishes_changes_nothing(solver, rng):
+    p, samples, y = problem("fm", rng)
+    options = replace(PLAIN, l1_v=0.01, l2_w=0.1, l2_v=0.02, alpha_w=0.1, adaptive=True, l1_from_epoch=1)
+    ends = [
+        run("fm", "logistic", solver, p, samples, y, [range(12)] * 2, replace(options, group_l1=group))[0]
+        for group in (0, 1e-300)
+    ]
+    for name in p:
+        np.testing.assert_allclose(*(end[name] for end in ends), rtol=1e-12)
 
 
 def test_ftrl_without_l1_starts_at_the_start_values(rng):

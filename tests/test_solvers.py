@@ -22,7 +22,8 @@ from fmcli._core.loop import Trainer
 from fmcli._core.penalty import Penalty
 from fmcli._core.stub import Stub, SumOfSquares
 from fmcli.registry import LOSSES
-from fmcli.training import empty_score
+from fmcli.specs import make_spec
+from fmcli.training import empty_score, plan, train
 from reference import slow_losses, slow_solvers
 from reference.slow_solvers import Options
 
@@ -31,25 +32,28 @@ PENALTIES = {
     "none": {},
     "both": {"l1_w": 0.02, "l1_v": 0.02, "l2_w": 0.1, "l2_v": 0.1},
     "by-part": {"l1_w": 0.05, "l1_v": 0.01, "l2_w": 0.2, "l2_v": 0.03},
-    "group": {"l1_w": 0.01, "l1_v": 0.02, "l2_w": 0.1, "l2_v": 0.1, "group_l1": 0.1},
+    "group": {"l1_w": 0.01, "l1_v": 0.02, "l2_w": 0.2, "l2_v": 0.1, "group_l1": 0.1},
     "group-only": {"group_l1": 0.2},
 }
-# FOBOS's closed form of missed steps is exact but for l1 and a group penalty together: there they run one by one.
-EXACT_ONLY = ("group",)
+# FOBOS's closed form of missed steps is exact but for a group penalty beside l1, or on rows whose steps differ: there
+# they run one by one.
+EXACT_ONLY = ("group", "group-only")
 NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "beta": 0.7, "l1_from_epoch": 2}
 pytestmark = pytest.mark.isa
 
 
-def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, own=None, **numbers):
+def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, own=None,
+    lazy_groups=False, **numbers,
+):  # fmt: skip
     """Run both side by side and compare all parameters after every update and every epoch.
 
-    `own` are the model's options that its slow definition needs.
+    `own` are the model's options that its slow definition needs. With `lazy_groups` a row's numbers have one step size,
+    and missed steps are made up for in closed form, whatever the penalty is.
     """
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
     numbers = NUMBERS | numbers
-    # Parts have steps of their own, but for groups, whose rows have one.
-    of_w, of_v = (1, 1) if "group_l1" in PENALTIES[penalty] else (2, 0.7)
+    of_w, of_v = (1, 1) if lazy_groups else (2, 0.7)
     for step in ("learning_rate", "alpha"):
         numbers |= {f"{step}_w": of_w * numbers[step], f"{step}_v": of_v * numbers[step]}
     own = choices(model, **(own or {}))
@@ -57,7 +61,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
     trained = ROW_SOLVERS[solver].load()(
         **{name: getattr(options, name) for name in ROW_SOLVERS[solver].options if name in asdict(options)},
-        **({"prox": "exact" if penalty in EXACT_ONLY else "lazy"} if solver == "fobos" else {}),
+        **({"prox": "exact" if penalty in EXACT_ONLY and not lazy_groups else "lazy"} if solver == "fobos" else {}),
     )
     # What FOBOS has not made up for is not to be seen before all rows are up to date.
     look_often = solver != "fobos"
@@ -192,14 +196,15 @@ def test_adaptive_fobos(name, penalty, batch_size):
 
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
-    """With l1 and a group penalty together the closed form is right to first order of the steps missed."""
+    """With l1 and a group penalty together, and on groups whose steps differ, it is right to first order of
+    the steps missed."""
     ends = {}
     for prox in ("lazy", "exact"):
         model = build("fm", FEATURES, rank=RANK)
-        solver = ROW_SOLVERS["fobos"].load()(learning_rate=1e-3, prox=prox, adaptive=adaptive)
+        solver = ROW_SOLVERS["fobos"].load()(learning_rate=1e-3, learning_rate_w=2e-3, prox=prox, adaptive=adaptive)
         model.allocate(solver.slots)
         start = fill(model, np.random.default_rng(4))
-        solver.bind(model, Penalty(l1_w=0.5, l1_v=0.5, group_l1=0.5, l2_w=0.1, l2_v=0.1))
+        solver.bind(model, Penalty(l1_w=0.5, l1_v=0.5, group_l1=0.5, l2_w=0.1, l2_v=0.2))
         rows = [{0: 1.0}] * 50 + [dict.fromkeys(range(FEATURES), 1.0)]
         Trainer(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(51))).run(
             np.arange(51, dtype=np.int32), 0, 51
@@ -224,6 +229,35 @@ def test_the_hard_cases(solver, batch_size):
         "stub", model, solver, SumOfSquares(3), sum_of_squares, rng.normal(size=ROWS),
         penalty="by-part", batch_size=batch_size, weights=rng.uniform(0.5, 2, size=ROWS),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize(("name", "schedule"), [("fm", "constant"), ("ffm", "inverse")])
+def test_missed_steps_of_groups_with_one_step_size(name, schedule, batch_size):
+    model = build(name, FEATURES, rank=RANK, by_row=True)
+    labels = labels_of("squared", np.random.default_rng(5))
+    follow(
+        name, model, "fobos", make_loss("squared"), slow_losses.squared, labels, penalty="group-only",
+        batch_size=batch_size, own={"by_row": True}, schedule=schedule, lazy_groups=True, learning_rate=0.05,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "solver", "own"), [
+    *(("fm", solver, {}) for solver in ROW_SOLVERS), ("ffm", "sgd", {}), ("ffm", "adagrad", {}), ("ffm", "ftrl", {}),
+    ("fm", "fobos", {"adaptive": True}), ("poly2", "ftrl", {}), ("llfm", "adagrad", {}),
+])  # fmt: skip
+def test_a_group_penalty_that_vanishes_is_none(name, solver, own):
+    """With all else equal, which the group penalty's option leaves as it is."""
+    rng = np.random.default_rng(2)
+    rows = random_rows(rng, 40, FEATURES, fields=fields_of(name))
+    data = dataset(rows, FEATURES, rng.normal(size=40))
+    penalties = {"l1_w": 0.01, "l1_v": 1e-3, "l2_w": 0.03, "l2_v": 0.01, "init_std": 0.2}
+    ends = []
+    for group in (0.0, 1e-12):
+        job = plan(data, make_spec(name, solver, "squared", {"epochs": 5, "group_l1": group, **penalties, **own}))
+        train(job)
+        ends.append(parameters(job.model))
+    assert_close(*ends, FOLLOWED)
 
 
 def test_ftrl_with_another_exponent():

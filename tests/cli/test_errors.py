@@ -135,8 +135,6 @@ MISUSE = [
     (["train", "-m", "l1fm", "--group-l1", "1", "t"], 2, "--group-l1 cannot be had with l1fm: l1fm has the L1"),
     (["train", "-m", "sglfm", "--l1", "0", "t"], 2, "--l1 is 0, but it makes sglfm what it is"),
     (["train", "-m", "sglfm", "--group-l1", "0", "t"], 2, "--group-l1 is 0, but it makes sglfm what it is"),
-    (["train", "--group-l1", "1", "--l2-v", "1", "t"], 2, "--l2-w and --l2-v must be equal"),
-    (["train", "-s", "ftrl", "--group-l1", "1", "--alpha-v", "1", "t"], 2, "--alpha-w and --alpha-v must be equal"),
     (
         ["train", "--beta-start", "ones", "t"],
         2,

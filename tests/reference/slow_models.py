@@ -267,8 +267,8 @@ def score(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> np.n
 
 def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Mask:
     """Which parameters enter the sample's score: its features' rows, and every global parameter; of poly2's table the
-    entries of its pairs, and of ffm, unless all that a feature owns is one row, the factors that are in a pair; of llfm
-    what the active anchors have of these, and the anchors where they are learned."""
+    entries of its pairs, and of ffm the factors that are in a pair; of llfm what the active anchors have of these, and
+    the anchors where they are learned."""
     if kind == "llfm":
         return touched_around_anchors(params, x, choices)
     x = support(params, x)
@@ -279,7 +279,7 @@ def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Ma
     if "W" in masks:
         for i, j in combinations(sorted(x), 2):
             masks["W"][:, entry(i, j, masks["W"].shape[1], choices)] = True
-    if kind == "ffm" and not choices.get("by_row"):
+    if kind == "ffm":
         masks["V"][...] = False
         for (i, f), (j, g) in combinations(x, 2):
             if max(f, g) < masks["V"].shape[2]:

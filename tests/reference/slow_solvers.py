@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.optimize import brentq
 
 from reference.slow_losses import LOSSES, Loss, slopes
 from reference.slow_models import (
@@ -54,16 +55,23 @@ def prox(
     l1: np.ndarray | float = 0.0,
     l2: np.ndarray | float = 0.0,
     group: float = 0.0,
+    fixed: float = 0.0,
 ) -> np.ndarray:
-    """argmin over v of ½h‖v − u‖² + λ1‖v‖_1 + (λ2/2)‖v‖² + λ_g‖v‖_2 for one row u.
+    """argmin over v of Σ ½h(v − u)² + λ1‖v‖_1 + Σ(λ2/2)v² + λ_g·sqrt(‖v‖² + fixed) for one row u.
 
-    h, λ1, λ2 may be one number for each of the row's; where λ_g > 0 the row must share one h and one λ2.
+    h, λ1, λ2 may be one number for each of the row's; ``fixed`` are the squares of those of its numbers that stay.
     """
     c = np.sign(u) * np.maximum(np.abs(h * u) - l1, 0)
-    norm = np.linalg.norm(c)
-    if norm > 0:
-        c = c * max(1 - group / norm, 0)
-    v: np.ndarray = c / (h + l2)
+    if group > 0 and np.linalg.norm(c) <= group and fixed == 0:
+        return np.zeros_like(u)
+    d = h + l2
+    if group > 0:  # v = c/(h + λ2 + λ_g/nu), where nu² = ‖v‖² + fixed
+        v_at = lambda nu: c * nu / (d * nu + group)  # noqa: E731
+        excess = lambda nu: np.sqrt(np.sum(v_at(nu) ** 2) + fixed) / nu - 1  # noqa: E731
+        highest = np.linalg.norm(c / d) + np.sqrt(fixed)
+        nu = brentq(excess, 1e-12 * highest, 2 * highest, xtol=1e-300, rtol=1e-14)
+        return v_at(nu)
+    v: np.ndarray = c / d
     return v
 
 
@@ -78,17 +86,17 @@ class State:
     group: float
     rate: np.ndarray  # η0 of each parameter
     alpha: np.ndarray
-    shared: bool  # one G or n for the whole row: it grows by the mean of g²
+    touched: np.ndarray  # which of its numbers the update moves
     seen: bool = False
     G: np.ndarray | float = 1.0
     z: np.ndarray | float = 0.0
     n: np.ndarray | float = 0.0
 
-    def square(self, g: np.ndarray) -> np.ndarray:
-        return np.full_like(g, np.mean(g**2)) if self.shared else g**2
-
     def prox(self, u: np.ndarray, h: np.ndarray | float) -> np.ndarray:
-        return prox(u, h, self.l1, self.l2, self.group)
+        at, v = self.touched, self.phi.copy()
+        h = np.broadcast_to(h, u.shape)
+        v[at] = prox(u[at], h[at], self.l1[at], self.l2[at], self.group, float(np.sum(v[~at] ** 2)))
+        return v
 
 
 # ---- The solvers: r is a row, g its gradient, t the number of the update, o the options. ----
@@ -111,7 +119,7 @@ def sgd(r: State, g: np.ndarray, t: int, o: Options) -> None:
 
 
 def adagrad(r: State, g: np.ndarray, t: int, o: Options) -> None:
-    r.G = r.G + r.square(g)
+    r.G = r.G + g**2
     h = np.sqrt(r.G) / r.rate
     r.phi = r.prox(r.phi - g / h, h)
 
@@ -136,7 +144,7 @@ def ftrl_h(r: State, n: np.ndarray | float, o: Options) -> np.ndarray:
 
 
 def ftrl(r: State, g: np.ndarray, t: int, o: Options) -> None:
-    n = r.n + r.square(g)
+    n = r.n + g**2
     sigma = ftrl_h(r, n, o) - ftrl_h(r, r.n, o)
     r.z = r.z + g - sigma * r.phi
     r.n = n
@@ -181,7 +189,7 @@ def start(params: Params, row: Row, o: Options) -> State:
     l1, l2, group = strengths(params, row, o)
     rate = by_part(params, row, o.learning_rate, o.learning_rate_w, o.learning_rate_v)
     alpha = by_part(params, row, o.alpha, o.alpha_w, o.alpha_v)
-    r = State(row, phi, l1, l2, group, rate, alpha, shared=group > 0)
+    r = State(row, phi, l1, l2, group, rate, alpha, np.ones(len(phi), dtype=bool))
     r.z = -phi * (ftrl_h(r, 0.0, o) + l2)
     return r
 
@@ -256,6 +264,7 @@ def run(
                     move_anchor(r, gather(g, r.where), t, o, scheduled)
                     scatter(params, r)
                 elif solver == "fobos" or gather(mask, r.where).any():
+                    r.touched = gather(mask, r.where) | (solver == "fobos")
                     UPDATES[solver](r, gather(g, r.where), t, o)
                     constrain(r)
                     r.seen = True
@@ -266,6 +275,7 @@ def run(
             for r in states:
                 penalise(params, r, o, factors=True)
                 if r.seen:
+                    r.touched[...] = True
                     visit(r, o)
                     constrain(r)
                     scatter(params, r)

@@ -1,6 +1,6 @@
 from fmcli._core.model cimport Model
 from fmcli._core.types cimport Scratch
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
 
 cdef class Batch:
@@ -9,6 +9,7 @@ cdef class Batch:
     cdef Model model
     cdef list memory
     cdef int32_t** place  # of a slab: row id -> its position in the merged slab, or -1
+    cdef uint8_t** marks  # of a slab: what its rows have touched of a body
 
     cdef void add(self, const Scratch* s) noexcept nogil
     cdef void clear(self) noexcept nogil

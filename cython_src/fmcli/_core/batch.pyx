@@ -5,8 +5,8 @@ import numpy as np
 from fmcli._core.layout import allocate
 
 from fmcli._core.model cimport Model
-from fmcli._core.types cimport Block, Scratch, Slab, real
-from libc.stdint cimport int32_t
+from fmcli._core.types cimport LANES, Block, Scratch, Slab, real
+from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -21,6 +21,7 @@ cdef class Batch:
 
     def __cinit__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
         self.place = NULL
+        self.marks = NULL
         self.merged.slab = NULL
 
     def __init__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
@@ -30,10 +31,12 @@ cdef class Batch:
         cdef Slab* slab
         cdef real[::1] body, weight
         cdef int32_t[::1] place, row
+        cdef unsigned char[::1] marks
         self.size, self.model, self.memory = size, model, []
         self.place = <int32_t**>calloc(slabs, sizeof(int32_t*))
+        self.marks = <uint8_t**>calloc(slabs, sizeof(uint8_t*))
         self.merged.slab = <Slab*>calloc(slabs, sizeof(Slab))
-        if self.place == NULL or self.merged.slab == NULL:
+        if self.place == NULL or self.marks == NULL or self.merged.slab == NULL:
             raise MemoryError
         self.merged.n_slabs = slabs
         for i in range(slabs):
@@ -43,18 +46,20 @@ cdef class Batch:
             place = np.full(max(block.rows, 1), ABSENT, dtype=np.int32)
             row = np.empty(most, dtype=np.int32)
             body, weight = allocate(most * block.lanes), allocate(most)
-            self.memory.append((place, row, body, weight))
-            self.place[i] = &place[0]
+            marks = np.zeros(most * (block.lanes // LANES) + 1, dtype=np.uint8)
+            self.memory.append((place, row, body, weight, marks))
+            self.place[i], self.marks[i] = &place[0], &marks[0]
             slab.row, slab.body, slab.weight = &row[0], &body[0], &weight[0]
 
     def __dealloc__(self):
         free(self.place)
+        free(self.marks)
         free(self.merged.slab)
 
     # Add a sample's gradients to those that are here.
     cdef void add(self, const Scratch* s) noexcept nogil:
         cdef int i
-        cdef Py_ssize_t j, f, lanes
+        cdef Py_ssize_t j, f, lanes, units
         cdef int32_t row, at
         cdef const Slab* slab
         cdef Slab* merged
@@ -62,6 +67,8 @@ cdef class Batch:
             slab, merged = &s.slab[i], &self.merged.slab[i]
             merged.block, merged.first = slab.block, slab.first
             lanes = self.model.block[slab.block].lanes
+            units = lanes // LANES if slab.touched != NULL else 0
+            merged.touched = self.marks[i] if units else NULL
             for j in range(slab.n):
                 row = slab.row[j]
                 at = self.place[i][row]
@@ -71,7 +78,11 @@ cdef class Batch:
                     merged.n += 1
                     if lanes:  # a call that clears nothing still costs as much as the rest of the row
                         memset(merged.body + at * lanes, 0, lanes * sizeof(real))
+                    if units:
+                        memset(self.marks[i] + at * units, 0, units)
                     merged.weight[at] = 0
+                for f in range(units):
+                    self.marks[i][at * units + f] |= slab.touched[j * units + f]
                 for f in range(lanes):
                     merged.body[at * lanes + f] += slab.body[j * lanes + f]
                 merged.weight[at] += slab.weight[j]

@@ -11,7 +11,7 @@ from fmcli._core.fields cimport Presence, meets, summed, survey, surveyed
 from fmcli._core.model cimport MAX_BLOCKS, NONE, Model
 from fmcli._core.simd cimport FieldColumns, kernels
 from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, prefetch_reals, real
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memmove, memset
 
 # Features at a time when those sub-blocks are cleared that never met: enough to make Python's part vanish.
@@ -28,7 +28,7 @@ cdef class FFM(Model):
 
     An index that occurs in several fields of a row is as many entries, whose pairs count, too. Entries of fields that
     the training data does not have are in no pair. Without a group penalty the factors v_{j,f} are a row of their own,
-    and only those that meet an entry are touched; with one (`by_row`) a row is all that a feature owns.
+    and with one (`by_row`) a part of all that a feature owns: in either case only those that meet an entry are touched.
 
     `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 tells whether v_{j,f} was in a pair of the
     training data. Those that were not are 0.
@@ -150,10 +150,16 @@ cdef class FFM(Model):
             return longest * min(self.fields, longest)
         return Model.most_rows(self, b, longest)
 
-    # What `survey` takes; for each entry and slot the place of a gradient and maybe a row; indices, and sums of values.
+    # What `survey` takes; for each entry and slot the place of a gradient and maybe a row; indices, and sums of values;
+    # and in whole rows the marks of what is touched.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
-        cdef Py_ssize_t most = min(self.fields, longest)
-        return 1 + self.fields + longest + 2 * most + 2 * longest * most + 2 * longest
+        cdef Py_ssize_t most = min(self.fields, longest), marks = 0
+        if self.whole:
+            marks = (longest * self.marks_of_row()) // sizeof(int32_t) + 1
+        return 1 + self.fields + longest + 2 * most + 2 * longest * most + 2 * longest + marks
+
+    cdef inline Py_ssize_t marks_of_row(self) noexcept nogil:
+        return self.block[self.pairs].lanes // LANES
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * min(self.fields, longest) ** 2 * self.padded() if self.fields else 0
@@ -191,22 +197,35 @@ cdef class FFM(Model):
         cdef Sample once = self.by_index(x, &p)
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
+        cdef int c
         self.usual_rows(&once, row, n)
         if self.whole:
-            self.place_in_rows(x, &p)
+            self.place_in_rows(x, &p, once.nnz)
         else:
             row[self.pairs] = p.end + x.nnz * p.slots
             n[self.pairs] = self.name_alone(x, &p) if once.nnz == x.nnz else self.place_alone(x, &p)
         self.cut(row, n, s)
+        if self.whole:
+            for c in range(self.outputs):
+                s.slab[c * self.n_blocks + self.pairs].touched = self.marks_behind(x, &p)
 
-    # Gradients in whole rows, which lie in the order of indices.
-    cdef void place_in_rows(self, const Sample* x, const Presence* p) noexcept nogil:
-        cdef Py_ssize_t i, q, row = -1
+    # Gradients in whole rows, which lie in the order of indices; and marks of the factors that meet an entry.
+    cdef void place_in_rows(self, const Sample* x, const Presence* p, Py_ssize_t rows) noexcept nogil:
+        cdef Py_ssize_t i, q, place, row = -1, each = self.padded() // LANES
+        cdef uint8_t* marks = self.marks_behind(x, p)
+        memset(marks, 0, rows * self.marks_of_row())
         for i in range(x.nnz):
             if i == 0 or x.index[i] != x.index[i - 1]:
                 row += 1
             for q in range(p.slots):
-                p.end[i * p.slots + q] = <int32_t>(row * self.fields + p.field[q])
+                place = row * self.fields + p.field[q]
+                p.end[i * p.slots + q] = <int32_t>place
+                if meets(p, i, q):
+                    memset(marks + place * each, 1, each)
+
+    # Where the marks are, behind the sums by index.
+    cdef inline uint8_t* marks_behind(self, const Sample* x, const Presence* p) noexcept nogil:
+        return <uint8_t*>(p.end + 2 * x.nnz * p.slots + 2 * x.nnz)
 
     # The ids of factors that are rows of their own, one entry's behind the other's; how many there are.
     cdef Py_ssize_t name_alone(self, const Sample* x, const Presence* p) noexcept nogil:

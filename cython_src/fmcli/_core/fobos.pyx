@@ -126,7 +126,7 @@ cdef class FOBOS(Solver):
         cdef int32_t zero = 0
         cdef int32_t step
         cdef double share = self.plain.share if self.plain is not None else 1
-        cdef Slab one = Slab(b, &zero, 1, row, &self.zeros[0], &self.zeros[0])
+        cdef Slab one = Slab(b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL)
         for step in range(self.visited[b][row] + 1, self.now + 1):
             if self.plain is not None:
                 self.plain.set_share(self.shares[step])
@@ -139,7 +139,9 @@ cdef class FOBOS(Solver):
         cdef int i, part
         cdef Py_ssize_t j
         cdef double rate
-        cdef const Slab* slab
+        cdef Slab* slab
+        for i in range(s.n_slabs):
+            s.slab[i].touched = NULL  # the penalty acts on whole rows, of which no part has been left behind
         self.inner.step(s)
         self.now += 1
         if self.plain is not None:
@@ -149,7 +151,7 @@ cdef class FOBOS(Solver):
                 self.decay[part, self.now] = self.decay[part, self.now - 1] / (1 + rate * self.l2[part])
                 self.sum[part, self.now] = (self.sum[part, self.now - 1] + rate) / (1 + rate * self.l2[part])
         for i in range(s.n_slabs):
-            slab = s.slab + i
+            slab = &s.slab[i]
             for j in range(slab.n):
                 self.visited[slab.block][slab.first + slab.row[j]] = self.now
         if self.now == LONGEST or (

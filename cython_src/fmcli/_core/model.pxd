@@ -30,7 +30,7 @@ cdef class Model:
     cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
     cdef readonly bint has_bias, steps_apart
     cdef bint attached
-    cdef object memory
+    cdef object memory, room
 
     # The p-th part of the bodies in block b, of one output; `row` counts along the axis besides features.
     cdef inline Factors factors(self, int b, int p, int output, Py_ssize_t row=0) noexcept nogil:

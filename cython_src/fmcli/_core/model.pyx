@@ -9,7 +9,7 @@ from fmcli._core.layout import FEATURES, REAL_TYPE, allocate, padded, row_stride
 from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
 from fmcli._core.simplex cimport project_to_simplex
-from fmcli._core.types cimport Block, Sample, Scratch, Slab, Visit, real
+from fmcli._core.types cimport LANES, Block, Sample, Scratch, Slab, Visit, real
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
@@ -123,9 +123,10 @@ cdef class Model:
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
         cdef Py_ssize_t at, p, body_stride, weight_stride, rows
-        cdef real[::1] bodies, weights
+        cdef real[::1] bodies, weights, room
         cdef Block* block
         self.slots, self.attached = slots, False
+        self.room = room = allocate(max([layout.lanes for layout in self.layout]) + LANES)
         self.memory, self.parameters, self.states = [], {}, {}
         for b, layout in enumerate(self.layout):
             block = &self.block[b]
@@ -141,6 +142,7 @@ cdef class Model:
             block.body_stride, block.weight_stride = body_stride, weight_stride
             block.body = &bodies[0] if block.lanes else NULL
             block.weight = &weights[at] if layout.weight else NULL
+            block.room = &room[0]
             if layout.weight:
                 self.place(&self.weight_part[b], layout, block.weight, weight_stride, 1)
                 self.parameters[layout.weight], *self.states[layout.weight] = [
@@ -304,7 +306,7 @@ cdef class Model:
 
     cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil:
         cdef Block alone = Block(
-            part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False)
+            part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False, NULL)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
 
     # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others.
@@ -335,6 +337,7 @@ cdef class Model:
                 slab.body = room
                 room += slab.n * self.block[b].lanes
                 slab.weight = room
+                slab.touched = NULL
                 room += slab.n
                 slab += 1
         s.n_slabs = self.outputs * self.n_blocks

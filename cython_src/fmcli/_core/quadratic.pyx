@@ -3,6 +3,7 @@ them."""
 
 import numpy as np
 
+from fmcli._core.group cimport group_norm_of
 from libc.math cimport fabs, sqrt
 from libc.string cimport memset
 
@@ -61,21 +62,23 @@ cdef class Quadratic:
         value = max(value - self.l1[f] / curvature, 0.0) + min(value + self.l1[f] / curvature, 0.0)
         self.step[f] += value - before
 
-    # All at once by prox(phi - r/h, h); h is no less than G's largest eigenvalue. They have one l2.
+    # All at once by prox(phi - r/h, h); h is no less than G's largest eigenvalue.
     cdef void move_as_group(self, double h, double group) noexcept nogil:
         cdef Py_ssize_t f
-        cdef double u, squares = 0, scale = 1
+        cdef double u, norm = 1
+        cdef double* c = self.step
+        cdef double* d = self.bend  # which scores that are affine, or bounded as a whole, do not need
         for f in range(self.width):
             u = h * self.phi[f] - self.r[f]
-            self.step[f] = max(u - self.l1[f], 0.0) + min(u + self.l1[f], 0.0)
-            squares += self.step[f] * self.step[f]
+            c[f] = max(u - self.l1[f], 0.0) + min(u + self.l1[f], 0.0)
+            d[f] = h + self.l2[f]
         if group > 0:
-            scale = max(1 - group / sqrt(squares), 0.0) if squares > 0 else 0
+            norm = group_norm_of(c, d, self.width, group)
         for f in range(self.width):
-            if h + self.l2[f] > 0:
-                self.step[f] = scale * self.step[f] / (h + self.l2[f]) - self.phi[f]
-            else:  # nothing but l1 and the group penalty acts here
-                self.step[f] = -self.phi[f] if self.l1[f] + group > 0 else 0
+            if norm == 0 or (d[f] == 0 and self.l1[f] > 0):  # in the latter case nothing acts here but l1
+                self.step[f] = -self.phi[f]
+            else:
+                self.step[f] = c[f] / (d[f] + group / norm) - self.phi[f] if d[f] > 0 else 0
 
     cdef void halve(self) noexcept nogil:
         cdef Py_ssize_t f

@@ -21,8 +21,7 @@ inline V soft(V x, real l1) {
     return soft(x, l1 - V{});
 }
 
-// argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2, given hu = h u. With a group penalty what follows is row by row: this is
-// then the numerator, which the row scales as a whole.
+// argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2, given hu = h u. A group penalty adds l_g / |row| to the denominator.
 template <class V>
 inline V prox(V hu, V h, const Strength& s) {
     return soft(hu, s.l1) / (h + s.l2);
@@ -36,16 +35,16 @@ constexpr int slots<Adagrad> = 1;
 template <>
 constexpr int slots<Ftrl> = 2;
 
-// One step's (h, h u). `square` is g^2, or its mean over the row where a row shares one h.
+// One step's (h, h u).
 template <class V>
-inline V target(const Sgd& rule, V phi, V*, V g, V, V& h) {
+inline V target(const Sgd& rule, V phi, V*, V g, V& h) {
     h = 1 / rule.rate - V{};
     return h * phi - g;
 }
 
 template <class V>
-inline V target(const Adagrad& rule, V phi, V* state, V g, V square, V& h) {
-    state[0] += square;
+inline V target(const Adagrad& rule, V phi, V* state, V g, V& h) {
+    state[0] += g * g;
     h = root(1 + state[0]) * rule.inverse_rate;  // G starts at 1, as in libffm and xLearn
     return h * phi - g;
 }
@@ -57,9 +56,9 @@ inline V curvature(const Ftrl& rule, V n) {
 }
 
 template <class V>
-inline V target(const Ftrl& rule, V phi, V* state, V g, V square, V& h) {
+inline V target(const Ftrl& rule, V phi, V* state, V g, V& h) {
     V before = curvature(rule, state[1]);
-    state[1] += square;
+    state[1] += g * g;
     h = curvature(rule, state[1]);
     state[0] += g - (h - before) * phi;
     return -state[0];
@@ -68,7 +67,7 @@ inline V target(const Ftrl& rule, V phi, V* state, V g, V square, V& h) {
 template <class Rule, class V>
 inline void update(const Rule& rule, V& phi, V* state, V g) {
     V h;
-    V hu = target(rule, phi, state, g, g * g, h);
+    V hu = target(rule, phi, state, g, h);
     phi = prox(hu, h, rule.strength);
 }
 
@@ -93,7 +92,7 @@ inline void start(const Ftrl& rule, const V& phi, V* state) {
 }
 
 // What the prox steps amount to that parameters missed since a visit: they shrink by the factor `decay`, and are then
-// soft-thresholded by l1 times `shrink` (a group's norm by l_g times it).
+// soft-thresholded by l1 times `shrink`; then comes the group's prox with h = 1/shrink.
 template <class V>
 struct Missed {
     V decay, shrink;

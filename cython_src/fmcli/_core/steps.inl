@@ -1,5 +1,6 @@
 // What solvers do to the rows of a block.
 
+#include "group.h"
 #include "kernels.h"
 #include "rules.h"
 
@@ -142,46 +143,105 @@ inline __attribute__((always_inline)) void each_vector(const Block& b, ptrdiff_t
     if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
 }
 
-// Shrinks a row as a whole, after soft-thresholding, by its group penalty: what is left of 1 when the norm loses `loss`.
-inline real left_of_norm(double squares, double loss) {
-    const double norm = __builtin_sqrt(squares);
-    return norm > loss ? (real)(1 - loss / norm) : 0;
+// The same, but of the body only what `touched` marks.
+template <class F>
+inline __attribute__((always_inline)) void each_touched(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
+    if (!touched) {
+        each_vector(b, row, f);
+        return;
+    }
+    real* const p = b.body + row * b.body_stride;
+    for (ptrdiff_t at = 0; at < b.lanes; at += LANES)
+        if (touched[at / LANES]) f(Vec4{}, p + at, b.lanes, at, true);
+    if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
 }
 
-// A step on rows that are groups: a row shares one h, whose state grows by the mean of g^2 over the row.
+// The sum of squares of what is not marked.
+inline double squares_untouched(const Block& b, ptrdiff_t row, const uint8_t* touched) {
+    Vec4 squares = {};
+    for (ptrdiff_t at = 0; touched && at < b.lanes; at += LANES)
+        if (!touched[at / LANES]) {
+            const Vec4 v = load<Vec4>(b.body + row * b.body_stride + at);
+            squares += v * v;
+        }
+    return sum(squares);
+}
+
+// What the prox of a row needs to know of it as a whole: sums of c^2, of c^2 d, and of the squares before the step; the
+// lowest d.
+struct RowSums {
+    Vec4 squares = {}, weighted = {}, before = {}, lowest;
+    bool begun = false;
+
+    // A vector's c = soft(h u, l1) and d = h + l2.
+    template <class V>
+    inline __attribute__((always_inline)) void add(V phi, V c, V d) {
+        squares += folded(c * c);
+        weighted += folded(c * c * d);
+        before += folded(phi * phi);
+        lowest = begun ? smaller(lowest, smallest(d)) : smallest(d);
+        begun = true;
+    }
+};
+
+// The rest of a row's prox, where c stands for its numbers, and d is in the room: v = c / (d + l_g / |v|).
+inline void finish_row(const Block& b, ptrdiff_t row, const uint8_t* touched, const RowSums& sums, real group) {
+    const double precision = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
+    double norm = 1;
+    if (group > 0) {
+        const double fixed = squares_untouched(b, row, touched), before = __builtin_sqrt(sum(sums.before) + fixed);
+        const Vec4 pairs = smaller(sums.lowest, __builtin_shufflevector(sums.lowest, sums.lowest, 2, 3, 0, 1));
+        const double lowest = pairs[0] < pairs[1] ? pairs[0] : pairs[1];
+        norm = group_norm(sum(sums.squares), sum(sums.weighted), lowest, fixed, group, before, precision,
+                          [&](double nu, double& s2, double& s3) __attribute__((always_inline)) {
+            Vec4 squares = {}, slopes = {};
+            each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole)
+                             __attribute__((always_inline)) {
+                using V = decltype(v);
+                const V d = load<V>(b.room + at), inverse = 1 / (d * (real)nu + group), r = take<V>(p, whole) * inverse;
+                squares += folded(r * r);
+                slopes += folded(r * r * d * inverse);
+            });
+            s2 = sum(squares);
+            s3 = sum(slopes);
+        });
+    }
+    each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
+        using V = decltype(v);
+        const V c = take<V>(p, whole), d = load<V>(b.room + at);
+        put(p, norm == 0 ? c - c : group > 0 ? c * (real)norm / (d * (real)norm + group) : c / d, whole);
+    });
+}
+
+// A step on rows that are groups: the prox in the metric of their h.
 template <class Rule, class Row, class Target>
 void step_by_row(const Block b, ptrdiff_t n, Row row, const Slab* s, const Rule body, const Rule weight, Target target) {
-    const Strength strength = b.body ? body.strength : weight.strength;
+    const real group = (b.body ? body : weight).strength.group;
     for (ptrdiff_t i = 0; i < n; ++i) {
-        auto gradient = [&](auto v, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
+        const uint8_t* const touched = s && s->touched ? s->touched + i * (b.lanes / LANES) : nullptr;
+        RowSums sums;
+        each_touched(b, row(i), touched, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole)
+                         __attribute__((always_inline)) {
             using V = decltype(v);
-            return !s ? V{} : take<V>(whole ? s->body + i * b.lanes + at : s->weight + i, whole);
-        };
-        double squares = 0, norm = 0;
-        each_vector(b, row(i), [&](auto v, real*, ptrdiff_t, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
-            auto g = gradient(v, at, whole);
-            squares += sum(g * g);
-        });
-        const real square = (real)(squares / b.columns);
-        real h_row = 0;
-        each_vector(b, row(i), [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
-            using V = decltype(v);
+            const Rule& rule = whole ? body : weight;
+            const V g = !s ? V{} : take<V>(whole ? s->body + i * b.lanes + at : s->weight + i, whole);
+            const V phi = take<V>(p, whole);
             V state[slots<Rule> + 1], h;
             for (int j = 0; j < slots<Rule>; ++j) state[j] = take<V>(p + (j + 1) * apart, whole);
-            const Rule& rule = whole ? body : weight;
-            V hu = target(rule, take<V>(p, whole), state, gradient(v, at, whole), square - V{}, h);
-            V c = soft(hu, rule.strength.l1);
-            norm += sum(c * c);
-            h_row = h[0];
+            const V c = soft(target(rule, phi, state, g, h), rule.strength.l1), d = h + rule.strength.l2;
+            sums.add(phi, c, d);
+            store(b.room + at, d);
             put(p, c, whole);
             for (int j = 0; j < slots<Rule>; ++j) put(p + (j + 1) * apart, state[j], whole);
         });
-        const real scale = left_of_norm(norm, strength.group) / (h_row + strength.l2);
-        each_vector(b, row(i), [&](auto v, real* p, ptrdiff_t, ptrdiff_t, bool whole) __attribute__((always_inline)) {
-            using V = decltype(v);
-            put(p, take<V>(p, whole) * scale, whole);
-        });
+        finish_row(b, row(i), touched, sums, group);
     }
+}
+
+// Whether a group penalty acts on a block's rows.
+template <class Rule>
+inline bool is_group(const Block& b, const Rule& body, const Rule& weight) {
+    return b.by_row && (b.body ? body : weight).strength.group > 0;
 }
 
 template <class Rule>
@@ -190,10 +250,9 @@ void step(const Block* block, const Slab* slab, const Rule* body, const Rule* we
     const Slab s = *slab;
     const Rule on_body = *body, on_weight = *weight;
     auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
-    if (b.by_row) {
-        step_by_row(b, s.n, row, &s, on_body, on_weight,
-                    [](const auto& rule, auto phi, auto* state, auto g, auto square, auto& h)
-                        __attribute__((always_inline)) { return target(rule, phi, state, g, square, h); });
+    if (s.touched || is_group(b, on_body, on_weight)) {
+        step_by_row(b, s.n, row, &s, on_body, on_weight, [](const auto& rule, auto phi, auto* state, auto g, auto& h)
+                        __attribute__((always_inline)) { return target(rule, phi, state, g, h); });
         return;
     }
     if (b.body)
@@ -208,9 +267,9 @@ void step(const Block* block, const Slab* slab, const Rule* body, const Rule* we
 
 void ftrl_revisit(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
     const Block b = *block;
-    if (b.by_row) {
+    if (is_group(b, *body, *weight)) {
         step_by_row(b, rows, [](ptrdiff_t i) { return i; }, nullptr, *body, *weight,
-                    [](const Ftrl& rule, auto, auto* state, auto, auto, auto& h) { return revisit(rule, state, h); });
+                    [](const Ftrl& rule, auto, auto* state, auto, auto& h) { return revisit(rule, state, h); });
         return;
     }
     for (ptrdiff_t r = 0; r < rows; ++r)
@@ -238,7 +297,7 @@ void fobos_refresh(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_
                    const Fobos* body, const Fobos* weight) {
     const Block b = *block;
     const Fobos on_body = *body, on_weight = *weight;
-    const bool adaptive = on_body.inverse_rate > 0;
+    const bool adaptive = on_body.inverse_rate > 0, grouped = is_group(b, on_body, on_weight);
     for (ptrdiff_t i = 0; i < n; ++i) {
         const ptrdiff_t r = ids ? first + ids[i] : i;
         const int32_t since = visited[r];
@@ -249,25 +308,24 @@ void fobos_refresh(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_
             of_body = missed(on_body, since);
             of_weight = on_weight.decay == on_body.decay ? of_body : missed(on_weight, since);
         }
-        double norm = 0;
-        real shrink_row = 0;
-        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) __attribute__((always_inline)) {
+        RowSums sums;
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
             using V = decltype(v);
             const Fobos& rule = whole ? on_body : on_weight;
             const Missed<real>& of_row = whole ? of_body : of_weight;
             const Missed<V> m = adaptive ? missed(rule, since, take<V>(p + apart, whole))
                                          : Missed<V>{of_row.decay - V{}, of_row.shrink - V{}};
             const V phi = soft(take<V>(p, whole) * m.decay, m.shrink * rule.strength.l1);
-            if (b.by_row) norm += sum(phi * phi);
-            shrink_row = m.shrink[0];
-            put(p, phi, whole);
+            if (!grouped) {
+                put(p, phi, whole);
+                return;
+            }
+            const V d = 1 / m.shrink, c = phi * d;
+            sums.add(phi, c, d);
+            store(b.room + at, d);
+            put(p, c, whole);
         });
-        if (!b.by_row) continue;
-        const real scale = left_of_norm(norm, shrink_row * (b.body ? on_body : on_weight).strength.group);
-        each_vector(b, r, [&](auto v, real* p, ptrdiff_t, ptrdiff_t, bool whole) __attribute__((always_inline)) {
-            using V = decltype(v);
-            put(p, take<V>(p, whole) * scale, whole);
-        });
+        if (grouped) finish_row(b, r, nullptr, sums, (b.body ? on_body : on_weight).strength.group);
     }
 }
 

@@ -35,7 +35,8 @@ typedef struct Block {
     ptrdiff_t weight_stride;  // reals from one row's weight to the next
     ptrdiff_t rows;           // of one class; class c begins at row c * rows
     ptrdiff_t columns;        // parameters in a row, without padding
-    int by_row;               // a row is one group: it shares one curvature
+    int by_row;               // a row is one group
+    real* room;               // for one row's curvatures: `lanes` and LANES more
 } Block;
 
 enum { LANES = 4 };
@@ -65,6 +66,7 @@ typedef struct Slab {
     ptrdiff_t first;  // added to every row id: where the slab's class begins
     real* body;       // n x lanes, contiguous; NULL where rows have no body
     real* weight;     // n; NULL where rows have no weight
+    const uint8_t* touched;  // n x lanes / LANES: which of a row's factors are meant, so many at a time; NULL: all
 } Slab;
 
 // Rows in compressed form, as a Dataset has them.

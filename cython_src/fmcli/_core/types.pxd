@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
 cdef extern from "types.h" nogil:
@@ -21,6 +21,7 @@ cdef extern from "types.h" nogil:
         Py_ssize_t rows
         Py_ssize_t columns
         bint by_row
+        real* room
 
     struct Factors:
         const real* at
@@ -42,6 +43,7 @@ cdef extern from "types.h" nogil:
         Py_ssize_t first
         real* body
         real* weight
+        const uint8_t* touched
 
     struct Csr:
         const int64_t* indptr

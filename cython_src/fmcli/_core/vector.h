@@ -78,6 +78,12 @@ inline double sum(Vec8 v) {
     return (((double)v[0] + v[4]) + ((double)v[2] + v[6])) + (((double)v[1] + v[5]) + ((double)v[3] + v[7]));
 }
 
+// A vector's halves, added.
+inline Vec4 folded(Vec4 v) { return v; }
+inline Vec4 folded(Vec8 v) {
+    return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+}
+
 // Comparisons of vectors wider than the machine's are taken apart into scalars, so none is used: the sign is a bit.
 typedef unsigned_like_real Bits4 __attribute__((vector_size(sizeof(Vec4))));
 typedef unsigned_like_real Bits8 __attribute__((vector_size(sizeof(Vec8))));
@@ -89,6 +95,16 @@ template <class V>
 inline V magnitude(V v) {
     const unsigned_like_real sign = (unsigned_like_real)1 << (8 * sizeof(real) - 1);
     return (V)(bits(v) & ~sign);
+}
+
+// The smaller ones of two vectors' numbers, up to rounding.
+template <class V>
+inline V smaller(V a, V b) {
+    return real(0.5) * ((a + b) - magnitude(a - b));
+}
+inline Vec4 smallest(Vec4 v) { return v; }
+inline Vec4 smallest(Vec8 v) {
+    return smaller(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7));
 }
 
 // Is any of a vector's numbers below 0 (or -0)?

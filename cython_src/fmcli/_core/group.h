@@ -1,0 +1,62 @@
+// How long a row is under a group penalty: for the rows' steps and for coordinate descent.
+#ifndef FMCLI_GROUP_H
+#define FMCLI_GROUP_H
+
+#include <stddef.h>
+
+namespace {
+
+// With the row's numbers v_i, where v minimises sum_i (d_i/2 v_i^2 - c_i v_i) + l_g sqrt(|v|^2 + fixed), `fixed` being
+// the squares of those that stay: v_i = c_i / (d_i + l_g / nu), and this is nu = sqrt(|v|^2 + fixed), 0 where v is.
+// Newton's method on psi(nu) = 1, psi = (sum_i r_i^2)^(-1/2), r_i = c_i / t_i, t_i = d_i nu + l_g (of what stays: t = nu).
+// psi is increasing and concave, linear where all d_i are equal: no step leads beyond the root, wherever it begins.
+//
+// squares, weighted: sums of c_i^2 and of c_i^2 d_i. lowest: of the d_i, or 0. before: a guess. precision: the relative
+// error of v that ends it. A step squares the error of nu, of which the share l_g / t_i reaches v_i.
+// sums(nu, s2, s3): s2 <- sum r_i^2, s3 <- sum r_i^2 d_i / t_i.
+template <class Sums>
+inline double group_norm(double squares, double weighted, double lowest, double fixed, double group, double before,
+                         double precision, Sums sums) {
+    enum { MOST_STEPS = 50 };
+    const double norm = __builtin_sqrt(squares), others = __builtin_sqrt(fixed);
+    if (norm <= group && fixed == 0) return 0;
+    double least = norm > group ? (norm - group) * squares / weighted : 0;  // the step from nu = 0
+    if (least < others) least = others;
+    double nu = before > least ? before : least;
+    for (int i = 0; i < MOST_STEPS; ++i) {
+        double s2, s3;
+        sums(nu, s2, s3);
+        if (fixed > 0) {
+            s2 += fixed / (nu * nu);
+            s3 += fixed / (nu * nu * nu);
+        }
+        double next = nu + s2 * (__builtin_sqrt(s2) - 1) / s3;
+        if (next < least) next = least;
+        const double change = (next - nu) / next, share = group / (lowest * next + group);
+        nu = next;
+        if (change * change * share <= precision) break;
+    }
+    return nu;
+}
+
+// The same of arrays c and d.
+inline double group_norm_of(const double* c, const double* d, ptrdiff_t n, double group) {
+    const double precision = 1e-16;
+    double squares = 0, weighted = 0;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        squares += c[i] * c[i];
+        weighted += c[i] * c[i] * d[i];
+    }
+    return group_norm(squares, weighted, 0, 0, group, 0, precision, [&](double nu, double& s2, double& s3) {
+        s2 = s3 = 0;
+        for (ptrdiff_t i = 0; i < n; ++i) {
+            const double t = d[i] * nu + group, r = c[i] / t;
+            s2 += r * r;
+            s3 += r * r * d[i] / t;
+        }
+    });
+}
+
+}  // namespace
+
+#endif
