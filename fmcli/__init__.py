@@ -60,7 +60,7 @@ Above the core, dependencies run one way:
     cli -> refit, advice -> training, prediction, evaluation, inspection, catalogue
         -> stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart, scaling, labels, metrics,
            modelfile, data
-        -> registry, specs, streams, names -> _core
+        -> registry, specs, streams, names, files, leftovers, text -> _core
 
 registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
 file's header and the tests derive from it. A default that depends on the training data (derived.py) stays a rule until

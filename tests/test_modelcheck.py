@@ -8,7 +8,7 @@ from modelfiles import FEATURES, read, write
 
 import fmcli
 from fmcli.errors import BadInputError
-from fmcli.modelcheck import ENTRIES, LATER, LONGEST_TEXT
+from fmcli.modelcheck import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
 from fmcli.modelfile import ModelFile, save
 from fmcli.prediction import load_model, scorer_of
 from fmcli.registry import MODELS, OPTIONS
@@ -53,7 +53,10 @@ def test_what_was_saved_is_valid(files, kind):
 def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
     """A file of an earlier version lacks them."""
     file, whole = files(kind), files(kind)
-    del file.meta["given"], file.meta["epochs"]
+    for name in LATER:
+        del file.meta[name]
+    for name in LATER_OPTIONS:
+        del file.meta["options"][name]
     for name in MODELS[kind].options:
         if file.meta["options"][name] == MODELS[kind].defaults.get(name, OPTIONS[name].default):
             del file.meta["options"][name]

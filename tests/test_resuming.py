@@ -1,18 +1,22 @@
 """Training that resumes from an earlier model: exactness, what is inherited, what is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from problems import ROW_SOLVERS
 from test_every_pair import planted
 
-from fmcli import prediction, training
+from fmcli import data, prediction, training
 from fmcli.errors import UsageError
 from fmcli.modelfile import load, save
 from fmcli.specs import make_spec
 
+SAMPLE = Path(__file__).parent.parent / "sample_data"
 
-def train(data, spec, **keywords):
-    return training.train(training.plan(data, spec, **keywords))
+
+def train(rows, spec, **keywords):
+    return training.train(training.plan(rows, spec, **keywords))
 
 
 def saved(path, trained, *, keep_state=True):
@@ -21,8 +25,8 @@ def saved(path, trained, *, keep_state=True):
 
 
 def labelled(loss):
-    data, _ = planted("fm", "logistic" if loss == "softmax" else "squared")
-    return data.changed(label=data.label + (np.arange(data.rows) % 2)) if loss == "softmax" else data
+    rows, _ = planted("fm", "logistic" if loss == "softmax" else "squared")
+    return rows.changed(label=rows.label + (np.arange(rows.rows) % 2)) if loss == "softmax" else rows
 
 
 # Pairwise: every solver with a schedule, batches, a penalty of each kind and several outputs.
@@ -42,11 +46,11 @@ RUNS = [
 
 @pytest.mark.parametrize(("solver", "model", "loss", "options"), RUNS, ids=["-".join(run[:3]) for run in RUNS])
 def test_two_epochs_and_two_more_are_four(solver, model, loss, options, tmp_path):
-    data = labelled(loss)
-    saved(tmp_path / "whole", train(data, make_spec(model, solver, loss, {**options, "epochs": 4})))
-    first = saved(tmp_path / "first", train(data, make_spec(model, solver, loss, {**options, "epochs": 2})))
+    rows = labelled(loss)
+    saved(tmp_path / "whole", train(rows, make_spec(model, solver, loss, {**options, "epochs": 4})))
+    first = saved(tmp_path / "first", train(rows, make_spec(model, solver, loss, {**options, "epochs": 2})))
     earlier = prediction.load_earlier(first)
-    resumed = train(data, earlier.continued(None, None, None, {"epochs": 2}), earlier=earlier)
+    resumed = train(rows, earlier.continued(None, None, None, {"epochs": 2}), earlier=earlier)
     second = saved(tmp_path / "second", resumed)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "second").read_bytes()
     before, after = load(first).tensors, load(second).tensors
@@ -54,8 +58,8 @@ def test_two_epochs_and_two_more_are_four(solver, model, loss, options, tmp_path
 
 
 def earlier_of(tmp_path, model="fm", solver=None, loss=None, **options):
-    data, _ = planted("fm", "squared")
-    return prediction.load_earlier(saved(tmp_path / "m", train(data, make_spec(model, solver, loss, options))))
+    rows, _ = planted("fm", "squared")
+    return prediction.load_earlier(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
 
 
 def test_what_was_given_holds_and_defaults_are_computed_again(tmp_path):
@@ -95,8 +99,8 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
     usual = make_spec("sglfm").values
     own = usual.keys() - {"rank", "clip"}
     assert {name: spec.values[name] for name in own} == {name: usual[name] for name in own}
-    data, _ = planted("fm", "squared")
-    resumed = train(data, earlier.continued("sglfm", None, None, {"epochs": 0}), earlier=earlier)
+    rows, _ = planted("fm", "squared")
+    resumed = train(rows, earlier.continued("sglfm", None, None, {"epochs": 0}), earlier=earlier)
     for name, array in resumed.plan.model.parameters.items():
         np.testing.assert_array_equal(array, earlier.model.parameters[name])
 
@@ -116,6 +120,23 @@ def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
     earlier = earlier_of(tmp_path, epochs=1)
     with pytest.raises(UsageError, match=message):
         training.check_earlier(earlier, earlier.continued(model, None, loss, options))
+
+
+OLDER = Path(__file__).parent / "older" / "anova.fm"
+
+
+def test_a_file_of_the_first_version_is_read_and_resumed_from():
+    """anova -k 2 --l2 1e-3 -s sgd -r 1e-4 --keep-state -e 20 on the diabetes sample, before what was given was kept."""
+    scorer = prediction.load_model(str(OLDER))
+    test = data.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
+    np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)
+    earlier = prediction.load_earlier(str(OLDER))
+    assert {"l2", "l2_w", "l2_v", "learning_rate", "rank", "epochs", "solver"} <= earlier.given
+    rows = data.read([str(SAMPLE / "diabetes.train.libsvm")]).dataset
+    resumed = training.plan(rows, earlier.continued(None, None, None, {"epochs": 1}), earlier=earlier)
+    assert resumed.resumes
+    assert resumed.spec.values["learning_rate"] == 1e-4
+    assert training.train(resumed).epochs[0].loss < 2000
 
 
 def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):
