@@ -136,7 +136,8 @@ def slow_powers(problem, loss, penalty, order):
         G = smoothness * (q.T * share) @ q
         if bends:
             G += np.diag(np.maximum((share * slopes) @ bend, 0))
-        step = minimise((share * slopes) @ q, G, phi, l1, l2)
+        solve = with_bias if names[-1:] == ["bias"] and len(phi) > 1 else minimise
+        step = solve((share * slopes) @ q, G, phi, l1, l2)
         before = objective(phi)
         for _ in range(HALVINGS + 1):
             if objective(phi + step) <= before or not bends:
@@ -159,10 +160,11 @@ def slices(model):
                 for begin in range(0, max(width, 1), SLICE):
                     last = begin + SLICE >= width
                     names = [*[array.name for array in layout.body], *([layout.weight] if last else [])]
+                    names += ["bias"] if layout.penalty == "l2" and last and "bias" in model.parameters else []
                     names = [name for name in names if name]
 
                     def at(name, *, begin=begin, where=where, weight=layout.weight):
-                        return where if name == weight else (*where, slice(begin, begin + SLICE))
+                        return where if name in (weight, "bias") else (*where, slice(begin, begin + SLICE))
 
                     yield c, names, at
 
@@ -199,6 +201,13 @@ def minimise(r, G, phi, l1, l2):
             u = phi[f] + step[f] - (r[f] + G[f] @ step + l2[f] * (phi[f] + step[f])) / curvature
             step[f] = np.sign(u) * max(abs(u) - l1[f] / curvature, 0) - phi[f]
     return step
+
+
+def with_bias(r, G, phi, l1, l2):
+    """The same where the last number is the bias, which is wherever it is best given the others."""
+    g = G[:-1, -1] / G[-1, -1]
+    step = minimise(r[:-1] - g * r[-1], G[:-1, :-1] - np.outer(g, G[-1, :-1]), phi[:-1], l1[:-1], l2[:-1])
+    return np.append(step, -r[-1] / G[-1, -1] - g @ step)
 
 
 @pytest.mark.parametrize("name", ["bilinear", "lifted-pn", "poly2", "llfm"])

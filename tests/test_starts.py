@@ -38,12 +38,16 @@ CONSTANT = 0.5
 
 
 @pytest.mark.parametrize(
-    ("model", "options"), [("anova", {}), ("anova", {"nuclear": 0.01, "augment": True, "linear": False}), ("sha2", {})]
+    ("model", "options"),
+    [
+        *[("anova", {}), ("sha2", {}), ("pn", {}), ("pn", {"nuclear": 0.01, "rank": 8})],
+        ("anova", {"nuclear": 0.01, "augment": True, "linear": False}),
+    ],
 )
 def test_the_start_of_the_weights_of_kernels_does_not_matter_to_coordinate_descent(diabetes, model, options):
     """[PN] 9.1: as they are visited before the factors."""
     one, other = (
-        train(diabetes, model, "cd", rank=4, beta_start=start, **options).epochs[-1].objective
+        train(diabetes, model, "cd", beta_start=start, **{"rank": 4} | options).epochs[-1].objective
         for start in ("ones", "alternate")
     )
     assert one == pytest.approx(other, rel=0.01)

@@ -74,8 +74,10 @@ class Problem:
         return np.hstack(found)
 
 
-def in_order(layout, features: int, c: int) -> list[Row]:
-    """A block's rows in one class, in the order of visits."""
+def in_order(layout, features: int, c: int, biased: bool) -> list[Row]:
+    """A block's rows in one class, in the order of visits; with weights of kernels, the bias if there is one."""
+    if layout.penalty == "l2" and biased:
+        return [[*((name, (c,)) for name in layout.names), ("bias", (c,))]]
     if not layout.axes:
         return [[(name, (c,)) for name in layout.names]]
     sizes = [features if axis == "features" else axis for axis in layout.axes]
@@ -102,7 +104,7 @@ def slices(layout, size: int, whole: bool) -> list[list[int]]:
             lanes += 1
         first += columns
         lanes += -columns % LANES
-    if layout.weight:
+    if layout.weight or first < size:
         if not found:
             found.append([])
         found[-1].append(size - 1)
@@ -116,7 +118,7 @@ def epoch(problem: Problem, params: Params, features: int) -> Params:
         for layout in sorted(problem.layouts, key=lambda layout: layout.penalty != "l2"):
             if not layout.trained:
                 continue
-            for row in in_order(layout, features, c):
+            for row in in_order(layout, features, c, "bias" in params):
                 visit(problem, params, c, layout, row)
     return params
 
@@ -137,6 +139,8 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
         phi = gather(params, row)
         if layout.affine == "one" and not whole:
             G += np.diag(np.maximum(0, g @ problem.bends(params, c, row)[:, places]))
+        follows = row[-1][0] == "bias" and places[-1] == len(l1) - 1 > 0
+        step = with_bias if follows else sweeps
         sure = layout.affine == "row" or (layout.affine == "part" and not whole)
         before = objective(problem, params, phi, l1, l2, group)
         old = {name: array.copy() for name, array in params.items()}
@@ -147,7 +151,7 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
                 new = prox(phi - r / h, h, l1, l2, group)
                 new = nearest_in_simplex(new) if simplex else new
             else:
-                new[places] += sweeps(phi[places], r, G, l1[places], l2[places]) / 2**tries
+                new[places] += step(phi[places], r, G, l1[places], l2[places]) / 2**tries
             put(params, row, new)
             if sure or objective(problem, params, new, l1, l2, group) <= before:
                 break
@@ -172,6 +176,13 @@ def sweeps(phi, r, G, l1, l2) -> np.ndarray:
             u = new[f] - (r[f] + G[f] @ (new - phi) + l2[f] * new[f]) / curvature
             new[f] = np.sign(u) * max(abs(u) - l1[f] / curvature, 0)
     return new - phi
+
+
+def with_bias(phi, r, G, l1, l2) -> np.ndarray:
+    """The same of a problem whose last number, without penalties, is wherever it is best given the others."""
+    g = G[:-1, -1]
+    step = sweeps(phi[:-1], r[:-1] - g * r[-1] / G[-1, -1], G[:-1, :-1] - np.outer(g, g) / G[-1, -1], l1[:-1], l2[:-1])
+    return np.append(step, -(r[-1] + g @ step) / G[-1, -1])
 
 
 def put(params: Params, row: Row, numbers: np.ndarray) -> None:

@@ -9,6 +9,7 @@ from fmcli._core.data cimport Dataset
 from fmcli._core.loss cimport Loss
 from fmcli._core.model cimport NONE, Model
 from fmcli._core.penalty cimport Penalty
+from fmcli._core.simd cimport Strength
 from fmcli._core.types cimport real
 from libc.math cimport isfinite
 
@@ -23,9 +24,10 @@ cdef class Descent:
 
     On some of a row's parameters, in which scores are affine, the mean loss is bounded by a quadratic with the loss's
     largest curvature (for the squared loss it is that quadratic), which is then minimised with the penalty coordinate
-    by coordinate: the derivatives of the scores are looked at twice for all of these parameters, not for each. A row
-    under a group penalty moves as one, by a bound on that quadratic. Where no bound holds, steps are halved until the
-    objective does not rise. A Visitor does all this; here is what it visits.
+    by coordinate: the derivatives of the scores are looked at twice for all of these parameters, not for each. Fitted
+    weights of kernels move jointly with the bias. A row under a group penalty moves as one, by a bound on that
+    quadratic. Where no bound holds, steps are halved until the objective does not rise. A Visitor does all this; here
+    is what it visits.
 
     Each sample has a record: label, share of the weight, scores, and the model's cache, together in few cache lines.
 
@@ -59,8 +61,10 @@ cdef class Descent:
             self.manner[b].whole = model.block[b].by_row or self.manner[b].simplex
             self.manner[b].body, self.manner[b].weight = penalty.strength(layout, True), penalty.strength(layout, False)
             self.manner[b].group = penalty.group_l1 if model.block[b].by_row else 0
+            self.manner[b].of_kernels = layout.penalty == "l2"
             if layout.penalty == "l2":
                 self.beta = b
+                self.manner[b].weight = Strength(0, 0, 0)
         size = NONE if by_gradient else model.cache_size(data)
         self.fast, self.cache = size != NONE, max(size, 0)
         self.header = (SCORES + model.outputs) * sizeof(double)

@@ -11,7 +11,8 @@ cdef class Quadratic:
 
     cdef void begin(self, Py_ssize_t width) noexcept nogil
     cdef void complete(self) noexcept nogil
-    cdef void sweep(self) noexcept nogil
+    cdef void eliminate_last(self) noexcept nogil
+    cdef void sweep(self, Py_ssize_t many) noexcept nogil
     cdef void move_one(self, Py_ssize_t f) noexcept nogil
     cdef void move_as_group(self, double h, double group) noexcept nogil
     cdef void halve(self) noexcept nogil

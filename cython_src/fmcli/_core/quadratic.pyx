@@ -8,6 +8,10 @@ from libc.math cimport fabs, sqrt
 from libc.string cimport memset
 
 
+# What a coordinate does by itself is rounding below this share of what it does with another.
+cdef double LEAST_SHARE = 1e-9
+
+
 cdef class Quadratic:
     """min over s of <r, s> + s'Gs/2 + sum of l1 |phi + s| + l2/2 (phi + s)^2, by coordinates; or with l_g ||phi + s||,
     by a bound on G.
@@ -40,10 +44,28 @@ cdef class Quadratic:
             for h in range(f):
                 self.G[f * self.width + h] = self.G[h * self.width + f]
 
-    # Each coordinate to its minimum, once.
-    cdef void sweep(self) noexcept nogil:
+    # The problem of all coordinates but the last one, which no penalty acts on and which follows them to its minimum.
+    cdef void eliminate_last(self) noexcept nogil:
+        cdef Py_ssize_t f, h, last = self.width - 1
+        cdef const double* row = self.G + last * self.width
+        cdef double shared
+        if row[last] <= 0:
+            return
+        for f in range(last):
+            self.r[f] -= row[f] / row[last] * self.r[last]
+            for h in range(last):
+                self.G[f * self.width + h] -= row[f] * row[h] / row[last]
+        for f in range(last):
+            shared = row[f] * row[f] / row[last]
+            if self.G[f * self.width + f] < LEAST_SHARE * shared:  # it acts as the last one does: rounding is left
+                self.r[f] = 0
+                for h in range(last):
+                    self.G[f * self.width + h] = self.G[h * self.width + f] = 0
+
+    # Each of so many coordinates to its minimum, once.
+    cdef void sweep(self, Py_ssize_t many) noexcept nogil:
         cdef Py_ssize_t f
-        for f in range(self.width):
+        for f in range(many):
             self.move_one(f)
 
     # One coordinate to its minimum; where nothing depends on it, it stays.

@@ -11,6 +11,7 @@ cdef struct Place:
     real* body
     real* weight
     Py_ssize_t lanes  # of its body
+    bint with_bias    # the bias stands for a weight behind the body
     Manner* manner
 
 
@@ -37,6 +38,7 @@ cdef class Visitor:
     cdef void derivatives(self, const Visit* part) noexcept nogil
     cdef void by_gradient(self, const Visit* part) noexcept nogil
     cdef void bound(self, const Visit* v) noexcept nogil
+    cdef void minimise(self, const Visit* v) noexcept nogil
     cdef void take(self, const Visit* v) noexcept nogil
     cdef bint round_step(self, const Visit* v) noexcept nogil
     cdef real* number(self, const Visit* v, Py_ssize_t f) noexcept nogil

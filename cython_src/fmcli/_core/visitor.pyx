@@ -31,7 +31,7 @@ cdef class Visitor:
         self.descent, self.model = descent, descent.model
         self.workspace = Workspace(descent.model, descent.data.longest)
         layouts = descent.model.layout
-        longest = max([layout.lanes + (layout.weight is not None) for layout in layouts])
+        longest = max([layout.lanes for layout in layouts]) + 1
         self.quadratic = Quadratic(longest, min(longest, SLICE + 1))
         most = padded(longest) + LANES
         numbers, change = allocate((2 * CHUNK + 1) * most + 2 * CHUNK), np.zeros(CHUNK)
@@ -90,9 +90,13 @@ cdef class Visitor:
         place.block, place.output, place.lanes = v.block, v.output, self.model.block[v.block].lanes
         place.body = self.model.block[v.block].body + first * self.model.block[v.block].body_stride
         place.weight = self.model.block[v.block].weight
+        place.with_bias = place.manner.of_kernels and self.model.has_bias
         width = place.lanes
-        if place.weight != NULL:
+        if place.with_bias:
+            place.weight = self.model.block[0].weight + v.output * self.model.block[0].weight_stride
+        elif place.weight != NULL:
             place.weight += first * self.model.block[v.block].weight_stride
+        if place.weight != NULL:
             width += 1
         while at < width:
             v.at = at
@@ -156,10 +160,14 @@ cdef class Visitor:
 
     # q <- the derivatives of these samples' scores by the slice.
     cdef void derivatives(self, const Visit* part) noexcept nogil:
+        cdef Py_ssize_t n
         if self.descent.fast:
             self.model.partials(part, self.q)
         else:
             self.by_gradient(part)
+        if part.weight and self.place.with_bias:
+            for n in range(part.n):
+                self.q[n * part.apart + part.lanes] = 1
 
     # The same through the model's `score` and `gradient`: right for every model, and slow.
     cdef void by_gradient(self, const Visit* part) noexcept nogil:
@@ -224,15 +232,14 @@ cdef class Visitor:
 
     # Take the problem's step; where its bound may not hold, so much of it that the objective does not rise.
     cdef void take(self, const Visit* v) noexcept nogil:
-        cdef int tries, _
+        cdef int tries
         cdef double before = 0, group = self.place.manner.group, h = self.curvature
         cdef bint whole = self.place.manner.whole
         cdef bint sure = self.descent.bounded and self.joint(v)
         if not sure:
             before = self.loss_after(v, False) + self.quadratic.penalty(group)
         if not whole:
-            for _ in range(SWEEPS):
-                self.quadratic.sweep()
+            self.minimise(v)
         for tries in range(HALVINGS + 1):
             if whole:
                 self.quadratic.move_as_group(h, group)
@@ -244,6 +251,18 @@ cdef class Visitor:
             if sure or self.loss_after(v, True) + self.quadratic.penalty(group) <= before:
                 self.move(v)
                 return
+
+    # The step to about the problem's minimum. Weights of kernels that hardly vary go with the bias, so that it would
+    # take them many rounds of single steps: they move as if it followed each of them.
+    cdef void minimise(self, const Visit* v) noexcept nogil:
+        cdef bint follows = v.weight and self.place.with_bias
+        cdef int _
+        if follows:
+            self.quadratic.eliminate_last()
+        for _ in range(SWEEPS):
+            self.quadratic.sweep(self.quadratic.width - follows)
+        if follows:
+            self.quadratic.move_one(self.quadratic.width - 1)
 
     # Are scores affine in all that moves?
     cdef bint joint(self, const Visit* v) noexcept nogil:
