@@ -53,7 +53,7 @@ class Watch:
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
         self.plan, self.loss = plan, loss
         epochs = plan.spec.values["epochs"]
-        comparable = LOSSES[plan.labels.loss].task != "counts" and epochs > 0 and not (plan.stream and epochs == 1)
+        comparable = LOSSES[plan.labels.loss].task != "counts" and epochs > 0 and not plan.one_pass
         self.constant = baseline.loss if comparable else math.inf
         self.before = math.inf
 

@@ -100,6 +100,11 @@ class Plan:
     bytes: int
 
     @property
+    def one_pass(self) -> bool:
+        """Whether the run is a single pass over a stream, whose rows cannot judge it."""
+        return self.stream and bool(self.spec.values["epochs"] == 1)
+
+    @property
     def epochs_before(self) -> int:
         """Epochs that the earlier model has gone through, from which this run counts on."""
         return self.earlier.epochs if self.earlier else 0

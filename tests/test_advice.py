@@ -12,8 +12,8 @@ from fmcli.advice import advice, factors_are_zero
 from fmcli.specs import make_spec
 
 
-def warnings(data, model="fm", solver="sgd", *, plan=None, **options):
-    trained = training.train(training.plan(data, make_spec(model, solver, None, options), **(plan or {})))
+def warnings(data, model="fm", solver="sgd", *, loss=None, plan=None, **options):
+    trained = training.train(training.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
     return list(advice(trained, training.summary(trained)))
 
 
@@ -78,3 +78,14 @@ def test_the_constant_stands_beside_each_metric(halves):
     assert figures["valid_constant"] == pytest.approx({"rmse": constant})
     without = training.train(training.plan(data, make_spec("linear")))
     assert training.summary(without)["valid_constant"] == {}
+
+
+def test_without_validation_data_a_model_worse_than_a_constant_on_its_rows_is_said():
+    data = dataset([{0: 1.0}] * 40, 1, [1.0, 3.0] * 20)
+    (found,) = warnings(data, "linear", learning_rate=1.5, bias=False, loss="squared")
+    assert found.startswith("rmse is ")
+    assert found.endswith(", worse than the best constant's 1; the steps are too large: try --learning-rate 0.15")
+    assert (
+        warnings(data, "linear", plan={"stream": True}, learning_rate=1.5, bias=False, epochs=1, loss="squared") == []
+    )
+    assert warnings(data, "linear", learning_rate=0.01, loss="squared") == []
