@@ -25,7 +25,7 @@ NAMES = [
     (["fmcli", "train", "x", "-x"], list(METRIC_NAMES)),
     (["fmcli", "train", "-f"], FORMATS),
     (["fmcli", "predict", "-f"], FORMATS),
-    (["fmcli", "predict", "--output-type"], ["raw", "prob", "label"]),
+    (["fmcli", "predict", "--output-type"], ["raw", "value", "prob", "label"]),
     *[(["fmcli", "train", option.flag], list(option.choices)) for option in OPTIONS.values() if option.choices],
 ]
 FILES = [
