@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "cython_src"
 DIRECTIVES = {
     "language_level": 3,
+    "auto_pickle": False,  # objects of the core hold pointers: pickle refuses them without code for it
     "boundscheck": False,
     "wraparound": False,
     "cdivision": True,
