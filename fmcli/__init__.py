@@ -58,8 +58,8 @@ What the design rests on, each measured:
 Above the core, dependencies run one way:
 
     cli -> refit, advice -> training, prediction, evaluation, inspection, catalogue
-        -> stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart, scaling, labels, metrics,
-           modelfile, data
+        -> stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart, scaling,
+           labels, metrics, modelfile, data
         -> registry, specs, streams, names, files, leftovers, text -> _core
 
 registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model

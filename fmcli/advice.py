@@ -83,13 +83,10 @@ def why_zero(trained: Trained) -> str:
         used = " and ".join(f"{flags[name]} {values[name]:g}" for name in strong)
         weaker = " and ".join(f"{flags[name]} {values[name] / FACTOR:g}" for name in strong)
         verb = "is" if len(strong) == 1 else "are"
-        late = values.get("l1_from_epoch", DENSE_EPOCHS)
-        later = (
-            f", or {OPTIONS['l1_from_epoch'].flag} {DENSE_EPOCHS} so that they grow before it acts"
-            if late < DENSE_EPOCHS
-            else ""
-        )
-        return f"{found}{used} {verb} too strong for them: try {weaker}{later}"
+        late = min(DENSE_EPOCHS, values["epochs"])
+        if values.get("l1_from_epoch", late) < late:
+            weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that they grow before it acts"
+        return f"{found}{used} {verb} too strong for them: try {weaker}"
     if not values["init_std"]:
         return f"{found}they start from 0, where their gradients are 0: leave out {OPTIONS['init_std'].flag} 0"
     strength = OPTIONS["l2_v"].flag

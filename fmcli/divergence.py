@@ -29,12 +29,15 @@ MOST_AT_END, MOST_ON_THE_WAY = 10, 1000
 
 
 def diverged(spec: Spec, what: str) -> DivergedError:
-    """The error for training that went astray, with a step size to try where there is one."""
-    remedies = ["scale the values of the features"]
+    """The error for training that went astray, with a step size to try where there is one, and the option that scales
+    the features unless it is in use."""
+    scaled = spec.values["scale"] != "none"
+    remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
     for name in ("alpha", "learning_rate"):
         if name in spec.values:
             step = spec.values[name]
             remedies.insert(0, f"try a smaller step: {OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})")
+    remedies = remedies or ["look for labels and values that are far too large"]
     return DivergedError(f"training diverged: {what}; {', or '.join(remedies)}")
 
 
@@ -83,6 +86,11 @@ class Watch:
         if not are_finite(model.parameters.values()):
             raise diverged(self.plan.spec, "a parameter is no longer a finite number")
         if not np.isfinite(outcome.score).all():
+            if not self.plan.spec.values["epochs"]:
+                raise DivergedError(
+                    "the start values give a training row a score that is not a finite number; choose a smaller "
+                    f"{OPTIONS['init_std'].flag}, or scale the features with {OPTIONS['scale'].flag} standard"
+                )
             raise diverged(self.plan.spec, "a score of a training row is no longer a finite number")
         loss = mean_loss(self.loss, outcome.label, outcome.score, outcome.weight)
         if loss > MOST_AT_END * self.constant:

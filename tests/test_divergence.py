@@ -7,7 +7,7 @@ from test_every_pair import planted
 
 from fmcli import prediction, training
 from fmcli.baseline import Baseline, baseline_of, beats
-from fmcli.divergence import MOST_AT_END
+from fmcli.divergence import MOST_AT_END, diverged
 from fmcli.errors import DivergedError
 from fmcli.registry import LOSSES
 from fmcli.specs import make_spec
@@ -99,7 +99,7 @@ def test_scores_that_overflow_are_not_saved():
     """The product of many factors is not finite though each factor is."""
     huge = dataset([{0: 1e30, 1: 1e30}, {0: 1.0}], 2, [-1.0, 1.0])
     spec = make_spec("fm", "sgd", "hinge", {"epochs": 0, "init_std": 1e30})
-    with pytest.raises(DivergedError, match="a score of a training row"):
+    with pytest.raises(DivergedError, match=r"the start values give a training row a score .* --init-std"):
         training.train(training.plan(huge, spec))
 
 
@@ -142,3 +142,22 @@ def test_better_than_the_constant():
     assert beats("auc", 0.6, 0.5)
     assert not beats("auc", 0.5, 0.5)
     assert beats("auc", np.nan, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("solver", "scale", "remedies"),
+    [
+        (
+            "sgd",
+            "none",
+            "try a smaller step: --learning-rate 0.22 (it was 2.2), or scale the features with --scale standard",
+        ),
+        ("sgd", "standard", "try a smaller step: --learning-rate 0.22 (it was 2.2)"),
+        ("cd", "none", "scale the features with --scale standard"),
+        ("cd", "max-abs", "look for labels and values that are far too large"),
+    ],
+)
+def test_the_ways_out_are_not_in_use_yet(solver, scale, remedies):
+    steps = {"learning_rate": 2.2} if solver == "sgd" else {}
+    error = diverged(make_spec("fm", solver, options={"scale": scale, **steps}), "so it is")
+    assert str(error) == f"training diverged: so it is; {remedies}"

@@ -173,7 +173,7 @@ def say_diverged(log: Log, trained: Trained, again: bool) -> None:
 def say_refit(log: Log, plan: Plan) -> None:
     """What is trained again."""
     epochs = plan.spec.values["epochs"]
-    log.line(f"training again on all {len(plan.rows):,} rows, for {epochs} epoch{'s' if epochs > 1 else ''}")
+    log.line(f"training again on all {len(plan.rows):,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}")
 
 
 def say_settled(log: Log, trained: Trained) -> None:
