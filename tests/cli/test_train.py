@@ -251,7 +251,7 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     assert "Step size. [sgd, adagrad, fobos; default: 0.01, adagrad 0.05; > 0]" in text
     assert "[default: adagrad; ftrl for shfm, sha2; fobos for sglfm, glfm, l1fm]" in text
     assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8, ffm 4, kernel-basis 100; 1 to 65536]" in text
-    assert "[default: --l2; >= 0]" in text
+    assert "[default: --l1; >= 0]" in text
     assert "[not glfm, kernel-basis, lbfgs; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
     assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text
     assert "fitted where the order is even. [anova, sha2, pn]" in text
