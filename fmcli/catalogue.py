@@ -23,6 +23,10 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
             {
                 **entry(model),
                 "solver": model.solver,
+                "with_solver": {
+                    solver: {name: in_json(value) for name, value in defaults.items()}
+                    for solver, defaults in model.with_solver.items()
+                },
                 "solvers": [name for name in SOLVERS if not refusal(model.name, name)],
                 "losses": [name for name in LOSSES if not refusal(model.name, loss=name)],
                 "penalties": [name for name in PENALTIES if not refusal(model.name, penalty=name)],

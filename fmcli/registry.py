@@ -82,6 +82,7 @@ class Piece:
     options: tuple[str, ...] = ()  # keywords of the class
     defaults: Mapping[str, Any] = field(default_factory=dict)  # where they differ from the options'
     solver: str = DEFAULT_SOLVER  # of a model: what it is trained with unless another is named
+    with_solver: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a model: defaults beside one solver
     refuses: Mapping[str, str] = field(default_factory=dict)  # of a model or solver: option -> why it cannot be had
     most: Mapping[str, int] = field(default_factory=dict)  # of a model: largest values below the options' own
     positive: tuple[str, ...] = ()  # of a model: penalties without which it is another model
@@ -107,6 +108,9 @@ class Piece:
 def _table(*rows: Any) -> dict[str, Any]:
     return {row.name: row for row in rows}
 
+
+# Validation data end training before it overfits; without them, as many epochs would ruin models of many features.
+_EPOCHS = Derived("30 with validation data, else 10", lambda facts: 30 if facts.validated else 10)
 
 OPTIONS = _table(
     Option(
@@ -253,7 +257,7 @@ OPTIONS = _table(
         "solver",
         choices=("lazy", "exact"),
     ),
-    Option("alpha", float, 0.05, "Step size of FTRL.", "solver", low=0, open_low=True),
+    Option("alpha", float, 0.1, "Step size of FTRL.", "solver", low=0, open_low=True),
     Option("alpha_w", float, None, "The same for linear weights only.", "solver", low=0, open_low=True),
     Option("alpha_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
     Option("beta", float, 1.0, "FTRL's beta: damps the first steps.", "solver", low=0, open_low=True),
@@ -262,7 +266,7 @@ OPTIONS = _table(
     Option(
         "tol", float, 1e-5, "Stop after an epoch that lowers the objective by no more, relative to it.", "solver", low=0
     ),
-    Option("epochs", int, 10, "Passes over the data; 0 writes the start values.", "run", ("-e",), low=0),
+    Option("epochs", int, _EPOCHS, "Passes over the data; 0 writes the start values.", "run", ("-e",), low=0),
     Option("batch_size", int, 1, "Rows averaged into one update.", "run", low=1, high=1 << 24),
     Option(
         "clip",
@@ -313,12 +317,21 @@ _START = {
         "lifted-pn": 0.03,
     }.items()
 }
+# Makes factors sparse at no loss of quality. It weighs against a sum, which it would outweigh if there are few rows.
+_SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
 # The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
 _SGL_STRENGTH = 1e-5
 
 MODELS = _table(
     Piece("linear", "Linear model: a weight a feature.", "fmcli._core.linear:Linear", ("bias",)),
-    Piece("poly2", "A weight a pair of features.", "fmcli._core.poly2:Poly2", ("bias", "linear", "pair_bits")),
+    Piece(
+        "poly2",
+        "A weight a pair of features.",
+        "fmcli._core.poly2:Poly2",
+        ("bias", "linear", "pair_bits"),
+        {"norm": True},
+        with_solver={"adagrad": {"learning_rate": 0.2}},
+    ),
     Piece("fm", "Factorization machine.", "fmcli._core.fm:FM", _FM),
     Piece(
         "anova",
@@ -327,7 +340,14 @@ MODELS = _table(
         (*_FM, "order", "augment", *_BETA),
         _START["anova"],
     ),
-    Piece("shfm", "Strongly hierarchical FM.", "fmcli._core.fm:SHFM", ("rank", "bias"), solver="ftrl"),
+    Piece(
+        "shfm",
+        "Strongly hierarchical FM.",
+        "fmcli._core.fm:SHFM",
+        ("rank", "bias"),
+        solver="ftrl",
+        with_solver=_SPARSE,
+    ),
     Piece(
         "sha2",
         "Strongly hierarchical ANOVA kernel regression.",
@@ -335,6 +355,7 @@ MODELS = _table(
         ("rank", "bias", *_BETA),
         _START["sha2"],
         solver="ftrl",
+        with_solver=_SPARSE,
     ),
     Piece(
         "sglfm",
@@ -428,7 +449,8 @@ MODELS = _table(
         "Field-aware FM: a feature's factors differ by the field that they meet.",
         "fmcli._core.ffm:FFM",
         _FM,
-        {"rank": 4, "norm": True, "init_std": 0.1},
+        {"rank": 4, "norm": True, "init_std": 0.03},
+        with_solver={"adagrad": {"learning_rate": 0.1, "l2": 1e-4}},
         context=("fields", "by_row"),
         by_fields=True,
     ),
@@ -472,6 +494,7 @@ SOLVERS = _table(
         "FTRL-Proximal. Its penalties weigh against the sum of the losses, those of other solvers against the mean.",
         "fmcli._core.ftrl:FTRL",
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power", "l1_from_epoch"),
+        {"alpha_v": 0.05, "l2": 1.0},
         sums_losses=True,
     ),
     Piece(

@@ -135,14 +135,16 @@ def resolve(spec: Spec, *, rows: int, nonzeros: int, validated: bool) -> Spec:
 
 
 def complete(taken: list[str], pieces: list[Piece], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of all options: as given, else as the model's kind has them, else as the other pieces do.
+    """Values of all options: as given, else as the model's kind has them beside this solver, else as it has them, else
+    as the other pieces do.
 
     An option that refines another goes with it: --l2 decides for linear weights and factors, too, unless one of these
     is given, whatever a solver would have them be.
     """
     kind, *others = pieces
     values = {name: OPTIONS[name].default for name in taken}
-    for chosen in (*(piece.defaults for piece in others), kind.defaults, given):
+    pairs = [kind.with_solver.get(piece.name, {}) for piece in others]
+    for chosen in (*(piece.defaults for piece in others), kind.defaults, *pairs, given):
         values.update({part: None for part, whole in REFINES.items() if whole in chosen and part in values})
         values.update(chosen)
     return values

@@ -54,7 +54,8 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
     numbers = NUMBERS | numbers
     of_w, of_v = (1, 1) if lazy_groups else (2, 0.7)
-    for step in ("learning_rate", "alpha"):
+    steps = [step for step in ("learning_rate", "alpha") if f"{step}_w" in ROW_SOLVERS[solver].options]
+    for step in steps:
         numbers |= {f"{step}_w": of_w * numbers[step], f"{step}_v": of_v * numbers[step]}
     own = choices(model, **(own or {}))
     options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=own)

@@ -52,6 +52,8 @@ def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterat
         yield title
         for piece in listed[kind]:
             yield from entry(piece["name"], piece["help"], options(piece["options"]))
+            for solver, defaults in piece.get("with_solver", {}).items():
+                yield from entry("", f"With {solver}: {options(defaults)}", "")
     yield ""
     yield "Penalties"
     for piece in listed["penalties"]:

@@ -194,14 +194,28 @@ def notes(choice: Option) -> str:
     parts += [choice.range()] if choice.choices else []
     usual = OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
     if usual and not choice.negative:
-        own: dict[str, list[str]] = {}
-        for piece in pieces:
-            if shows(piece, choice.name):
-                own.setdefault(in_words(choice, piece.defaults[choice.name]), []).append(piece.name)
-        parts.append(", ".join([f"default: {usual}", *(f"{', '.join(names)} {value}" for value, names in own.items())]))
+        own = [
+            f"{value} for {', '.join(names)}{f' with {solver}' if solver else ''}"
+            for (value, solver), names in own_defaults(choice).items()
+        ]
+        unless = f" unless {usual} or the model says otherwise" if own and choice.name in REFINES else ""
+        parts.append(f"default: {'; '.join([usual, *own])}{unless}")
     parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
     parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
+
+
+def own_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
+    """(default, solver) -> pieces: the defaults of an option that differ from its usual one, in words, and who has
+    them, with that solver, or "" for any."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for piece in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
+        if shows(piece, choice.name):
+            found.setdefault((in_words(choice, piece.defaults[choice.name]), ""), []).append(piece.name)
+        for solver, defaults in piece.with_solver.items():
+            if choice.name in defaults:
+                found.setdefault((in_words(choice, defaults[choice.name]), solver), []).append(piece.name)
+    return found
 
 
 def shows(piece: Piece, name: str) -> bool:

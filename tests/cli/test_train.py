@@ -248,14 +248,17 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Examples:",
     ]
     assert [line for line in text.splitlines() if line in sections] == sections
-    assert "Step size. [sgd, adagrad, fobos; default: 0.01, adagrad 0.05; > 0]" in text
+    assert "Step size. [sgd, adagrad, fobos; default: 0.01; 0.05 for adagrad; 0.2 for poly2 with adagrad;" in text
     assert "[default: adagrad; ftrl for shfm, sha2; fobos for sglfm, glfm, l1fm]" in text
-    assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8, ffm 4, kernel-basis 100; 1 to 65536]" in text
-    assert "[default: --l1; >= 0]" in text
-    assert "[not glfm, kernel-basis, lbfgs; default: 0, sglfm 1e-05, l1fm 1e-05; >= 0]" in text
+    assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8; 4 for ffm; 100 for kernel-basis; 1 to 65536]" in text
+    assert "[default: --l2; 1/rows for cd, lbfgs unless --l2 or the model says otherwise; >= 0]" in text
+    assert (
+        "[not glfm, kernel-basis, lbfgs; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 1e-05 for sglfm, l1fm;"
+        in text
+    )
     assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text
     assert "fitted where the order is even. [anova, sha2, pn]" in text
-    assert "default: 2, hofm 3, hofm-shared 3; at most 8 for lifted-anova; 2 to 64]" in text
+    assert "default: 2; 3 for hofm, hofm-shared; at most 8 for lifted-anova; 2 to 64]" in text
     assert "[huber; default: 1; > 0]" in text
     assert "--adaptive / --no-adaptive" in text
     assert f": {', '.join([*METRICS, 'sparsity'])}. [" in text

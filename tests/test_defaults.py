@@ -1,0 +1,76 @@
+"""Defaults: what the help says of each option is what a run of each model and solver takes."""
+
+import re
+
+import pytest
+
+from fmcli.cli.options import in_words, notes
+from fmcli.registry import MODELS, OPTIONS, SOLVERS
+from fmcli.specs import REFINES, make_spec, resolve
+
+PAIRS = [
+    (model, solver)
+    for model, kind in MODELS.items()
+    for solver in ([None] if kind.closed_form else SOLVERS)
+    if not (solver and set(kind.positive) & SOLVERS[solver].refuses.keys())
+]
+
+
+def said(option, model, solver):
+    """The default in force by the help: that of the model with the solver, else of the model, the solver, or all."""
+    text = notes(option).removesuffix("]").removesuffix(f"; {option.range()}").partition("default: ")[2]
+    usual, *own = re.split(" unless |; at most", text)[0].split("; ")
+    found = {}
+    for default in own:
+        words, _, names = default.rpartition(" for ")
+        names, _, beside = names.partition(" with ")
+        found.update({(name, beside): words for name in names.split(", ")})
+    for key in ((model, solver), (model, ""), (solver, "")):
+        if key in found:
+            return found[key]
+    return usual
+
+
+@pytest.mark.parametrize(("model", "solver"), PAIRS)
+def test_the_help_says_the_default_in_force(model, solver):
+    values = make_spec(model, solver).values
+    pieces = [MODELS[model], *([SOLVERS[solver]] if solver else [])]
+    for name, value in values.items():
+        option = OPTIONS[name]
+        if value is None or option.negative or any(name in piece.refuses for piece in pieces):
+            continue
+        words = said(option, model, solver)
+        if name in REFINES and (words == OPTIONS[REFINES[name]].flag or REFINES[name] in MODELS[model].defaults):
+            assert value == values.get(REFINES[name], OPTIONS[REFINES[name]].default)
+        else:
+            assert words == in_words(option, value), name
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
+def test_epochs_depend_on_validation_data(solver):
+    epochs = [
+        resolve(make_spec("fm", solver), rows=100, nonzeros=100, validated=validated).values["epochs"]
+        for validated in (False, True)
+    ]
+    assert epochs == [10, 30]
+
+
+def test_a_model_may_have_defaults_beside_one_solver():
+    assert make_spec("ffm").values["l2_v"] == 1e-4
+    assert make_spec("ffm", "ftrl").values["l2_v"] == 1
+    assert str(make_spec("ffm", "cd").values["l2_v"]) == "10/rows"
+    assert make_spec("poly2", "sgd").values["learning_rate"] == make_spec("fm", "sgd").values["learning_rate"]
+    assert make_spec("ffm", options={"l2": 0.5}).values["l2_w"] == 0.5
+
+
+def test_ftrl_has_steps_of_its_own_unless_told():
+    assert [make_spec("fm", "ftrl").values[name] for name in ("alpha_w", "alpha_v")] == [0.1, 0.05]
+    assert make_spec("fm", "ftrl", options={"alpha": 0.2}).values["alpha_v"] == 0.2
+
+
+@pytest.mark.parametrize("model", ["shfm", "sha2"])
+def test_the_sparse_models_are_penalised_by_their_rows(model):
+    for rows, l1 in ((10, 0.01), (10**6, 1)):
+        values = resolve(make_spec(model), rows=rows, nonzeros=rows, validated=False).values
+        assert (values["l1"], values["l1_v"]) == (l1, l1)
+    assert make_spec(model, "adagrad").values["l1"] == 0
