@@ -11,8 +11,8 @@ except ModuleNotFoundError as missing:
 
     folder = Path(__file__).resolve().parent.parent
     print(
-        f"fmcli: error: {folder} has fmcli's source, but not its compiled modules ({missing.name}); install it with: "
-        f"python -m pip install {folder}\nif it is installed, run the command fmcli, or leave this folder",
+        f"fmcli: error: {folder} has fmcli's source, but no compiled modules for this Python ({missing.name})\n"
+        f"install it: python -m pip install {folder}\nif it is installed, run the command fmcli, or leave this folder",
         file=sys.stderr,
     )
     sys.exit(UsageError.exit_status)

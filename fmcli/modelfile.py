@@ -181,9 +181,14 @@ def _header(model: ModelFile, layout: list[_Tensor]) -> bytes:
     return header[: DIGITS.start] + _digits(_header_checksum(header)).encode() + header[DIGITS.stop :]
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    """Open, though a named pipe has no writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _map(path: str) -> mmap.mmap:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise MissingInputError(f"{path}: cannot be opened: a model is mapped into memory, so a regular file")

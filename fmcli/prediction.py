@@ -16,7 +16,7 @@ from fmcli._core.model import Model
 from fmcli._core.writer import format_table, format_values
 from fmcli.data import score_pieces
 from fmcli.divergence import are_finite, diverged
-from fmcli.errors import BadInputError, FmcliError
+from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.labels import Labels
 from fmcli.memory import require
 from fmcli.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
@@ -165,10 +165,14 @@ def load_model(path: str) -> Scorer:
 
 
 def load_earlier(path: str) -> Earlier:
-    """Open a model file to go on from. Raises as `load_model`."""
+    """Open a model file to resume from. Raises as `load_model`."""
     file = load(path)
     scorer = scorer_of(path, file)
     meta = scorer.meta
+    try:
+        given = given_in(meta)
+    except UsageError as error:  # the model's kind, solver and loss cannot be combined
+        raise BadInputError(f"{path}: is not a valid model: {error}") from error
     return Earlier(
         path,
         scorer.model,
@@ -184,7 +188,7 @@ def load_earlier(path: str) -> Earlier:
         meta["updates"],
         meta["epochs"],
         meta["fields"],
-        given_in(meta),
+        given,
         meta["range"] and (meta["range"][0], meta["range"][1]),
     )
 

@@ -142,6 +142,6 @@ def test_the_source_folder_without_compiled_modules_says_what_to_do(checkout, tm
     command = [sys.executable, "-m", "fmcli", "--help"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"fmcli: error: {tmp_path} has fmcli's source, but not its compiled modules")
+    assert done.stderr.startswith(f"fmcli: error: {tmp_path} has fmcli's source, but no compiled modules")
     assert f"python -m pip install {tmp_path}\n" in done.stderr
     assert "Traceback" not in done.stderr

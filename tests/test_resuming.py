@@ -1,5 +1,6 @@
 """Training that resumes from an earlier model: exactness, what is inherited, what is refused."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from problems import ROW_SOLVERS
 from test_every_pair import planted
 
 from fmcli import data, prediction, training
-from fmcli.errors import UsageError
+from fmcli.errors import BadInputError, MissingInputError, UsageError
 from fmcli.modelfile import load, save
 from fmcli.specs import make_spec
 
@@ -148,3 +149,18 @@ def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):
     spec = earlier.continued(None, None, None, {})
     assert (spec.solver, spec.values["rank"], spec.values["l2_v"]) == ("sgd", 3, 0.25)
     assert earlier.epochs == 0
+
+
+def test_a_named_pipe_is_no_model_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(MissingInputError, match="so a regular file"):
+        prediction.load_earlier(str(tmp_path / "pipe"))
+
+
+def test_a_file_whose_pieces_do_not_fit_is_no_model(tmp_path):
+    earlier_of(tmp_path, epochs=1)
+    file = load(str(tmp_path / "m"))
+    file.meta |= {"model": "sglfm", "solver": "lbfgs", "given": None}
+    save(str(tmp_path / "forged"), file)
+    with pytest.raises(BadInputError, match="not a valid model: sglfm is made by"):
+        prediction.load_earlier(str(tmp_path / "forged"))
