@@ -89,7 +89,7 @@ def test_another_solver_has_its_own_options(tmp_path):
     spec = earlier.continued(None, "sgd", None, {})
     assert (spec.values["l2"], spec.values["learning_rate"]) == (0.25, make_spec(solver="sgd").values["learning_rate"])
     summed = earlier.continued(None, "ftrl", None, {})
-    assert summed.values["l2"] == make_spec(solver="ftrl").values["l2"] != 0.25, "ftrl weighs penalties against the sum of the losses"
+    assert summed.values["l2"] == make_spec(solver="ftrl").values["l2"] != 0.25, "ftrl's weigh against sums"
     assert "without --learning-rate 0.5" in earlier.changes(summed)
 
 
