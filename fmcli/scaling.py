@@ -54,21 +54,32 @@ def scale_array(divisors: Divisors | None) -> dict[str, Divisors]:
 def learn(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors | None:
     """What to divide columns by, learned from the rows of these numbers; None: nothing is divided.
 
-    max-abs : the largest absolute value of the column.
-    standard : its standard deviation over all rows, zeros included. A column whose values other than 0 are all equal,
-        such as an indicator, is divided by that value instead: by its deviation, a rare one would become huge.
-
-    Columns that do not occur have 1.
+    Columns that occur in none of them contribute to no score of a model of these rows. Their divisors come from the
+    other rows, on which the model may be trained in the end; columns that do not occur at all have 1.
     """
     if method == NONE:
         return None
-    largest, smallest = data.magnitudes(rows)
-    divisors: Divisors = largest
-    if method == STANDARD:
-        deviation = data.deviations(rows).astype(np.float32)
-        usable = (largest > smallest) & (deviation > 0)
-        divisors = np.where(usable, deviation, largest)
+    divisors = divisors_of(data, rows, method)
+    if len(rows) < data.rows:
+        everything = np.arange(data.rows, dtype=np.int32)
+        divisors = np.where(divisors > 0, divisors, divisors_of(data, everything, method))
     divisors[divisors == 0] = 1
+    return divisors
+
+
+def divisors_of(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors:
+    """The divisors by some rows; 0 for columns that do not occur.
+
+    max-abs : the largest absolute value of the column.
+    standard : its standard deviation over all rows, zeros included. A column whose values other than 0 are all equal,
+        such as an indicator, is divided by that value instead: by its deviation, a rare one would become huge.
+    """
+    largest, smallest = data.magnitudes(rows)
+    if method == MAX_ABS:
+        return largest
+    deviation = data.deviations(rows).astype(np.float32)
+    usable = (largest > smallest) & (deviation > 0)
+    divisors: Divisors = np.where(usable, deviation, largest)
     return divisors
 
 

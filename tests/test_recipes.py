@@ -56,7 +56,9 @@ def toy_loss(monkeypatch):
 @pytest.fixture
 def toy_solver(monkeypatch):
     def eager(r, g, t, o):
-        slow_solvers.sgd(r, g, t, replace(o, learning_rate=toys.FASTER * o.learning_rate))
+        faster = replace(r, rate=toys.FASTER * r.rate)
+        slow_solvers.sgd(faster, g, t, o)
+        r.phi = faster.phi
 
     for table in (SOLVERS, ROW_SOLVERS):
         monkeypatch.setitem(table, toys.SOLVER.name, toys.SOLVER)

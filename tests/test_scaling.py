@@ -50,6 +50,11 @@ def test_divisors_are_those_of_a_dense_table(method, rng):
     assert divisors[5] == 1
 
 
+def test_columns_of_held_out_rows_alone_have_their_own_divisors():
+    data = dataset([{0: 2.0}, {0: 4.0, 1: 500.0}], 3)
+    np.testing.assert_array_equal(scaling.learn(data, np.array([0], dtype=np.int32), "max-abs"), [2, 500, 1])
+
+
 def test_without_a_method_nothing_is_divided(rng):
     data, _ = data_of(rng)
     assert scaling.learn(data, np.arange(40, dtype=np.int32), "none") is None
