@@ -148,7 +148,10 @@ class Trained:
     def exhausted(self) -> bool:
         """Whether training stopped because validation found no better epoch for as long as its patience lasts."""
         validation = self.plan.validation
-        return validation is not None and len(self.epochs) - self.best >= validation.patience
+        if validation is None:
+            return False
+        worse = [epoch for epoch in self.epochs[self.best :] if not math.isnan(epoch.valid[validation.chooser])]
+        return len(worse) >= validation.patience
 
 
 def plan(

@@ -50,7 +50,8 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None, again: bool) 
     if plan.judge.clip:
         low, high = plan.judge.clip
         log.line(
-            f"clipping predictions to the range of the labels, {low:g} to {high:g}; --no-clip leaves them as they are"
+            f"clipping predictions to the range of the labels, {number(low)} to {number(high)}; --no-clip leaves them "
+            "as they are"
         )
     log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
     if plan.earlier:
@@ -183,9 +184,9 @@ def say_settled(log: Log, trained: Trained) -> None:
         return
     stopped = f"stopped after epoch {trained.plan.epochs_before + len(epochs)}"
     if trained.settled:
-        log.line(f"{stopped}: the objective fell by no more than {values['tol']:g} of it (--tol)")
+        log.line(f"{stopped}: the objective fell by no more than {number(values['tol'])} of it (--tol)")
     elif len(epochs) == values["epochs"]:
-        log.line(f"{stopped}, before the objective settled (--tol {values['tol']:g}): try more epochs (-e)")
+        log.line(f"{stopped}, before the objective settled (--tol {number(values['tol'])}): try more epochs (-e)")
     elif not trained.exhausted:
         log.line(f"{stopped}: no step lowers the objective any more")
 
