@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 SMALLEST_EIGENVALUE = 1e-12
 # Rows at a time, at least; as many as there are unknowns make the work grow least.
 LEAST_ROWS = 1024
+# Copies of what is decomposed that LAPACK and numpy make, and square matrices of the unknowns that there are at a time.
+COPIES, SQUARES = 3, 10
 
 
 def fit(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2: float) -> tuple[float, float]:
@@ -57,6 +59,12 @@ def in_range(array: Floats) -> Floats:
             f"{OPTIONS['coef0'].flag}, or scale the values of the features ({OPTIONS['norm'].flag})"
         )
     return array
+
+
+def bytes_needed(model: KernelBasis, rows: int) -> int:
+    """Bytes that `fit` takes: runs of rows and the triangle before they become a new one, or square matrices."""
+    size, run = model.rank + 2, min(max(LEAST_ROWS, model.rank + 2), rows)
+    return np.dtype(np.float64).itemsize * size * max(2 * run + COPIES * (run + size), SQUARES * size)
 
 
 def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floats:

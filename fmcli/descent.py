@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli._core.data import Dataset
 from fmcli._core.descent import Descent
 from fmcli._core.loss import Loss
-from fmcli._core.model import Model
+from fmcli._core.model import Model, Workspace
 from fmcli._core.penalty import Penalty
 from fmcli._core.visitor import Visitor
 
@@ -21,6 +21,8 @@ from fmcli._core.visitor import Visitor
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # Samples whose losses are summed apart, so that the sum is the same for any number of threads.
 SAMPLES_A_TASK = 1 << 14
+# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a tour is made.
+VISITS, VISITS_BEING_MADE = 2, 5
 
 
 class Stretch(NamedTuple):
@@ -77,16 +79,13 @@ class CoordinateDescent:
         self.tours = {number: self._tour(number) for number in self.blocks}
 
     @staticmethod
-    def bytes_needed(model: Model, data: Dataset) -> int:
-        """Bytes that columns take, and about what records of the samples do."""
-        lengths = np.diff(data.indptr).astype(float)
-        entries, rows = data.nnz, 0
-        for layout in model.layout:
-            rows += layout.rows(model.features)
-            if layout.touched == "own":  # of a feature those for each anchor or for each field that it meets; or pairs
-                each = np.minimum(layout.others, lengths) if layout.by_feature else lengths / 2
-                entries += int((lengths * each).sum())
-        return 8 * entries + 16 * rows + data.rows * Descent.record_needed(model)
+    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
+        """Bytes that records, columns, the order of visits and the threads' rooms take."""
+        rows = max(layout.rows(model.features) for layout in model.layout)
+        visits = sum(layout.rows(model.features) for layout in model.layout if layout.trained)
+        numbers = VISITS * visits + VISITS_BEING_MADE * rows + data.rows
+        rooms = threads * Workspace.bytes_needed(model, data.longest)
+        return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + rooms
 
     def _tour(self, number: int) -> Tour:
         columns, order = self.descent.columns[number], self.descent.order(number)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fmcli._core.data import Dataset
 from fmcli._core.layout import BlockLayout
 from fmcli._core.loss import Loss
-from fmcli._core.model import Model
+from fmcli._core.model import Model, Workspace
 from fmcli._core.objective import Objective
 from fmcli._core.penalty import Penalty
 
@@ -19,8 +19,9 @@ Vector = NDArray[np.float64]
 # Runs of rows whose gradients are summed apart, in as many threads at a time as there are, and then in order: few where
 # a gradient is large.
 RUNS, RUNS_OF_LARGE, LARGE = 16, 2, 1 << 22
-# Corrections that the approximation of the Hessian is made of; each is two vectors. Besides, scipy works on some five.
-MEMORY, OTHERS = 10, 5
+# Corrections that the approximation of the Hessian is made of; each is two vectors. Besides, scipy works on some five,
+# and parameters, strengths, gradients and what is made of them are as many again.
+MEMORY, OTHERS = 10, 12
 # Iterations between two steps of what gradients do not move; evaluations that an iteration may take.
 ROUND, EVALUATIONS = 10, 20
 
@@ -66,10 +67,11 @@ class LBFGS:
         self.pool = ThreadPoolExecutor(threads)  # of threads that end with the process or this
 
     @staticmethod
-    def bytes_needed(model: Model, data: Dataset) -> int:
+    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
         """Bytes that a search takes."""
         size = model.outputs * sum(layout.rows(model.features) * (layout.lanes + 1) for layout in model.layout)
-        return 8 * size * (runs_of(size) + 2 * MEMORY + OTHERS)
+        rooms = min(threads, runs_of(size)) * Workspace.bytes_needed(model, data.longest)
+        return np.dtype(np.float64).itemsize * size * (runs_of(size) + 2 * MEMORY + OTHERS) + rooms
 
     def _strengths(self, number: int, layout: BlockLayout) -> None:
         where, rows, width = self.objective.places(number)

@@ -25,12 +25,14 @@ def available(root: Path = ROOT) -> int:
     return _tightest(root)[0]
 
 
-def require(needed: int, purpose: str, root: Path = ROOT) -> None:
-    """Raise NotEnoughMemoryError unless `needed` bytes can be had; `purpose` begins the message: "reading a.svm"."""
+def require(needed: int, purpose: str, root: Path = ROOT, *, held: int = 0) -> None:
+    """Raise NotEnoughMemoryError unless `needed` bytes can be had, of which `held` are in use already; `purpose` begins
+    the message: "reading a.svm"."""
     free, limit, remedy = _tightest(root)
-    if needed > free:
+    if needed - held > free:
+        has = f", {human_bytes(held)} of which it has" if held else ""
         raise NotEnoughMemoryError(
-            f"{purpose} needs {human_bytes(needed)} of memory, but only {human_bytes(free)} can be had ({limit}): "
+            f"{purpose} needs {human_bytes(needed)} of memory{has}, but only {human_bytes(free)} can be had ({limit}): "
             f"{remedy}, or ask for less: a smaller rank, fewer features or rows"
         )
 

@@ -58,6 +58,10 @@ class Ranking(NamedTuple):
     negative: Floats
 
 
+# Arrays as large as the scores that measuring holds at a time, and as large as the labels; those of AUC are the most.
+SCORES, COLUMNS = 3, 12
+
+
 class Outcome:
     """What a model made of labelled rows; what several metrics need of it is computed once.
 
@@ -93,6 +97,11 @@ class Outcome:
         self.probable = predicted and loss in PROBABLE
         self.predicted = predicted
         self.clip = clip
+
+    @staticmethod
+    def bytes_needed(rows: int, outputs: int) -> int:
+        """Bytes of labels, weights and scores, and of what metrics make of them: probabilities, and rows by score."""
+        return np.dtype(np.float64).itemsize * rows * (SCORES * outputs + COLUMNS)
 
     @property
     def usable(self) -> bool:

@@ -42,6 +42,7 @@ ALIGNMENT = 64
 LONGEST_HEADER = 100_000_000  # bytes; safetensors refuses more
 MOST_DIMENSIONS = 8
 ALWAYS_VERIFIED = 256 * 1024 * 1024  # bytes of tensors up to which every load reads them all
+COPIED_BYTES = 1 << 24  # of an array that does not lie in its own order in memory, at a time
 DTYPES: dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
@@ -71,7 +72,7 @@ class ModelFile:
     """What a model file holds.
 
     meta : JSON values by name; no name begins with "fmcli.".
-    tensors : C-contiguous arrays of float32, float64, uint8, int32 or int64 by name; no name begins with "_".
+    tensors : arrays of float32, float64, uint8, int32 or int64 by name; no name begins with "_".
         Those of a loaded model are read-only views into the file.
     verified : whether the tensors were compared with their checksums when the file was loaded.
     """
@@ -109,7 +110,8 @@ def save(path: str, model: ModelFile) -> None:
             if tensor.is_pad:
                 file.write(bytes(tensor.end - tensor.begin))
             else:
-                file.write(_bytes_of(model.tensors[tensor.name]))
+                for part in _parts(model.tensors[tensor.name]):
+                    file.write(_bytes_of(part))
 
 
 def load(path: str, *, verify: bool = False) -> ModelFile:
@@ -134,7 +136,7 @@ def load(path: str, *, verify: bool = False) -> ModelFile:
         verify = verify or len(file) - start <= ALWAYS_VERIFIED
         if verify:
             for name, array in tensors.items():
-                if _digits(zlib.crc32(_bytes_of(array))) != checksums[name]:
+                if _digits(_checksum(array)) != checksums[name]:
                     _corrupted(f"tensor {name!r} does not match its checksum")
         meta = {key: _parse(text) for key, text in metadata.items() if not key.startswith(OWN)}
         return ModelFile(meta, tensors, verify)
@@ -149,8 +151,8 @@ def _lay_out(tensors: dict[str, NDArray[Any]]) -> Iterator[_Tensor]:
         array = tensors[name]
         if name.startswith("_"):
             raise ValueError(f"tensor {name!r}: names that begin with _ are the file's own")
-        if array.dtype not in names or not array.flags.c_contiguous or array.ndim > MOST_DIMENSIONS:
-            raise ValueError(f"tensor {name!r}: its type, dimensions or memory order cannot be saved")
+        if array.dtype not in names or array.ndim > MOST_DIMENSIONS:
+            raise ValueError(f"tensor {name!r}: its type or dimensions cannot be saved")
         gap = -begin % ALIGNMENT
         if gap:
             yield _Tensor(f"{PAD}{pads}", "U8", (gap,), begin, begin + gap)
@@ -162,7 +164,7 @@ def _lay_out(tensors: dict[str, NDArray[Any]]) -> Iterator[_Tensor]:
 
 def _header(model: ModelFile, layout: list[_Tensor]) -> bytes:
     """The first bytes of the file, up to its tensors."""
-    checksums = {t.name: _digits(zlib.crc32(_bytes_of(model.tensors[t.name]))) for t in layout if not t.is_pad}
+    checksums = {t.name: _digits(_checksum(model.tensors[t.name])) for t in layout if not t.is_pad}
     metadata = {HEADER_CHECKSUM: _digits(0), VERSION: str(FORMAT), TENSOR_CHECKSUMS: _to_json(checksums)}
     for key in sorted(model.meta):
         if key.startswith(OWN):
@@ -295,6 +297,23 @@ def _foreign(file: mmap.mmap) -> str:
 
 def _corrupted(what: str) -> NoReturn:
     raise BadInputError(f"is corrupted: {what}")
+
+
+def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The array in its own order as contiguous parts, of which the copies are small."""
+    if array.flags.c_contiguous or array.nbytes <= COPIED_BYTES:
+        yield np.ascontiguousarray(array)
+        return
+    rows = max(1, COPIED_BYTES * len(array) // array.nbytes)
+    for start in range(0, len(array), rows):
+        yield from _parts(array[start : start + rows] if len(array) > 1 else array[0])
+
+
+def _checksum(array: NDArray[Any]) -> int:
+    checksum = 0
+    for part in _parts(array):
+        checksum = zlib.crc32(_bytes_of(part), checksum)
+    return checksum
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:

@@ -151,8 +151,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "frequent": plan.data.frequent(MOST_FREQUENT),
         "training": training,
     }
-    arrays = {**plan.model.parameters, **plan.model.constants, **state, **scale_array(plan.scale)}
-    tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    tensors = {**plan.model.parameters, **plan.model.constants, **state, **scale_array(plan.scale)}
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
 

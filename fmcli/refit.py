@@ -43,8 +43,8 @@ def whole(chosen: Trained) -> Plan:
     if first.earlier:
         model.inherit(first.earlier.model, first.earlier.seen)
     # The first model stays, for the second may diverge; it has the place of the best epoch's copy.
-    needed = first.bytes - model.bytes_needed(make_solver(spec).slots)
-    return replace(first, spec=spec, rows=rows, model=model, validation=None, bytes=needed)
+    held = first.held + model.bytes_needed(make_solver(spec).slots)
+    return replace(first, spec=spec, rows=rows, model=model, validation=None, held=held)
 
 
 def refit(

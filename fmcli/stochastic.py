@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fmcli._core.batch import Batch
+from fmcli._core.data import Dataset
 from fmcli._core.loop import Trainer
 from fmcli._core.loss import Loss
+from fmcli._core.model import Model, Workspace
 from fmcli._core.penalty import Penalty
 from fmcli._core.solver import Solver
 from fmcli.divergence import diverged
 from fmcli.streams import SHUFFLE_STREAM, generator
 
 if TYPE_CHECKING:
+    from fmcli.specs import Spec
     from fmcli.training import Plan
 
 # Non-zeros between two looks at the clock: some 30 ms of work, a hundred times what the look costs.
@@ -53,6 +57,14 @@ class Stochastic:
         self.total_weight = float(rows) if weight is None else float(weight[plan.rows].sum())
         batch = plan.spec.values["batch_size"]
         self.trainer = Trainer(plan.model, solver, loss, plan.data, batch, self.total_weight / rows)
+
+    @staticmethod
+    def bytes_needed(spec: Spec, model: Model, solver: Solver, data: Dataset, rows: int) -> int:
+        """Bytes that training takes: what the solver and an update need, and the rows' numbers in two orders."""
+        batch = spec.values["batch_size"]
+        merged = Batch.bytes_needed(model, batch, data.longest) if batch > 1 else 0
+        room = Workspace.bytes_needed(model, data.longest) + model.update_needed(batch)
+        return solver.bytes_needed(model) + room + merged + 2 * np.dtype(np.int32).itemsize * rows
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Train; `after` is called with the mean loss, each sample's before its own update, and the penalty at the end

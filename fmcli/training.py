@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli import account
 from fmcli._core.data import Dataset
 from fmcli._core.loss import Loss
 from fmcli._core.model import Model
@@ -80,7 +81,7 @@ class Plan:
     range : the smallest and largest label of this run and those before it, where predictions can be clipped to them.
     scale : float32 (features), what the columns of `data` were divided by; None: nothing.
     odd : columns whose scale is a problem, if there are any.
-    bytes : memory for parameters, solver state, a copy of the best epoch's, and the order of rows.
+    bytes : memory that the run takes at most, the rows included; `held` of it are in use by now.
     """
 
     spec: Spec
@@ -98,6 +99,7 @@ class Plan:
     scale: Divisors | None
     odd: OddColumns | None
     bytes: int
+    held: int
 
     @property
     def one_pass(self) -> bool:
@@ -188,6 +190,7 @@ def plan(
     UsageError
         Metrics that do not fit the loss, an earlier model of another kind, nothing left to train on.
     """
+    read = [data, valid] if valid else [data]
     labels = earlier.labels_for(spec) if earlier else fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form)
     if spec.loss is None:
         loss_options = {name: OPTIONS[name].default for name in LOSSES[labels.loss].options}
@@ -196,6 +199,7 @@ def plan(
     data = data.changed(label=labels.encode(data.label), features=features)
     spec, label_range = fit_clip(spec, labels.loss, data.label, earlier, stream)
     held, rows = split(data.rows, holdout if valid is None else 0.0, spec, generator(spec, HOLDOUT_STREAM))
+    require(account.copies(spec, data, len(held)), "training")
     known = data.seen(rows)
     if valid is None:
         judged = data.take(held)
@@ -222,11 +226,8 @@ def plan(
         model.inherit(earlier.model, earlier.seen)
     solver = make_solver(spec)
     resumes = earlier is not None and earlier.has_state(spec, solver)
-    needed = model.bytes_needed(solver.slots) * (2 if validation else 1)
-    if spec.by_rows or MODELS[spec.model].closed_form:
-        needed += 2 * rows.nbytes
-    else:
-        needed += SOLVERS[spec.solver].load().bytes_needed(model, data)
+    here = account.held([*read, data, *([judged] if validation else [])]) + rows.nbytes
+    more = account.training(spec, model, solver, data, len(rows), judge, validation, earlier)
     return Plan(
         spec,
         data,
@@ -242,7 +243,8 @@ def plan(
         label_range,
         scale,
         odd,
-        needed,
+        here + more,
+        here,
     )
 
 
@@ -303,7 +305,7 @@ def train(
     DivergedError
         A loss or a parameter is no longer finite; its `trained` is the best epoch before, where validation found one.
     """
-    require(plan.bytes, "training")
+    require(plan.bytes, "training", held=plan.held)
     if MODELS[plan.spec.model].closed_form:
         return solve(plan, on_epoch)
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows

@@ -66,7 +66,8 @@ def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.floa
     out = np.empty((data.rows, model.outputs))
 
     def some(start: int) -> None:
-        scores(model, data, Workspace(model, data.longest), start, min(start + ROWS_A_TASK, data.rows), out)
+        room = Workspace(model, data.longest, gradients=False)
+        scores(model, data, room, start, min(start + ROWS_A_TASK, data.rows), out)
 
     starts = range(0, data.rows, ROWS_A_TASK)
     if threads == 1 or len(starts) < 2:

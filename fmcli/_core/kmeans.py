@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 20_000
 # Rounds at most; a round that lowers the inertia by less than this share of it is the last.
 MOST_ROUNDS, LEAST_GAIN = 100, 1e-4
+# Arrays at a time of a number for each centre and feature, and of one for each row and centre.
+TABLES, DISTANCES = 5, 4
 
 
 def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -42,6 +44,14 @@ def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.r
         kept = counts > 0
         z[kept] = sums[kept] / counts[kept, None]
     return z
+
+
+def bytes_needed(data: Dataset, rows: int, centres: int) -> int:
+    """Bytes that `kmeans` takes for so many rows of data."""
+    rows = min(rows, MOST_ROWS)
+    entries = data.nnz * rows // max(data.rows, 1)
+    entry = 2 * (data.index.itemsize + np.dtype(np.float64).itemsize)  # in a row, and in sums
+    return np.dtype(np.float64).itemsize * centres * (TABLES * data.features + DISTANCES * rows) + entry * entries
 
 
 def matrix(data: Dataset) -> Any:

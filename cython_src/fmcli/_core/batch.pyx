@@ -13,6 +13,11 @@ from libc.string cimport memset
 cdef int32_t ABSENT = -1
 
 
+# Rows of a block that so many samples of up to `longest` entries touch at most.
+cdef Py_ssize_t most_rows(Model model, int b, Py_ssize_t size, Py_ssize_t longest):
+    return max(1, min(model.block[b].rows, size * model.most_rows(b, longest)))
+
+
 cdef class Batch:
     """Gradients of up to `size` samples of up to `longest` entries, summed by touched row.
 
@@ -42,7 +47,7 @@ cdef class Batch:
         for i in range(slabs):
             block = &model.block[i % model.n_blocks]
             slab = &self.merged.slab[i]
-            most = max(1, min(block.rows, size * model.most_rows(i % model.n_blocks, longest)))
+            most = most_rows(model, i % model.n_blocks, size, longest)
             place = np.full(max(block.rows, 1), ABSENT, dtype=np.int32)
             row = np.empty(most, dtype=np.int32)
             body, weight = allocate(most * block.lanes), allocate(most)
@@ -50,6 +55,16 @@ cdef class Batch:
             self.memory.append((place, row, body, weight, marks))
             self.place[i], self.marks[i] = &place[0], &marks[0]
             slab.row, slab.body, slab.weight = &row[0], &body[0], &weight[0]
+
+    @staticmethod
+    def bytes_needed(Model model, Py_ssize_t size, Py_ssize_t longest):
+        """Bytes that one takes."""
+        cdef int b
+        needed = 0
+        for b in range(model.n_blocks):
+            needed += sizeof(int32_t) * model.block[b].rows + most_rows(model, b, size, longest) * (
+                sizeof(int32_t) + (model.block[b].lanes + 1) * sizeof(real))
+        return model.outputs * needed
 
     def __dealloc__(self):
         free(self.place)

@@ -5,6 +5,7 @@ import numpy as np
 from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
 from fmcli.errors import BadInputError
+from fmcli.memory import require
 
 from fmcli._core.data cimport Dataset
 from fmcli._core.fields cimport summed
@@ -39,20 +40,34 @@ cdef class Bilinear(Model):
         layout = [*bias_block(bias), BlockLayout(body=[("UV", rank)], weight="w" if linear else None)]
         super().__init__(features, outputs, layout)
         self.pairs, self.linear, self.split_index = len(layout) - 1, linear, split_index
-        group = np.full(features, NEITHER, dtype=np.int32)
-        if split_index is not None:
-            group[...] = np.arange(features) >= split_index
-        self.set_groups(group)
+        self.constants = {}
+
+    def bytes_needed(self, int slots):
+        return super().bytes_needed(slots) + sizeof(int32_t) * self.features
+
+    def allocate(self, int slots):
+        super().allocate(slots)
+        if not self.constants:
+            self.set_groups(self.by_index_alone())
+
+    # The groups where they do not depend on the data.
+    cdef by_index_alone(self):
+        group = np.full(self.features, NEITHER if self.split_index is None else 1, dtype=np.int32)
+        if self.split_index is not None:
+            group[:min(self.split_index, self.features)] = 0
+        return group
 
     cdef set_groups(self, group):
         self.constants = {"group": group}
         self.side = group
 
     def prepare(self, data, rows, generator):
+        self.constants = {}
         if self.split_index is not None:
             return
         if data.nnz and data.field is None:
             raise BadInputError("the rows have no fields, which bilinear needs without --split-index")
+        require(sizeof(int32_t) * self.features, f"finding the field of each of {self.features:,} features")
         group = np.full(self.features, UNSEEN, dtype=np.int32)
         self.find_groups(data, rows, group)
         group[group == UNSEEN] = NEITHER
@@ -75,6 +90,8 @@ cdef class Bilinear(Model):
 
     def inherit(self, earlier, seen):
         theirs = earlier.constants["group"]
+        if not self.constants:
+            self.set_groups(self.by_index_alone())
         group = self.constants["group"]
         ours = group[:len(theirs)]
         moved = np.flatnonzero(seen & (ours != NEITHER) & (theirs != ours))

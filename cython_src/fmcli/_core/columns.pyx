@@ -137,3 +137,20 @@ def by_row(Model model, Dataset data, int block):
                 entry += 1
             value[at] = x.value[entry]
     return Columns(indptr, samples, values)
+
+
+def columns_needed(Model model, Dataset data):
+    """Bytes that the columns of all of a model's blocks take, while they are made.
+
+    Rows that the model names itself are at most a feature's for each of its row's entries, or pairs of entries.
+    """
+    lengths = np.diff(data.indptr).astype(np.float64)
+    each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # of an entry: its sample and value
+    row = 3 * np.dtype(np.int64).itemsize  # where a row's entries begin, and where the next one goes
+    needed = each * (data.nnz + data.rows) + row * (data.features + 1)
+    for layout in model.layout:
+        if layout.touched == "own":
+            entries = np.minimum(layout.others, lengths) if layout.by_feature else (lengths - 1) / 2
+            needed += each * int((lengths * entries).sum()) + row * layout.rows(model.features)
+            needed += Workspace.bytes_needed(model, data.longest)
+    return needed

@@ -1,5 +1,5 @@
 from fmcli._core.types cimport Csr, Sample, sample_of
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 
 cdef class Dataset:
@@ -10,6 +10,8 @@ cdef class Dataset:
     cdef Csr csr  # data whose values are all 1 keeps none: a run of ones as long as the longest row stands for them
     cdef const double* label_
     cdef const double* weight_
+
+    cdef entries_of(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers)
 
     cdef inline void sample(self, Py_ssize_t i, Sample* x) noexcept nogil:
         x[0] = sample_of(&self.csr, i)

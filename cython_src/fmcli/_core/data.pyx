@@ -69,6 +69,17 @@ cdef class Dataset:
             self.csr.value = &value_[0] if self.nnz else NULL
 
     @property
+    def arrays(self):
+        """All arrays that there are."""
+        arrays = self.indptr, self.index, self.value, self.field, self.label, self.weight, self.ones
+        return [array for array in arrays if array is not None]
+
+    @property
+    def nbytes(self):
+        """Bytes that the arrays take."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
     def fields(self):
         """Largest field + 1; 0 where entries have none."""
         return 0 if self.field is None or not self.nnz else int(self.field.max()) + 1
@@ -88,17 +99,27 @@ cdef class Dataset:
 
     def take(self, rows):
         """A copy of some rows, in the order of their numbers in `rows`."""
-        lengths = np.diff(self.indptr)[rows]
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        begins = self.indptr[rows] - indptr[:len(rows)]
-        entries = np.repeat(begins, lengths) + np.arange(indptr[len(rows)])
+        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.diff(self.indptr)[rows], out=indptr[1:])
+        index, field, value = [
+            None if array is None else self.entries_of(rows, indptr, array.view(np.int32)).view(array.dtype)
+            for array in (self.index, self.field, self.value)
+        ]
+        label, weight = [None if array is None else array[rows] for array in (self.label, self.weight)]
+        return Dataset(indptr, index, value, label, self.features, field, weight)
 
-        def some(array, where):
-            return None if array is None else array[where]
-
-        return Dataset(
-            indptr, self.index[entries], some(self.value, entries), some(self.label, rows), self.features,
-            some(self.field, entries), some(self.weight, rows))
+    # A copy of some rows' numbers among those of all entries.
+    cdef entries_of(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
+        cdef const int64_t[::1] chosen = np.asarray(rows, dtype=np.int64)
+        cdef Py_ssize_t i, at, begin
+        taken = np.empty(indptr[chosen.shape[0]], dtype=np.int32)
+        cdef int32_t[::1] out = taken
+        with nogil:
+            for i in range(chosen.shape[0]):
+                begin = self.csr.indptr[chosen[i]]
+                for at in range(indptr[i + 1] - indptr[i]):
+                    out[indptr[i] + at] = numbers[begin + at]
+        return taken
 
     def within(self, features):
         """The same rows with the first so many columns only."""
@@ -142,8 +163,21 @@ cdef class Dataset:
                 times[j] += 1
                 if field[j] < 0:
                     field[j] = self.csr.field[entry] if self.csr.field != NULL else 0
-        chosen = np.argsort(-occurrences, kind="stable")[:count]
-        return [[int(j), int(first[j])] for j in chosen if occurrences[j]]
+        # No more is sorted than is wanted: those above the rarest one's number, and of that number the first.
+        places = np.flatnonzero(occurrences)
+        if len(places) > count:
+            least = np.partition(occurrences[places], len(places) - count)[len(places) - count]
+            more = places[occurrences[places] > least]
+            places = np.concatenate([more, places[occurrences[places] == least][:count - len(more)]])
+        chosen = places[np.lexsort((places, -occurrences[places]))]
+        return [[int(j), int(first[j])] for j in chosen]
+
+    @property
+    def counting_needed(self):
+        """Bytes that `frequent` takes: counts and fields of the features, and those of the features that occur."""
+        occurring = min(self.features, self.nnz)
+        return (np.dtype(np.int64).itemsize + np.dtype(np.int32).itemsize) * self.features + (
+            4 * np.dtype(np.int64).itemsize * occurring)
 
     def magnitudes(self, rows):
         """float32 (features), twice: the largest and the smallest absolute value of each column's entries in the rows

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli._core.columns import by_feature, by_row, of_all
+from fmcli._core.columns import by_feature, by_row, columns_needed, of_all
 from fmcli._core.layout import allocate
 
 from fmcli._core.data cimport Dataset
@@ -15,6 +15,16 @@ from libc.math cimport isfinite
 
 cdef enum:
     LINE = 64  # bytes
+
+
+cdef inline Py_ssize_t header_of(Model model) noexcept:
+    return (SCORES + model.outputs) * sizeof(double)
+
+
+# Bytes of a sample's record whose cache has so many reals in each class.
+cdef inline Py_ssize_t record_size(Model model, Py_ssize_t cache) noexcept:
+    return (header_of(model) + model.outputs * cache * <Py_ssize_t>sizeof(real) + LINE - 1) // LINE * LINE
+
 
 AFFINE = {"row": IN_ROW, "part": IN_PART, "one": IN_ONE}
 
@@ -67,9 +77,8 @@ cdef class Descent:
                 self.manner[b].weight = Strength(0, 0, 0)
         size = NONE if by_gradient else model.cache_size(data)
         self.fast, self.cache = size != NONE, max(size, 0)
-        self.header = (SCORES + model.outputs) * sizeof(double)
-        size = self.header + model.outputs * self.cache * sizeof(real)
-        self.record_size = (size + LINE - 1) // LINE * LINE
+        self.header = header_of(model)
+        self.record_size = record_size(model, self.cache)
         self.memory = allocate(data.rows * self.record_size // sizeof(real) + 1)
         flat = self.memory
         self.records = <char*>&flat[0]
@@ -79,10 +88,9 @@ cdef class Descent:
             self.record(i)[LABEL], self.record(i)[SHARE] = data.label_[i], share[i]
 
     @staticmethod
-    def record_needed(Model model):
-        """About how many bytes a sample's record takes: as many reals as a row's, besides what all have."""
-        return (SCORES + model.outputs) * sizeof(double) + LINE + model.outputs * sizeof(real) * max(
-            [layout.lanes for layout in model.layout])
+    def bytes_needed(Model model, Dataset data):
+        """Bytes that samples' records and the columns take."""
+        return data.rows * record_size(model, max(model.cache_size(data), 0)) + columns_needed(model, data)
 
     def look_again(self):
         """Find anew which samples enter which rows, where that may have changed."""

@@ -65,6 +65,11 @@ cdef class FOBOS(Solver):
         self.shares = np.zeros(LONGEST + 1)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
+    def bytes_needed(self, Model model):
+        """Bytes of the running sums' tables and of the last visit of each row."""
+        rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
+        return self.decay.nbytes + self.sum.nbytes + self.shares.nbytes + sizeof(int32_t) * rows
+
     def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
         cdef int32_t[::1] visited
         cdef int part

@@ -28,7 +28,8 @@ cdef class KernelBasis(Model):
     """
 
     cdef readonly str basis
-    cdef Py_ssize_t rank, order
+    cdef readonly Py_ssize_t rank
+    cdef Py_ssize_t order
     cdef Py_ssize_t sums  # numbers that a landmark keeps while a sample's entries are visited
     cdef bint anova
     cdef double coef0, bias_
@@ -51,8 +52,11 @@ cdef class KernelBasis(Model):
         return 1 + self.rank * (1 + self.features)
 
     def bytes_needed(self, int slots):
-        """Bytes that fitting takes: some square matrices, and the landmarks by feature."""
-        return 8 * sizeof(double) * (self.rank + 2) ** 2 + sizeof(int64_t) * (self.features + 1)
+        """Bytes that the landmarks by feature take, while they are made."""
+        # An entry's place in order, and itself before and after.
+        entry = sizeof(int64_t) + 2 * (sizeof(int32_t) + sizeof(float))
+        entries = 0 if self.landmarks is None else self.landmarks.nnz
+        return entry * entries + 4 * sizeof(int64_t) * (self.features + 1) + 4 * sizeof(double) * self.rank * self.sums
 
     def prepare(self, data, rows, generator):
         """Choose the landmarks."""
@@ -141,7 +145,7 @@ cdef class KernelBasis(Model):
 
     def kernels(self, Dataset data, const int32_t[::1] rows, double[:, ::1] out):
         """out (rows, rank) <- K of these rows of the data and the landmarks."""
-        cdef Workspace workspace = Workspace(self, data.longest)
+        cdef Workspace workspace = Workspace(self, data.longest, gradients=False)
         cdef const double* sums
         cdef Sample x
         cdef Py_ssize_t i, j

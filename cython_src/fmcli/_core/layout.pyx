@@ -1,5 +1,6 @@
 """How a model's parameter arrays lie in memory."""
 
+import errno
 import mmap
 from typing import NamedTuple
 
@@ -99,8 +100,18 @@ class BlockLayout:
 
 
 def allocate(Py_ssize_t size):
-    """Zeros of the build's real type: page-aligned, in huge pages where there are any, and only as they are touched."""
-    memory = mmap.mmap(-1, max(size, 1) * REAL_TYPE.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    """Zeros of the build's real type: page-aligned, in huge pages where there are any, and only as they are touched.
+
+    Raises MemoryError.
+    """
+    try:
+        memory = mmap.mmap(-1, max(size, 1) * REAL_TYPE.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OverflowError as error:
+        raise MemoryError from error
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise
+        raise MemoryError from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             memory.madvise(mmap.MADV_HUGEPAGE)

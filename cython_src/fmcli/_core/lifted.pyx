@@ -37,7 +37,10 @@ cdef class LiftedAnova(Model):
 
     # The tables of lifted.inl, which only gradients need.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
-        return 0 if self.attached else self.outputs * self.tables_size(longest)
+        return self.outputs * self.tables_size(longest)
+
+    cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
+        return 0
 
     cdef inline Py_ssize_t tables_size(self, Py_ssize_t nnz) noexcept nogil:
         cdef Py_ssize_t lanes = self.block[self.body].lanes // self.order
@@ -55,7 +58,7 @@ cdef class LiftedAnova(Model):
         return lifted
 
     cdef inline real* tables(self, const Sample* x, const Scratch* s, int output) noexcept nogil:
-        if self.attached:
+        if s.gradient == NULL:
             return NULL
         return s.work + output * self.tables_size(x.nnz)
 

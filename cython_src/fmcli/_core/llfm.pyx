@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli._core.coding import Adaptive, Soft
-from fmcli._core.kmeans import kmeans
+from fmcli._core.kmeans import bytes_needed, kmeans
 from fmcli._core.layout import FEATURES, REAL_TYPE, BlockLayout, allocate
 from fmcli.errors import UsageError
 
@@ -65,6 +65,7 @@ cdef class LLFM(Model):
     cdef object inherited  # bool (features of the earlier model), which of them it has seen
     cdef unsigned char* marks
     cdef vector[Move] moves
+    cdef object start_needed  # bytes
 
     def __init__(
         self, features, outputs, *, rank, bias=True, linear=True, anchors=10, neighbours=5, coding_c=1.0, lc=0.4,
@@ -77,6 +78,7 @@ cdef class LLFM(Model):
         biases = BlockLayout(axes=(anchors,), weight="bias", penalty="none", touched="own")
         super().__init__(features, outputs, [*([biases] if bias else []), fms])
         self.biased, self.linear, self.fms = bias, linear, self.n_blocks - 1
+        self.start_needed = 0
         self.anchors, self.learned, self.anchor_rate = anchors, llfm_variant != "do", anchor_rate
         self.coding = Adaptive(anchors, lc) if llfm_variant == "jo" else Soft(min(neighbours, anchors), coding_c)
         self.steps_apart, self.frozen = self.learned, False
@@ -103,9 +105,17 @@ cdef class LLFM(Model):
 
     def bytes_needed(self, int slots):
         """Bytes that `allocate(slots)` takes, and finding the first anchors."""
-        # k-means has its centres twice, in double; a byte a row tells what has been touched.
-        each = REAL_TYPE.itemsize + 2 * sizeof(double) + 1
-        return super().bytes_needed(slots) + self.anchors * self.features * each
+        # A byte a row tells what has been touched.
+        return super().bytes_needed(slots) + self.anchors * self.features * (REAL_TYPE.itemsize + 1) + self.start_needed
+
+    def prepare(self, data, rows, generator):
+        # Start values are drawn for all rows at once before the anchors are found; steps with all of these take less.
+        numbers = self.outputs * self.anchors * self.features * self.layout[self.fms].columns
+        self.start_needed = max(REAL_TYPE.itemsize * numbers, bytes_needed(data, len(rows), self.anchors))
+
+    def update_needed(self, Py_ssize_t batch):
+        # A vector that grows is twice as large, and there with the one before it.
+        return 3 * batch * self.coding.most * sizeof(Move)
 
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
@@ -179,7 +189,7 @@ cdef class LLFM(Model):
 
     def active_anchors(self, Dataset data, const int32_t[::1] rows):
         """The mean number of anchors that have a share in a sample."""
-        cdef Workspace workspace = Workspace(self, data.longest)
+        cdef Workspace workspace = Workspace(self, data.longest, gradients=False)
         cdef Local local = self.local(&workspace.scratch)
         cdef Sample x
         cdef Py_ssize_t i, total = 0
@@ -389,7 +399,7 @@ cdef class LLFM(Model):
 
     def anchor_gradient(self, Dataset data, Loss loss):
         """The derivatives of the mean loss by the anchors' numbers (anchors, features), in double."""
-        cdef Workspace workspace = Workspace(self, data.longest)
+        cdef Workspace workspace = Workspace(self, data.longest, gradients=False)
         cdef Scratch* s = &workspace.scratch
         cdef Local local = self.local(s)
         cdef Sample x

@@ -43,7 +43,7 @@ cdef class Model:
         self.every_row = NULL
 
     def __init__(self, Py_ssize_t features, int outputs, layout):
-        cdef int b
+        cdef int b, p
         if len(layout) > MAX_BLOCKS:
             raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
         self.features, self.outputs, self.layout = features, outputs, tuple(layout)
@@ -59,6 +59,8 @@ cdef class Model:
                 raise MemoryError
             self.block[b].columns, self.block[b].lanes = block.columns, block.lanes
             self.block[b].rows = block.rows(features)
+            for p, columns in enumerate(block.parts):
+                self.parts[b][p].lanes = padded(columns)  # as training has them
         self.count_rows()
 
     cdef count_rows(self):
@@ -81,6 +83,10 @@ cdef class Model:
         return REAL_TYPE.itemsize * sum(
             self.outputs * layout.rows(self.features) * sum(set(row_strides(layout, slots))) for layout in self.layout
         )
+
+    def update_needed(self, Py_ssize_t batch):
+        """Bytes that are kept of so many samples until their update is made, beside the gradients."""
+        return 0
 
     @property
     def parameter_count(self):
@@ -285,9 +291,16 @@ cdef class Model:
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         return 0
 
-    # Reals of Scratch.work that `score` uses for a sample of `longest` entries.
+    # Reals of Scratch.work that `score` and `gradient` use for a sample of `longest` entries.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return 0
+
+    # The same two for who only scores.
+    cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest):
+        return self.ids_size(longest)
+
+    cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
+        return self.work_size(longest)
 
     # Ask the caches for the rows of a sample that comes soon.
     cdef void prefetch(self, const Sample* x) noexcept nogil:
@@ -414,27 +427,41 @@ def normal(shape, init_std, generator):
 
 
 cdef class Workspace:
-    """Room for one thread to score samples of up to `longest` entries and to take their gradients."""
+    """Room for one thread to score samples of up to `longest` entries and, with `gradients`, to take their gradients.
 
-    def __init__(self, Model model, Py_ssize_t longest):
+    Without, Scratch.gradient is NULL.
+    """
+
+    def __init__(self, Model model, Py_ssize_t longest, bint gradients=True):
         cdef real[::1] work, gradient
         cdef double[::1] outputs
         cdef int32_t[::1] ids
         cdef char[::1] slabs
-        cdef Py_ssize_t b, size = 0
-        for b in range(model.n_blocks):
-            size += model.most_rows(b, longest) * (model.block[b].lanes + 1)
-        self.memory = [
-            allocate(model.work_size(longest)),
-            allocate(model.outputs * size),
-            np.zeros(2 * model.outputs),
-            np.zeros(model.ids_size(longest) + 1, dtype=np.int32),
-            np.zeros(model.outputs * model.n_blocks * sizeof(Slab) + 1, dtype=np.int8),
+        self.memory = work, gradient, outputs, ids, slabs = [
+            allocate(size) if kind is REAL_TYPE else np.zeros(size, dtype=kind)
+            for kind, size in Workspace._parts(model, longest, gradients)
         ]
-        work, gradient, outputs, ids, slabs = self.memory
         self.scratch.work = &work[0]
-        self.scratch.gradient = &gradient[0]
+        self.scratch.gradient = &gradient[0] if gradients else NULL
         self.scratch.score = &outputs[0]
         self.scratch.slope = &outputs[model.outputs]
         self.scratch.ids = &ids[0]
         self.scratch.slab = <Slab*>&slabs[0]
+
+    @staticmethod
+    def bytes_needed(model, longest, gradients=True):
+        """Bytes that one takes."""
+        return sum(kind.itemsize * size for kind, size in Workspace._parts(model, longest, gradients))
+
+    @staticmethod
+    def _parts(Model model, Py_ssize_t longest, bint gradients):
+        """[(type, numbers), ...] of work, gradients, scores and slopes, ids, slabs."""
+        cdef int b
+        rows = sum([model.most_rows(b, longest) * (model.block[b].lanes + 1) for b in range(model.n_blocks)])
+        return [
+            (REAL_TYPE, model.work_size(longest) if gradients else model.scoring_work_size(longest)),
+            (REAL_TYPE, model.outputs * rows if gradients else 0),
+            (np.dtype(np.float64), 2 * model.outputs),
+            (np.dtype(np.int32), 1 + (model.ids_size(longest) if gradients else model.scoring_ids_size(longest))),
+            (np.dtype(np.int8), 1 + model.outputs * model.n_blocks * sizeof(Slab)),
+        ]

@@ -78,6 +78,12 @@ cdef class Poly2(Model):
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return pairs_of(longest)
 
+    cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest):
+        return 0
+
+    cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
+        return 0
+
     cdef void prefetch(self, const Sample* x) noexcept nogil:
         cdef int c
         cdef int32_t entry

@@ -15,6 +15,10 @@ cdef class Solver:
         rather than as so many equal samples.
     """
 
+    def bytes_needed(self, Model model):
+        """Bytes that this takes for a model, beside the state in its rows."""
+        return 0
+
     def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
         """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty.
 

@@ -1,0 +1,6 @@
+from fmcli._core.model import Model
+
+class Batch:
+    def __init__(self, model: Model, size: int, longest: int) -> None: ...
+    @staticmethod
+    def bytes_needed(model: Model, size: int, longest: int) -> int: ...

@@ -1,0 +1,145 @@
+"""What training takes of memory beside what it says it will: peak resident memory against the account of --dry-run.
+
+    python scripts/bench/memory.py            every kind with every solver that it takes, on every shape of data
+    python scripts/bench/memory.py fm ffm     only these kinds
+
+A line for each run: MiB announced, MiB measured (the peak of a process of its own, less that of one that imports the
+same and reads one row), and their ratio. A run keeps its promise where the peak is at most 1.15 times the account and
+30 MB. What is announced to be more than LARGEST is not run.
+"""
+
+import argparse
+import itertools
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from fmcli.registry import MODELS, SOLVERS
+
+FACTOR, SLACK = 1.15, 30e6  # of the promise
+LARGEST = 1.5e9  # bytes
+MIB = 1 << 20
+TRAINED, DIVERGED, REFUSED = 0, 3, 4  # statuses
+# Runs the command, and writes its account before training and its peak afterwards.
+CHILD = """
+import os, resource, sys
+from fmcli import training
+from fmcli.cli import run
+out, train = os.dup(1), training.train
+def told(plan, **keywords):
+    os.write(out, f"{plan.bytes}\\n".encode())
+    if plan.bytes > float(sys.argv[1]):
+        sys.exit(4)
+    return train(plan, **keywords)
+training.train = told
+status = run(sys.argv[2:])
+os.write(out, f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}\\n".encode())
+sys.exit(status)
+"""
+
+
+def rows_of(shape: str) -> Iterator[str]:
+    """The lines of a data set; every one has the fields 0 and 1, and labels of two values."""
+    sizes = {"narrow": (20_000, 10, 1000), "wide": (2000, 30, 300_000), "long": (10, 1200, 3000), "huge": (50, 8, 0)}
+    rows, entries, features = sizes[shape]
+    step = max(1, features // entries)
+    for row in range(rows):
+        columns = [(row * 7919 + i * i) % step + i * step for i in range(entries)]
+        if shape == "huge":
+            columns = [i * 250_000 + row for i in range(entries)]
+        half = entries // 2
+        yield f"{row % 2} " + " ".join(f"{int(i >= half)}:{j}:{(1 + i % 3) / 100}" for i, j in enumerate(columns))
+
+
+def write(shape: str, folder: str) -> str:
+    """A file of a data set."""
+    path = Path(folder) / f"{shape}.ffm"
+    path.write_text("".join(f"{line}\n" for line in rows_of(shape)))
+    return str(path)
+
+
+def run(arguments: list[str], largest: float = LARGEST) -> tuple[int, int | None]:
+    """Bytes that training with these arguments announces, and at its peak has; None where it was not run.
+
+    Raises RuntimeError where the command failed otherwise.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(largest), "train", "-q", *arguments],
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    numbers = list(map(int, done.stdout.split()))
+    if done.returncode not in (TRAINED, DIVERGED, REFUSED) or not numbers:
+        raise RuntimeError(f"{' '.join(arguments)}: status {done.returncode}: {done.stderr}")
+    return numbers[0], None if done.returncode == REFUSED else numbers[1]
+
+
+def baseline(kind: str, solver: str | None, folder: str) -> int:
+    """The peak of a run that has next to nothing to do, but the same to import."""
+    path = Path(folder) / "one.ffm"
+    path.write_text("0 0:0:1 1:1:1\n1 0:1:1 1:2:1\n")
+    peak = run([*kind_of(kind, solver), "-o", os.path.join(folder, "m"), str(path)])[1]
+    assert peak is not None
+    return peak
+
+
+def kind_of(kind: str, solver: str | None) -> list[str]:
+    """The options that name a kind and a solver, and two epochs of it."""
+    return ["-m", kind] if solver is None else ["-m", kind, "-s", solver, "-e", "2"]
+
+
+def pairs(kinds: list[str]) -> Iterator[tuple[str, str | None]]:
+    """Each kind with each solver."""
+    for kind in kinds:
+        if MODELS[kind].closed_form:
+            yield kind, None
+        else:
+            yield from itertools.product([kind], SOLVERS)
+
+
+def keeps(account: int, peak: int) -> bool:
+    """Whether a peak, less the baseline, is within the promise."""
+    return peak <= FACTOR * account + SLACK
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kinds", nargs="*", default=list(MODELS))
+    chosen = parser.parse_args()
+    broken = 0
+    print(f"{'kind':<14}{'solver':<9}{'data':<8}{'options':<28}{'account':>9}{'peak':>9}{'ratio':>7}")
+    with tempfile.TemporaryDirectory() as folder:
+        files = {shape: write(shape, folder) for shape in ("narrow", "wide", "long", "huge")}
+        for kind, solver in pairs(chosen.kinds):
+            try:
+                bare = baseline(kind, solver, folder)
+            except RuntimeError as error:
+                print(f"{kind:<14}{solver or '':<9}{str(error).splitlines()[-1][:90]}")
+                continue
+            by_rows = solver is not None and SOLVERS[solver].by_rows
+            for shape, extra in [
+                ("narrow", ["--batch-size", "512"] if by_rows else []),
+                ("wide", ["--holdout", "0.2", *(["-k", "16"] if "rank" in MODELS[kind].options else [])]),
+                ("long", []),
+                ("huge", []),
+            ]:
+                arguments = [*kind_of(kind, solver), *extra, "-o", os.path.join(folder, "m"), files[shape]]
+                account, peak = run(arguments)
+                line = f"{kind:<14}{solver or '':<9}{shape:<8}{' '.join(extra):<28}{account / MIB:>9.1f}"
+                if peak is None:
+                    print(f"{line}  not run", flush=True)
+                    continue
+                peak -= bare
+                mark = "" if keeps(account, peak) else "  BROKEN"
+                broken += not keeps(account, peak)
+                print(f"{line}{peak / MIB:>9.1f}{peak / account:>7.2f}{mark}", flush=True)
+    print(f"{broken} promises broken")
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    main()

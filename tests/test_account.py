@@ -1,0 +1,60 @@
+"""What a run says that it takes of memory is what it takes: the peaks of processes of their own against accounts."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" / "bench" / "memory.py")
+memory = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(memory)
+
+# Where most is taken by another piece each: options, data, and what a first account forgot.
+RUNS = {
+    "pairs of long rows": ("poly2", "adagrad", "long", []),
+    "pairs of long rows in a batch": ("poly2", "ftrl", "long", ["--batch-size", "8"]),
+    "columns of pairs": ("poly2", "cd", "long", []),
+    "tables of subsets": ("lifted-anova", "adagrad", "long", ["--order", "6"]),
+    "tables of running sums, last visits": ("linear", "fobos", "huge", []),
+    "records of caches": ("hofm", "cd", "narrow", ["--order", "4"]),
+    "a batch of many rows": ("fm", "adagrad", "wide", ["--batch-size", "1024", "-k", "32"]),
+    "vectors of the search": ("fm", "lbfgs", "wide", ["-k", "2"]),
+    "fields": ("ffm", "sgd", "wide", ["--holdout", "0.2", "-k", "16"]),
+    "anchors": ("llfm", "sgd", "wide", []),
+    "sides": ("bilinear", "adagrad", "huge", ["--split-index", "1000"]),
+    "square matrices": ("kernel-basis", None, "narrow", ["-k", "700"]),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("memory"))
+
+
+@pytest.fixture(scope="module")
+def file_of(folder):
+    files = {}
+
+    def of(shape):
+        if shape not in files:
+            files[shape] = memory.write(shape, folder)
+        return files[shape]
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def bare(folder):
+    """The peak of a run with scipy, which some kinds and solvers use, and of one without."""
+    return {scipy: memory.baseline("fm", "lbfgs" if scipy else "sgd", folder) for scipy in (False, True)}
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_a_run_takes_what_it_said(folder, file_of, bare, what):
+    kind, solver, shape, extra = RUNS[what]
+    options = ["-j", "2", *extra, "-o", f"{folder}/m", file_of(shape)]
+    account, peak = memory.run([*memory.kind_of(kind, solver), *options], largest=400e6)
+    if peak is None:
+        pytest.skip(f"{account} bytes are too many for a test")
+    assert memory.keeps(account, peak - bare[solver == "lbfgs" or kind == "llfm"])
