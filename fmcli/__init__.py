@@ -58,9 +58,12 @@ What the design rests on, each measured:
 Above the core, dependencies run one way:
 
     cli -> refit, advice -> training, prediction, evaluation, inspection, catalogue
-        -> stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart, scaling,
-           labels, metrics, modelfile, data
+        -> account, stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart,
+           scaling, labels, metrics, modelfile, data
         -> registry, specs, streams, names, files, leftovers, text -> _core
+
+What a run takes of memory is asked before it is taken: each piece that allocates has its `bytes_needed` beside it, and
+account.py is their sum, which --dry-run shows and training checks (memory.py).
 
 registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
 file's header and the tests derive from it. A default that depends on the training data (derived.py) stays a rule until

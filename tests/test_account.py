@@ -19,7 +19,7 @@ RUNS = {
     "tables of running sums, last visits": ("linear", "fobos", "huge", []),
     "records of caches": ("hofm", "cd", "narrow", ["--order", "4"]),
     "a batch of many rows": ("fm", "adagrad", "wide", ["--batch-size", "1024", "-k", "32"]),
-    "vectors of the search": ("fm", "lbfgs", "wide", ["-k", "2"]),
+    "vectors of the search": ("fm", "lbfgs", "narrow", ["-k", "200"]),
     "fields": ("ffm", "sgd", "wide", ["--holdout", "0.2", "-k", "16"]),
     "anchors": ("llfm", "sgd", "wide", []),
     "sides": ("bilinear", "adagrad", "huge", ["--split-index", "1000"]),
