@@ -46,7 +46,10 @@ STANDARD_OUTPUT = "-"
 @logging_options
 def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: bool) -> None:
     """Write a model's parameters by name: to OUT.npz as float64 arrays, which numpy.load reads, or to OUT.txt as text
-    with 17 significant digits, which gives back the very numbers. "-" writes the text to standard output."""
+    with 17 significant digits, which gives back the very numbers. "-" writes the text to standard output.
+
+    The parameters give raw scores, as predict --raw writes them. A model that clips its predictions has the limits in
+    the text's line "clip"; predict writes the score within them."""
     if kernel_form and not output.endswith((NUMPY, MODEL)):
         raise UsageError(
             f"{output}: export --kernel-form writes {NUMPY} and {MODEL} files; give the output a name that ends so"
