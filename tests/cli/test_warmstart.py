@@ -149,6 +149,15 @@ def test_another_order_is_refused_even_where_parameters_look_alike(run, halves, 
     assert "a is of order 3, not 4; use --order 3" in done.stderr
 
 
+def test_figures_on_rows_that_a_refit_has_seen_are_said_to_be_too_good(run, halves, tmp_path):
+    for refit in ("--refit", "--no-refit"):
+        assert run("train", "-q", "--holdout", "0.2", refit, "-e", "2", "-o", "a", "first").returncode == 0
+        line = "\na was trained on the rows that its run had held out, too: "
+        done = run("train", "-i", "a", "--holdout", "0.2", "-e", "2", "-o", "b", "first")
+        assert (line in done.stderr) == (refit == "--refit")
+        assert line not in run("train", "-i", "a", "-v", "second", "-e", "2", "-o", "b", "first").stderr
+
+
 def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves, tmp_path):
     assert run("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "first").returncode == 0
     done = run("train", "-i", "first.fm", "-e", "1", "--log-json", "log", "first")
