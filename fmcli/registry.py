@@ -346,7 +346,7 @@ MODELS = _table(
         "fmcli._core.fm:SHFM",
         ("rank", "bias"),
         solver="ftrl",
-        with_solver=_SPARSE,
+        with_solver={"ftrl": {**_SPARSE["ftrl"], "alpha_v": 0.1, "init_std": 0.05}},
     ),
     Piece(
         "sha2",
