@@ -73,6 +73,7 @@ class CoordinateDescent:
     ) -> None:
         model.freeze()
         self.model, self.loss, self.data, self.threads, self.on_rows = model, loss, data, threads, on_rows
+        self.penalty = penalty
         self.descent = Descent(model, loss, penalty, data, by_gradient=by_gradient)
         self.visitors = [Visitor(self.descent) for _ in range(threads)]
         self.blocks = blocks_in_order(model)
@@ -118,6 +119,8 @@ class CoordinateDescent:
                     self.descent.look_again()
                     own = [number for number in self.blocks if self.model.layout[number].touched == "own"]
                     self.tours.update({number: self._tour(number) for number in own})
+                if self.penalty.end_epoch():
+                    self.descent.weigh()
                 # Also begins the next epoch from exact scores.
                 if after(*self.objective(pool)):
                     break

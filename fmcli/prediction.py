@@ -189,7 +189,6 @@ def load_earlier(path: str) -> Earlier:
         meta["fields"],
         given,
         meta["range"] and (meta["range"][0], meta["range"][1]),
-        meta["training"].get("refit") is True,
     )
 
 

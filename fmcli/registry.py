@@ -92,6 +92,7 @@ class Piece:
     closed_form: bool = False  # of a model: no solver trains it
     by_rows: bool = True  # of a solver: whether it goes through the data row by row, with a step size
     sums_losses: bool = False  # of a solver: whether penalties weigh against the sum of the losses, not their mean
+    visits: bool = False  # of a solver: whether it applies penalties that begin to act to all rows at once
     task: str = ""  # of a loss: binary (two values), real, counts or classes
     smooth: bool = True  # of a loss: whether its slope does not jump
 
@@ -262,7 +263,16 @@ OPTIONS = _table(
     Option("alpha_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
     Option("beta", float, 1.0, "FTRL's beta: damps the first steps.", "solver", low=0, open_low=True),
     Option("ftrl_power", float, 0.5, "Exponent of FTRL's step schedule.", "solver", low=0, high=1),
-    Option("l1_from_epoch", int, 2, "First epoch in which L1 acts on factors; 1 is at once.", "solver", low=1),
+    Option(
+        "l1_from_epoch",
+        int,
+        1,
+        "First epoch in which L1 and the group penalty act on factors, which can grow before; only later epochs can be "
+        "chosen as best.",
+        "penalty",
+        low=1,
+        high=(1 << 63) - 1,
+    ),
     Option(
         "tol", float, 1e-5, "Stop after an epoch that lowers the objective by no more, relative to it.", "solver", low=0
     ),
@@ -294,12 +304,14 @@ OPTIONS = _table(
 
 # What every run takes, whatever its pieces.
 COMMON = (
-    *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1"),
+    *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1", "l1_from_epoch"),
     *("epochs", "batch_size", "clip", "scale", "norm", "shuffle", "seed"),
 )
 
 _FM = ("rank", "bias", "linear")
 _BETA = ("fit_beta", "beta_start")
+# What makes parameters exactly 0.
+_TO_ZERO = ("l1", "l1_w", "l1_v", "group_l1", "l1_from_epoch")
 # Standard deviations of start values by kind, as measured on held-out rows of training data. Products of several
 # factors near 0 never leave it. Coordinate descent moves fitted weights of kernels before the factors, so that if these
 # are near 0 both stay there.
@@ -320,7 +332,9 @@ _START = {
 # Makes factors sparse at no loss of quality. It weighs against a sum, which it would outweigh if there are few rows.
 _SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
 # The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
-_SGL_STRENGTH = 1e-5
+# Factors start near 0, which is a saddle point: penalized at once, they never leave it. So some epochs come before.
+_SGL = {"l2": 0.0, "l1_from_epoch": 6}
+_SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
 
 MODELS = _table(
     Piece("linear", "Linear model: a weight a feature.", "fmcli._core.linear:Linear", ("bias",)),
@@ -362,8 +376,9 @@ MODELS = _table(
         "FM under a sparse group lasso: rows and single factors vanish.",
         "fmcli._core.fm:FM",
         _FM,
-        {"l2": 0.0, "l1": _SGL_STRENGTH, "group_l1": _SGL_STRENGTH},
+        {**_SGL, "l1": 2e-5, "group_l1": 1e-5},
         solver="fobos",
+        with_solver=_SGL_WITH,
         positive=("l1", "group_l1"),
     ),
     Piece(
@@ -371,8 +386,9 @@ MODELS = _table(
         "FM under a group lasso: whole rows vanish.",
         "fmcli._core.fm:FM",
         _FM,
-        {"l2": 0.0, "group_l1": _SGL_STRENGTH},
+        {**_SGL, "group_l1": 1e-4},
         solver="fobos",
+        with_solver=_SGL_WITH,
         positive=("group_l1",),
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has the group penalty alone; sglfm has both"),
     ),
@@ -381,8 +397,9 @@ MODELS = _table(
         "FM under L1: single factors vanish.",
         "fmcli._core.fm:FM",
         _FM,
-        {"l2": 0.0, "l1": _SGL_STRENGTH},
+        {**_SGL, "l1": 3e-5},
         solver="fobos",
+        with_solver=_SGL_WITH,
         positive=("l1",),
         refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
     ),
@@ -469,7 +486,7 @@ MODELS = _table(
         solver=CLOSED_FORM,
         closed_form=True,
         refuses={
-            **dict.fromkeys(("l1", "l1_w", "l1_v", "group_l1"), "its closed form has --l2 alone"),
+            **dict.fromkeys(_TO_ZERO, "its closed form has --l2 alone"),
             **dict.fromkeys(
                 ("epochs", "batch_size", "shuffle", "init_std"), "it is solved in closed form, not step by step"
             ),
@@ -493,9 +510,10 @@ SOLVERS = _table(
         "ftrl",
         "FTRL-Proximal. Its penalties weigh against the sum of the losses, those of other solvers against the mean.",
         "fmcli._core.ftrl:FTRL",
-        ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power", "l1_from_epoch"),
-        {"alpha_v": 0.05, "l2": 1.0},
+        ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
+        {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
         sums_losses=True,
+        visits=True,
     ),
     Piece(
         "fobos",
@@ -521,7 +539,7 @@ SOLVERS = _table(
         by_rows=False,
         refuses={
             **_NOT_BY_ROWS,
-            **dict.fromkeys(("l1", "l1_w", "l1_v", "group_l1"), "its penalty must be smooth, as --l2 is; -s cd has it"),
+            **dict.fromkeys(_TO_ZERO, "its penalty must be smooth, as --l2 is; -s cd has it"),
         },
     ),
 )

@@ -120,6 +120,7 @@ def make_spec(
             values[name] = values.get(whole, OPTIONS[whole].default)
     check_clip(loss, values["clip"])
     check_nuclear(kind, values)
+    check_schedule(values)
     check_degrees(kind, values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
 
@@ -188,6 +189,13 @@ def check_clip(loss: str | None, clip: bool | None) -> None:
             f"{OPTIONS['clip'].flag} needs predictions that are numbers like the labels, as those of --loss "
             f"{CLIPPED_LOSS} are, not those of {loss}; leave it out"
         )
+
+
+def check_schedule(values: Mapping[str, Any]) -> None:
+    """UsageError if learning rates both follow a schedule and adapt to the gradients."""
+    if values.get("adaptive") and values["schedule"] != OPTIONS["schedule"].default:
+        given = f"{OPTIONS['schedule'].flag} {values['schedule']}"
+        raise UsageError(f"{given} needs --no-adaptive: adaptive steps follow no schedule")
 
 
 def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:

@@ -48,7 +48,7 @@ class Stochastic:
     ) -> None:
         self.plan, self.solver, self.penalty = plan, solver, penalty
         self.on_rows, self.on_loss, self.every = on_rows, on_loss, every
-        solver.bind(plan.model, penalty, plan.epochs_before)
+        solver.bind(plan.model, penalty)
         if plan.earlier and plan.resumes:
             plan.earlier.restore_state(plan.model, solver)
         else:
@@ -76,7 +76,7 @@ class Stochastic:
             self.plan.data.visited_at_random()
         for number in range(1, epochs + 1):
             total = self.epoch(number)
-            self.solver.end_epoch(self.plan.epochs_before + number)
+            self.solver.end_epoch()
             self.plan.model.end_epoch()
             value = self.penalty.value(self.plan.model)
             if after(total / self.total_weight, value / (1 if self.solver.averages_weights else self.total_weight)):

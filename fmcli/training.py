@@ -20,7 +20,7 @@ from fmcli._core.solver import Solver
 from fmcli.baseline import Baseline, baseline_of
 from fmcli.clipping import fit_clip
 from fmcli.divergence import Watch
-from fmcli.errors import DivergedError
+from fmcli.errors import DivergedError, UsageError
 from fmcli.labels import Labels, fit_labels
 from fmcli.memory import require
 from fmcli.metrics import Outcome, Range
@@ -37,7 +37,7 @@ TINY = 1e-12
 
 
 # The penalties' options.
-STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", "group_l1", "nuclear")
+STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", "group_l1", "nuclear", "l1_from_epoch")
 
 
 class Course(Protocol):
@@ -111,6 +111,17 @@ class Plan:
         """Epochs that the earlier model has gone through, from which this run counts on."""
         return self.earlier.epochs if self.earlier else 0
 
+    @property
+    def penalised_before(self) -> int:
+        """Those of them that count for --l1-from-epoch: all that led to the state with which the solver resumes."""
+        return self.epochs_before if self.resumes else 0
+
+    @property
+    def eligible(self) -> int:
+        """The first of the run's epochs that may be the best one or end training: no factor is penalized before."""
+        visits = self.spec.by_rows and SOLVERS[self.spec.solver].visits
+        return max(1, int(self.spec.values["l1_from_epoch"]) - visits - self.penalised_before)
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -141,7 +152,7 @@ class Trained:
     def settled(self) -> bool:
         """Whether the last epoch has lowered the objective by no more than the run's tolerance, if it has one."""
         tolerance = self.plan.spec.values.get("tol")
-        if tolerance is None or len(self.epochs) < 2:
+        if tolerance is None or len(self.epochs) < max(2, self.plan.eligible):
             return False
         before, now = (epoch.objective for epoch in self.epochs[-2:])
         return bool(before - now <= tolerance * max(abs(before), TINY))
@@ -226,6 +237,8 @@ def plan(
         model.inherit(earlier.model, earlier.seen)
     solver = make_solver(spec)
     resumes = earlier is not None and earlier.has_state(spec, solver)
+    if not MODELS[spec.model].closed_form:
+        spec = limit_l1_from_epoch(spec, earlier, resumes)
     here = account.held([*read, data, *([judged] if validation else [])]) + rows.nbytes
     more = account.training(spec, model, solver, data, len(rows), judge, validation, earlier)
     return Plan(
@@ -246,6 +259,30 @@ def plan(
         here + more,
         here,
     )
+
+
+def limit_l1_from_epoch(spec: Spec, earlier: Earlier | None, resumes: bool) -> Spec:
+    """The spec with the first penalized epoch within the run: a default is lowered, and so is what a resumed run has.
+
+    Raises UsageError if a run was asked to penalize factors only after its last epoch.
+    """
+    epochs, name = spec.values["epochs"], "l1_from_epoch"
+    if earlier and name not in spec.given:  # factors have left their start, or penalties act already
+        usual = SOLVERS[spec.solver].defaults.get(name, OPTIONS[name].default)
+        most = earlier.options.get(name, usual) if resumes else usual
+        spec = replace(spec, values={**spec.values, name: min(spec.values[name], most)})
+    last = epochs + (earlier.epochs if earlier and resumes else 0)
+    if spec.by_rows and SOLVERS[spec.solver].visits:
+        last += 1  # at the end of the last epoch
+    if not epochs or spec.values.get(name, 1) <= last:
+        return spec
+    if name in spec.given and earlier is None:
+        given = f"{OPTIONS[name].flag} is {spec.values[name]}"
+        raise UsageError(
+            f"{given}, after the last of {epochs} epochs; with {spec.solver} it can be at most {last}, or "
+            f"{OPTIONS['epochs'].flag} must be larger"
+        )
+    return replace(spec, values={**spec.values, name: last})
 
 
 def nonzeros_of(data: Dataset, rows: NDArray[np.int32]) -> int:
@@ -310,7 +347,8 @@ def train(
         return solve(plan, on_epoch)
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
     loss, solver = make_loss(spec, plan.labels), make_solver(spec)
-    penalty = Penalty(**{name: spec.values[name] for name in STRENGTHS if name in spec.values})
+    strengths = {name: spec.values[name] for name in STRENGTHS if name in spec.values}
+    penalty = Penalty(**strengths, epochs=plan.penalised_before)
     seen = data.seen(rows)
     model.allocate(solver.slots)
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
@@ -331,7 +369,7 @@ def train(
     else:
         ours = data if len(rows) == data.rows else data.take(rows)
         course = SOLVERS[spec.solver].load()(model, loss, penalty, ours, plan.judge.threads, on_rows)
-    best = Best(plan.validation, model, solver)
+    best = Best(plan.validation, model, solver, plan.eligible)
     trained = Trained(plan, solver, seen, baseline)
     begin = time.perf_counter()
 

@@ -136,11 +136,15 @@ class Validation:
 
 @dataclass
 class Best:
-    """The best epoch so far, with its parameters and solver state; without validation, none."""
+    """The best epoch so far, with its parameters and solver state; without validation, none.
+
+    first : number of the first epoch that may be the best; patience counts from there.
+    """
 
     validation: Validation | None
     model: Model
     solver: Solver
+    first: int = 1
     number: int = 0
     enough: bool = False
     _value: float = math.nan
@@ -154,6 +158,8 @@ class Best:
             return {}
         measured = self.validation.measure(self.model)
         value = measured[self.validation.chooser]
+        if number < self.first:
+            return measured
         if self.validation.better(value, self._value):
             self.number, self._value, self._worse = number, value, 0
             self._snapshot, self._updates = self.model.snapshot(), self.solver.updates

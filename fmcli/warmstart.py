@@ -52,7 +52,6 @@ class Earlier:
     epochs : those that its parameters have gone through, in this run and the runs it resumed from.
     fields : of its data; 0 where it knows none.
     range : of the labels it was trained on, where predictions can be clipped to it.
-    refit : whether its run was trained on the rows that it had held out, too.
     """
 
     path: str
@@ -71,7 +70,6 @@ class Earlier:
     fields: int
     given: frozenset[str]
     range: Range | None
-    refit: bool
 
     def labels_for(self, spec: Spec) -> Labels:
         """The earlier model's labels, under the loss of the spec. Raises UsageError for a loss that takes others."""

@@ -25,9 +25,9 @@ def halves():
 @pytest.mark.parametrize(
     ("model", "solver", "options", "cause"),
     [
-        ("fm", "fobos", {"l1": 10.0}, "constant; --l1 10 is too strong for them: try --l1 1$"),
-        ("fm", "fobos", {"l1_v": 10.0}, "linear; --l1-v 10 is too strong for them: try --l1-v 1$"),
-        ("fm", "cd", {"group_l1": 10.0}, "constant; --group-l1 10 is too strong for them: try --group-l1 1$"),
+        ("fm", "fobos", {"l1": 10.0}, "constant; --l1 10 is too strong for them: try --l1 1, or --l1-from-epoch 5 so"),
+        ("fm", "fobos", {"l1_v": 10.0}, "linear; --l1-v 10 is too strong for them: try --l1-v 1, or --l1-from-epoch 5"),
+        ("fm", "cd", {"group_l1": 10.0}, "constant; --group-l1 10 is too strong for them: try --group-l1 1, or --l1-"),
         ("fm", "sgd", {"init_std": 0.0}, "linear; they start from 0, .*leave out --init-std 0"),
         ("hofm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 1}, "try --l1-v 1e.08, or --l1-from-epoch 5 so that they grow"),
         ("fm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 6, "epochs": 6}, "linear; .*try --l1-v 1e.08$"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import DOUBLE, dataset
+from problems import dataset
 from test_every_pair import planted
 
 from fmcli import prediction, training
@@ -61,7 +61,7 @@ def test_start_values_are_not_judged_unless_they_are_not_finite():
     far = plan(0.1, labels=[100.0, 101.0] * 20, bias=False, epochs=0)
     assert training.train(far).best == 0
     with pytest.raises(DivergedError, match="start values have a parameter that is not a finite number"):
-        training.train(plan(0.1, labels=[1.7e308, 1.6e308] * 20, epochs=0))
+        training.train(plan(0.1, labels=[1e300, 1.0] * 20, epochs=0))
 
 
 def test_labels_that_are_all_the_same_give_no_measure():
@@ -98,7 +98,7 @@ def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, 
 def test_scores_that_overflow_are_not_saved():
     """The product of many factors is not finite though each factor is."""
     huge = dataset([{0: 1e30, 1: 1e30}, {0: 1.0}], 2, [-1.0, 1.0])
-    spec = make_spec("fm", "sgd", "hinge", {"epochs": 0, "init_std": 1e150 if DOUBLE else 1e30})
+    spec = make_spec("fm", "sgd", "hinge", {"epochs": 0, "init_std": 1e30})
     with pytest.raises(DivergedError, match=r"the start values give a training row a score .* --init-std"):
         training.train(training.plan(huge, spec))
 

@@ -90,9 +90,9 @@ def test_one_anchor_is_fm(solver, variant):
         trained.bind(model, Penalty(l1_w=0.01, l2_v=0.1, group_l1=0.02))
         trained.start()
         trainer = Trainer(model, trained, make_loss("logistic"), data, batch_size=3)
-        for epoch in (1, 2):
+        for _ in (1, 2):
             trainer.run(np.arange(20, dtype=np.int32), 0, 20)
-            trained.end_epoch(epoch)
+            trained.end_epoch()
         ends.append([model.parameters[key].ravel().tolist() for key in ("bias", "w", "V")] + [score_all(model, data)])
     assert ends[0][:3] == ends[1][:3]
     assert ends[0][3].tobytes() == ends[1][3].tobytes()

@@ -155,7 +155,7 @@ def steps_by_rows(model, data, penalty, solver, steps):
     trainer = Trainer(model, solver, Squared(), data, batch_size=data.rows)
     for _ in range(steps):
         trainer.run(np.arange(data.rows, dtype=np.int32), 0, data.rows)
-    solver.end_epoch(1)
+    solver.end_epoch()
     return mean_loss(Squared(), data.label, score_all(model, data)) + penalty.value(model)
 
 

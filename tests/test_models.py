@@ -241,9 +241,9 @@ def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
         trained.bind(model, Penalty(l1_w=0.01, l1_v=0.01, l2_w=0.1, l2_v=0.1))
         trained.start()
         trainer = Trainer(model, trained, Squared(), data, batch_size)
-        for epoch in (1, 2):
+        for _ in (1, 2):
             trainer.run(np.arange(20, dtype=np.int32), 0, 20)
-            trained.end_epoch(epoch)
+            trained.end_epoch()
         # FTRL's state gives its start values back to rounding.
         rounding = 2 * np.finfo(REAL_TYPE).eps
         moved[fit_beta] = {

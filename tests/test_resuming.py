@@ -34,12 +34,12 @@ def labelled(loss):
 RUNS = [
     *((solver, "fm", "squared", {}) for solver in ROW_SOLVERS),
     ("sgd", "fm", "softmax", {"schedule": "invscaling", "batch_size": 7, "l1": 1e-3}),
-    ("adagrad", "sglfm", "softmax", {"batch_size": 16}),
+    ("adagrad", "sglfm", "softmax", {"l1_from_epoch": 2, "batch_size": 16}),
     ("ftrl", "shfm", "softmax", {"l1": 0.1, "l1_from_epoch": 2, "batch_size": 3}),
     ("ftrl", "fm", "squared", {"l1": 0.5, "l1_from_epoch": 3}),
-    ("ftrl", "hofm", "squared", {"group_l1": 0.1, "l1_from_epoch": 4, "rank": [3, 2]}),
-    ("fobos", "glfm", "squared", {"schedule": "inverse", "t0": 100.0}),
-    ("fobos", "l1fm", "softmax", {"adaptive": True, "batch_size": 5}),
+    ("ftrl", "hofm", "squared", {"group_l1": 0.1, "l1_from_epoch": 3, "rank": [3, 2]}),
+    ("fobos", "glfm", "squared", {"l1_from_epoch": 1, "adaptive": False, "schedule": "inverse", "t0": 100.0}),
+    ("fobos", "l1fm", "softmax", {"l1_from_epoch": 2, "adaptive": True, "batch_size": 5}),
     ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}),
     ("sgd", "hofm-simplex", "squared", {"shuffle": False}),
 ]

@@ -72,7 +72,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
         bias = model.parameters["bias"]
         bias[...] = 2 * bias - empty_score(model)
     start = parameters(model)
-    trained.bind(model, Penalty(**PENALTIES[penalty]))
+    trained.bind(model, Penalty(**PENALTIES[penalty], l1_from_epoch=options.l1_from_epoch))
     trained.start()
     data = dataset(rows, FEATURES, labels, weights)
     mean = 1 if weights is None else np.mean(weights)
@@ -96,7 +96,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
             now = next(step)
             if look_often:
                 assert_close(parameters(model), now, FOLLOWED)
-        trained.end_epoch(epoch)
+        trained.end_epoch()
         assert_close(parameters(model), ends[epoch - 1], FOLLOWED)
         np.testing.assert_allclose(total / (ROWS if weights is None else sum(weights)), losses[epoch - 1], rtol=1e-4)
     assert next(step, None) is None
@@ -210,7 +210,7 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
         Trainer(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(51))).run(
             np.arange(51, dtype=np.int32), 0, 51
         )
-        solver.end_epoch(1)
+        solver.end_epoch()
         ends[prox] = parameters(model)
     moved = np.abs(ends["exact"]["V"] - start["V"]).max()
     assert np.abs(ends["lazy"]["V"] - ends["exact"]["V"]).max() < 0.03 * moved

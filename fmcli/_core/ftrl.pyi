@@ -9,5 +9,4 @@ class FTRL(Solver):
         alpha_v: float | None = None,
         beta: float,
         ftrl_power: float,
-        l1_from_epoch: int,
     ) -> None: ...

@@ -82,11 +82,6 @@ def say_earlier(log: Log, plan: Plan, earlier: Earlier) -> None:
     new = plan.data.seen(plan.rows)
     new[: len(earlier.seen)] &= ~earlier.seen
     log.line(f"resuming from {earlier.path}: {state} after {epochs}; {int(new.sum()):,} features are new")
-    if earlier.refit and plan.validation and plan.validation.held_out:
-        log.line(
-            f"{earlier.path} was trained on the rows that its run had held out, too: if some of them are held out "
-            "here, the validation figures are too good; -v FILE judges by other rows"
-        )
     kept = earlier.kept(plan.spec)
     if kept:
         log.line(f"as in {earlier.path}: {', '.join(kept)}")

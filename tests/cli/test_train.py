@@ -253,7 +253,7 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8; 4 for ffm; 100 for kernel-basis; 1 to 65536]" in text
     assert "[default: --l2; 1/rows for cd, lbfgs unless --l2 or the model says otherwise; >= 0]" in text
     assert (
-        "[not glfm, kernel-basis, lbfgs; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 1e-05 for sglfm, l1fm;"
+        "[not glfm, kernel-basis, lbfgs; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 2e-05 for sglfm;"
         in text
     )
     assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text

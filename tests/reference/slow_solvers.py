@@ -44,7 +44,7 @@ class Options(Penalty):
     alpha_v: float | None = None
     beta: float = 1.0
     ftrl_power: float = 0.5
-    l1_from_epoch: int = 2
+    l1_from_epoch: int | None = None  # as usual: 2 under ftrl, else 1
     batch_size: int = 1
     model: Choices = field(default_factory=dict)
 
@@ -234,9 +234,9 @@ def run(
     s = np.ones(len(samples)) if weights is None else np.asarray(weights, dtype=float)
     scale = s if solver == "ftrl" else s / s[s > 0].mean()
     states = [start(params, row, o) for row in rows(params, o.model)]
-    if solver == "ftrl":
-        for r in states:
-            penalise(params, r, o, factors=o.l1_from_epoch <= 1)
+    begins = (2 if solver == "ftrl" else 1) if o.l1_from_epoch is None else o.l1_from_epoch
+    for r in states:
+        penalise(params, r, o, factors=begins <= 1)
 
     t = 0
     losses = []
@@ -271,10 +271,10 @@ def run(
                     scatter(params, r)
             if after_update is not None:
                 after_update(t, params)
-        if solver == "ftrl" and epoch == o.l1_from_epoch - 1:
+        if epoch == begins - 1:
             for r in states:
                 penalise(params, r, o, factors=True)
-                if r.seen:
+                if r.seen and solver == "ftrl":
                     r.touched[...] = True
                     visit(r, o)
                     constrain(r)

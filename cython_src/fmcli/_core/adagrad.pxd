@@ -1,5 +1,4 @@
 from fmcli._core.model cimport MAX_BLOCKS
-from fmcli._core.penalty cimport Penalty
 from fmcli._core.simd cimport Adagrad as Rule
 from fmcli._core.solver cimport Solver, Steps
 
@@ -9,4 +8,4 @@ cdef class AdaGrad(Solver):
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
 
-    cdef Rule rule(self, object layout, Penalty penalty, bint body)
+    cdef Rule rule(self, object layout, bint body)

@@ -15,16 +15,19 @@ cdef class AdaGrad(Solver):
         self.slots, self.averages_weights = 1, True
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
-    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
-        Solver.bind(self, model, penalty, epochs)
-        for i, layout in enumerate(model.layout):
-            self.body[i] = self.rule(layout, penalty, True)
-            self.weight[i] = self.rule(layout, penalty, False)
+    def bind(self, Model model, Penalty penalty):
+        Solver.bind(self, model, penalty)
+        self.weigh()
 
-    cdef Rule rule(self, object layout, Penalty penalty, bint body):
+    def weigh(self):
+        for i, layout in enumerate(self.model.layout):
+            self.body[i] = self.rule(layout, True)
+            self.weight[i] = self.rule(layout, False)
+
+    cdef Rule rule(self, object layout, bint body):
         cdef Rule rule
         rule.inverse_rate = 1 / step_of(self.rates, layout, body)
-        rule.strength = penalty.strength(layout, body)
+        rule.strength = self.penalty.strength(layout, body)
         return rule
 
     cdef void apply(self, const Slab* slab) noexcept nogil:

@@ -59,7 +59,6 @@ cdef class Descent:
         cdef Py_ssize_t i, b, size
         cdef real[::1] flat
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
-        penalty.mark_groups(model)
         self.bounded, self.curvature = isfinite(loss.smoothness), loss.smoothness
         everyone, features = of_all(data.rows), by_feature(data)
         known = {"features": features, "all": everyone}
@@ -68,13 +67,10 @@ cdef class Descent:
         for b, layout in enumerate(model.layout):
             self.manner[b].affine = AFFINE[layout.affine]
             self.manner[b].simplex = layout.simplex
-            self.manner[b].whole = model.block[b].by_row or self.manner[b].simplex
-            self.manner[b].body, self.manner[b].weight = penalty.strength(layout, True), penalty.strength(layout, False)
-            self.manner[b].group = penalty.group_l1 if model.block[b].by_row else 0
             self.manner[b].of_kernels = layout.penalty == "l2"
             if layout.penalty == "l2":
                 self.beta = b
-                self.manner[b].weight = Strength(0, 0, 0)
+        self.weigh()
         size = NONE if by_gradient else model.cache_size(data)
         self.fast, self.cache = size != NONE, max(size, 0)
         self.header = header_of(model)
@@ -86,6 +82,17 @@ cdef class Descent:
         cdef const double[::1] share = weights / weights.sum()
         for i in range(data.rows):
             self.record(i)[LABEL], self.record(i)[SHARE] = data.label_[i], share[i]
+
+    def weigh(self):
+        """Take over the penalty's strengths, which have changed."""
+        self.penalty.mark_groups(self.model)
+        for b, layout in enumerate(self.model.layout):
+            self.manner[b].whole = self.model.block[b].by_row or layout.simplex
+            self.manner[b].body = self.penalty.strength(layout, True)
+            self.manner[b].weight = self.penalty.strength(layout, False)
+            if layout.penalty == "l2":
+                self.manner[b].weight = Strength(0, 0, 0)
+            self.manner[b].group = self.penalty.group_on(layout)
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):

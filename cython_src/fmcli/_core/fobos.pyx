@@ -70,25 +70,29 @@ cdef class FOBOS(Solver):
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
         return self.decay.nbytes + self.sum.nbytes + self.shares.nbytes + sizeof(int32_t) * rows
 
-    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
+    def bind(self, Model model, Penalty penalty):
         cdef int32_t[::1] visited
-        cdef int part
-        cdef bint one_part
-        Solver.bind(self, model, penalty, epochs)
-        self.inner.bind(model, penalty, epochs)
+        Solver.bind(self, model, penalty)
+        self.inner.bind(model, penalty)
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
-        one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
+        self.weigh()
         self.memory = []
         for i, layout in enumerate(model.layout):
             self.penalised[i] = layout.penalty != "none"
-            self.body[i] = self.rule(1, penalty.strength(layout, True))
-            part = 1 if one_part or layout.penalty == "l2" or layout.part == "v" else 0
-            self.weight[i] = self.rule(part, penalty.strength(layout, False))
             visited = np.zeros(max(model.outputs * model.block[i].rows, 1), dtype=np.int32)
             self.memory.append(visited)
             self.visited[i] = &visited[0]
         self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
+
+    def weigh(self):
+        cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
+        cdef int part
+        self.inner.weigh()
+        for i, layout in enumerate(self.model.layout):
+            part = 1 if one_part or layout.penalty == "l2" or layout.part == "v" else 0
+            self.body[i] = self.rule(1, self.penalty.strength(layout, True))
+            self.weight[i] = self.rule(part, self.penalty.strength(layout, False))
 
     def resume(self, updates):
         self.inner.resume(updates)
@@ -174,9 +178,10 @@ cdef class FOBOS(Solver):
                 self.visited[b][j] = 0
         self.now = 0
 
-    def end_epoch(self, Py_ssize_t epoch):
+    def end_epoch(self):
         with nogil:
             self.all_up_to_date()
+        return Solver.end_epoch(self)
 
     cdef double rate_share(self) noexcept nogil:
         return self.inner.rate_share()

@@ -19,14 +19,19 @@ cdef class SGD(Solver):
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
         self.schedule = make_schedule(schedule, power, t0)
 
-    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
-        Solver.bind(self, model, penalty, epochs)
+    def bind(self, Model model, Penalty penalty):
+        Solver.bind(self, model, penalty)
         for i, layout in enumerate(model.layout):
-            self.body[i].strength = penalty.strength(layout, True)
-            self.weight[i].strength = penalty.strength(layout, False)
             self.body_rate[i] = step_of(self.rates, layout, True)
             self.weight_rate[i] = step_of(self.rates, layout, False)
-        self.set_share(share_at(&self.schedule, 1))
+        self.share = share_at(&self.schedule, 1)
+        self.weigh()
+
+    def weigh(self):
+        for i, layout in enumerate(self.model.layout):
+            self.body[i].strength = self.penalty.strength(layout, True)
+            self.weight[i].strength = self.penalty.strength(layout, False)
+        self.set_share(self.share)
 
     def resume(self, updates):
         self.made = updates

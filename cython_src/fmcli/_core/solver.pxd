@@ -1,4 +1,5 @@
 from fmcli._core.model cimport Model
+from fmcli._core.penalty cimport Penalty
 from fmcli._core.types cimport Scratch, Slab
 
 
@@ -23,6 +24,7 @@ cdef class Solver:
     cdef readonly int slots
     cdef readonly bint averages_weights
     cdef Model model
+    cdef Penalty penalty
 
     cdef void refresh(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil

@@ -19,15 +19,15 @@ cdef class Solver:
         """Bytes that this takes for a model, beside the state in its rows."""
         return 0
 
-    def bind(self, Model model, Penalty penalty, Py_ssize_t epochs=0):
-        """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty.
-
-        epochs : that the model has gone through in earlier runs.
-        """
+    def bind(self, Model model, Penalty penalty):
+        """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty."""
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
-        self.model = model
+        self.model, self.penalty = model, penalty
         penalty.mark_groups(model)
+
+    def weigh(self):
+        """Take over the penalty's strengths, which have changed."""
 
     def start(self):
         """Make the state that belongs to the model's parameters before the first step."""
@@ -40,8 +40,13 @@ cdef class Solver:
         """Updates made, where the next one depends on their number; else 0."""
         return 0
 
-    def end_epoch(self, Py_ssize_t epoch):
-        """Called after each epoch (from 1, earlier runs included), before the parameters are looked at."""
+    def end_epoch(self):
+        """Called after each epoch, before the parameters are looked at; returns whether the penalty has changed."""
+        if not self.penalty.end_epoch():
+            return False
+        self.penalty.mark_groups(self.model)
+        self.weigh()
+        return True
 
     # Bring the rows that a sample touches up to date before they are read.
     cdef void refresh(self, Scratch* s) noexcept nogil:
