@@ -24,6 +24,8 @@ from fmcli.descent import CoordinateDescent
 from fmcli.registry import LOSSES
 from reference import slow_descent, slow_models
 
+pytestmark = pytest.mark.exact
+
 FEATURES, RANK, ROWS = 7, 5, 9
 SMOOTH = [loss for loss in LOSSES if loss != "hinge"]
 ROUNDING = 1e-5

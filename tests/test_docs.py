@@ -26,7 +26,7 @@ README = (ROOT / "README.md").read_text()
 # Shell blocks, each with the output shown behind it, or "".
 BLOCKS = re.findall(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.M | re.S)
 # What installs or runs these tests is left out; what else stands in such a line is run.
-LEFT_OUT = re.compile(r"(?:pip install \S+|python -m pytest)(?: && )?")
+LEFT_OUT = re.compile(r"(?:python3 -m venv \S+|\. \S+/activate|pip install \S+|python -m pytest)(?: && )?")
 
 
 @pytest.fixture(scope="module")

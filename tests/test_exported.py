@@ -9,6 +9,8 @@ from fmcli import prediction, training
 from fmcli.registry import MODELS
 from reference import slow_models
 
+pytestmark = pytest.mark.exact
+
 TOLERANCE = 1e-12 if DOUBLE else 1e-5  # of scores beyond 1, relative
 ROWS = 40
 CASES = [(model, order) for model, piece in TRAINED.items() for order in ((2, 3) if "order" in piece.options else (2,))]

@@ -11,6 +11,8 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.specs import make_spec
 from reference import slow_models
 
+pytestmark = pytest.mark.exact
+
 FEATURES = 9
 
 

@@ -16,6 +16,8 @@ from fmcli.errors import DivergedError, UsageError
 from fmcli.registry import LOSSES, SOLVERS
 from fmcli.specs import make_spec
 
+pytestmark = pytest.mark.exact
+
 FEATURES = 6
 KERNELS = [("poly", 2), ("poly", 3), ("anova", 2), ("anova", 3)]
 

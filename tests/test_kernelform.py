@@ -11,6 +11,8 @@ from fmcli.prediction import Scorer, load_earlier, load_model, save_model
 from fmcli.specs import make_spec
 from reference import slow_models
 
+pytestmark = pytest.mark.exact
+
 FEATURES, RANK, CLASSES = 12, 3, 3
 SAME = 1e-10 if DOUBLE else 1e-5
 

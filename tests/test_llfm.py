@@ -18,6 +18,8 @@ from fmcli.specs import make_spec
 from fmcli.warmstart import Earlier
 from reference import slow_losses, slow_models
 
+pytestmark = pytest.mark.exact
+
 FEATURES = 8
 
 

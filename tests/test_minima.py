@@ -15,6 +15,8 @@ from fmcli.lbfgs import LBFGS
 from fmcli.registry import MODELS, SOLVERS
 from fmcli.specs import make_spec, resolve
 
+pytestmark = pytest.mark.exact
+
 WHOLE = ("cd", "lbfgs")
 CLOSE = 1e-6
 

@@ -8,6 +8,8 @@ from hypothesis.extra import numpy as hnp
 
 from fmcli._core.writer import REAL, format_table, format_values
 
+pytestmark = pytest.mark.exact
+
 Real = {"float": np.float32, "double": np.float64}[REAL]
 EXTREMES = [
     np.finfo(Real).max,

@@ -1,6 +1,15 @@
 #define TABLE fmcli_kernels_v3
 #define NAME "v3"
 #if defined(__x86_64__)
-#pragma GCC target("arch=x86-64-v3")
+
+// The instructions that fmcli_kernels asks the machine for.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,fma"))), apply_to = function)
 #include "kernels.inl"
+#pragma clang attribute pop
+#else
+#pragma GCC target("avx2,bmi,bmi2,fma")
+#include "kernels.inl"
+#endif
+
 #endif

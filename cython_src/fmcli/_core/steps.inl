@@ -190,8 +190,8 @@ inline void finish_row(const Block& b, ptrdiff_t row, const uint8_t* touched, co
     double norm = 1;
     if (group > 0) {
         const double fixed = squares_untouched(b, row, touched), before = __builtin_sqrt(sum(sums.before) + fixed);
-        const Vec4 pairs = smaller(sums.lowest, __builtin_shufflevector(sums.lowest, sums.lowest, 2, 3, 0, 1));
-        const double lowest = pairs[0] < pairs[1] ? pairs[0] : pairs[1];
+        double lowest = sums.lowest[0];
+        for (int i = 1; i < width<Vec4>; i++) lowest = sums.lowest[i] < lowest ? sums.lowest[i] : lowest;
         norm = group_norm(sum(sums.squares), sum(sums.weighted), lowest, fixed, group, before, precision,
                           [&](double nu, double& s2, double& s3) __attribute__((always_inline)) {
             Vec4 squares = {}, slopes = {};

@@ -45,11 +45,19 @@ inline void store(real* p, V v) {
     __builtin_memcpy(p, &v, sizeof v);
 }
 
+#if __has_builtin(__builtin_shufflevector)
 inline Vec8 join(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7); }
+inline Vec4 low(Vec8 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3); }
+inline Vec4 high(Vec8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7); }
+#else  // GCC 11
+inline Vec8 join(Vec4 a, Vec4 b) { return Vec8{a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]}; }
+inline Vec4 low(Vec8 v) { return Vec4{v[0], v[1], v[2], v[3]}; }
+inline Vec4 high(Vec8 v) { return Vec4{v[4], v[5], v[6], v[7]}; }
+#endif
 
 inline void split(Vec8 v, real* a, real* b) {
-    store(a, __builtin_shufflevector(v, v, 0, 1, 2, 3));
-    store(b, __builtin_shufflevector(v, v, 4, 5, 6, 7));
+    store(a, low(v));
+    store(b, high(v));
 }
 
 inline float root(float x) { return __builtin_sqrtf(x); }
@@ -80,9 +88,7 @@ inline double sum(Vec8 v) {
 
 // A vector's halves, added.
 inline Vec4 folded(Vec4 v) { return v; }
-inline Vec4 folded(Vec8 v) {
-    return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
-}
+inline Vec4 folded(Vec8 v) { return low(v) + high(v); }
 
 // Comparisons of vectors wider than the machine's are taken apart into scalars, so none is used: the sign is a bit.
 typedef unsigned_like_real Bits4 __attribute__((vector_size(sizeof(Vec4))));
@@ -103,9 +109,7 @@ inline V smaller(V a, V b) {
     return real(0.5) * ((a + b) - magnitude(a - b));
 }
 inline Vec4 smallest(Vec4 v) { return v; }
-inline Vec4 smallest(Vec8 v) {
-    return smaller(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7));
-}
+inline Vec4 smallest(Vec8 v) { return smaller(low(v), high(v)); }
 
 // Is any of a vector's numbers below 0 (or -0)?
 template <class V>
