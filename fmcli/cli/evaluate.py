@@ -213,7 +213,8 @@ def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[st
     from fmcli.evaluation import class_table, confusion
 
     tables: dict[str, Any] = {}
-    if labels.values is not None and not request.metrics and outcome.usable:
+    classified = LOSSES[labels.loss].task in ("binary", "classes")  # kernel-basis takes two label values as numbers
+    if labels.values is not None and classified and not request.metrics and outcome.usable:
         table = confusion(outcome)
         tables = {"classes": class_table(labels.values, table), "confusion": table.tolist()}
     if request.json:

@@ -352,3 +352,12 @@ def test_misuse_is_found_before_the_rows_are_read(run, tmp_path, adult_model, ar
 def test_a_missing_input(run, adult_model):
     assert run("evaluate", adult_model, "missing").returncode == 66
     assert run("evaluate", "--predictions", "missing", adult_model).returncode == 66
+
+
+def test_two_label_values_that_are_taken_as_numbers(run, sample):
+    """kernel-basis has no classes to count, whatever the labels are."""
+    assert run("train", "-q", "-m", "kernel-basis", "-k", "5", "-o", "m", sample / "adult.train.libsvm").returncode == 0
+    done = run("evaluate", "m", sample / "adult.test.libsvm")
+    assert done.returncode == 0, done.stderr
+    assert b"rmse" in done.stdout
+    assert b"Classes" not in done.stdout
