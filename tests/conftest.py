@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -18,6 +19,10 @@ if not any((ROOT / "fmcli" / "_core").glob("*.so")):
 # The processes that tests start import the same package, whatever folder they start in.
 PACKAGE = Path(importlib.util.find_spec("fmcli").origin).resolve().parent.parent
 os.environ |= {"PYTHONPATH": str(PACKAGE), "PYTHONSAFEPATH": "1"}
+
+# HYPOTHESIS_PROFILE=nightly tries more random inputs than the default 100.
+settings.register_profile("nightly", max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.hookimpl(tryfirst=True)
