@@ -37,6 +37,14 @@ def require(needed: int, purpose: str, root: Path = ROOT, *, held: int = 0) -> N
         )
 
 
+def require_address_space(needed: int, purpose: str) -> None:
+    """Raise NotEnoughMemoryError unless ulimit -v leaves so many bytes: libraries that are loaded with less of them may
+    end the process, or never come back."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        require(needed, purpose)
+
+
 def human_bytes(n: int) -> str:
     """A size for people to read, in powers of 1024: 1.5 GiB."""
     if n < 1024:

@@ -33,6 +33,9 @@ REFINES = {
     **dict.fromkeys(("learning_rate_w", "learning_rate_v", "anchor_rate"), "learning_rate"),
 }
 
+# Of options that count something and have no limit of their own: what fits the compiled core.
+LARGEST_COUNT = 2**31 - 1
+
 
 # What stands for the solver among the names of what a run was given.
 SOLVER = "solver"
@@ -243,6 +246,8 @@ def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
         ]
         chosen = ", ".join(piece.name for piece in pieces)
         raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
+    if isinstance(value, int) and option.kind is int and option.high is None and value > LARGEST_COUNT:
+        raise UsageError(f"{option.flag} is {value}; it must be at most {LARGEST_COUNT}")
     if option.kind is not bool and not isinstance(value, Derived) and not option.permits(value):
         raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
     for piece in pieces:

@@ -28,6 +28,8 @@ from fmcli.text import shell_word
 COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
 # By this variable a shell's script says that it asks what may follow.
 COMPLETION = "_FMCLI_COMPLETE"
+# What Python and the loader of libraries say where memory for a thread or a library is missing.
+WITHOUT_MEMORY = ("can't start new thread", "failed to map segment", "Cannot allocate memory")
 
 
 class Commands(click.Group):
@@ -158,10 +160,14 @@ def _known(error: Exception) -> FmcliError:
         return UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')}\nsee {path} --help")
     if isinstance(error, MemoryError):
         return NotEnoughMemoryError("not enough memory; use a machine with more, or a smaller rank, or fewer rows")
+    text = " ".join(str(error).split())
+    if any(reason in text for reason in WITHOUT_MEMORY):
+        return NotEnoughMemoryError(
+            f"not enough memory ({text[:80]}); raise the limit that ulimit -v or -u sets, or give fewer threads: -j 1"
+        )
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         return OutputError(f"{error.filename}: {reason}" if error.filename else reason)
-    text = " ".join(str(error).split())
     return BugError(
         f"this is a bug in fmcli, please report it: {type(error).__name__}: {text} (--verbose shows where it happened)"
     )

@@ -95,6 +95,10 @@ class SectionOption(click.Option):
         return record and (record[0].removeprefix(" / "), text)
 
 
+# Of address space, which numpy and its libraries take.
+NUMPY_BYTES = 88 << 20
+
+
 class SectionCommand(click.Command):
     """A command whose options are listed in sections and whose examples keep their lines.
 
@@ -120,6 +124,12 @@ class SectionCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from fmcli.memory import require_address_space
+
+        require_address_space(NUMPY_BYTES, "loading numpy")
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, title in SECTIONS.items():

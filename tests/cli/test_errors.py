@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import resource
 
 import pytest
 
@@ -241,3 +242,21 @@ def test_verbose_shows_where_an_error_happened(run, tmp_path):
     assert done.returncode == 66
     assert "Traceback (most recent call last)" in done.stderr
     assert done.stderr.splitlines()[-1] == "fmcli: error: cannot read missing: No such file or directory"
+
+
+@pytest.mark.parametrize(("mib", "solver"), [(60, "adagrad"), (90, "adagrad"), (160, "lbfgs")])
+def test_a_small_address_space_is_status_4(run, sample, mib, solver):
+    limits = (mib << 20, mib << 20)
+    done = run(
+        "train", "-s", solver, "-j", "1", "-o", "m", sample / "diabetes.train.libsvm",
+        preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, limits),
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert "ulimit -v" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_number_beyond_the_core_is_a_usage_error(run, sample):
+    done = run("train", "-s", "ftrl", "--l1-from-epoch", "9" * 20, "-o", "m", sample / "diabetes.train.libsvm")
+    assert done.returncode == 2
+    assert "--l1-from-epoch" in done.stderr
