@@ -1,6 +1,6 @@
 """Every row solver against its naive transcription, update by update, for every model."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -67,6 +67,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     # What FOBOS has not made up for is not to be seen before all rows are up to date.
     look_often = solver != "fobos"
     model.allocate(trained.slots)
+    options = replace(options, model=own | model.constants)  # some are made with the memory
     fill(model, np.random.default_rng(4), scale=0.15)
     if model.has_bias:  # what rows have in common beside the bias, the bias takes away
         bias = model.parameters["bias"]
