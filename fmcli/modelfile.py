@@ -335,7 +335,7 @@ def _to_json(value: Any) -> str:
 def _parse(text: str) -> Any:
     """JSON to values. Unlike json.loads alone, refuses a repeated name and NaN."""
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return _DECODER.decode(text)
     except RecursionError:
         _corrupted("the header is nested too deep")
     except ValueError as error:
@@ -351,3 +351,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

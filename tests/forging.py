@@ -1,0 +1,338 @@
+"""Forged model files: valid ones, changed at random, with checksums that are right again; and what is done with them.
+
+As a program, for scripts/fuzz_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always the same file.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import sys
+import tempfile
+import traceback
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fmcli import modelfile
+from fmcli._core import model
+from fmcli._core.layout import REAL_TYPE
+from fmcli.cli.report import as_json, section
+from fmcli.errors import BadInputError, FmcliError
+from fmcli.evaluation import figures, judge_model, usual_metrics
+from fmcli.inspection import inspect_model, views
+from fmcli.kernelform import kernel_form
+from fmcli.modelfile import ALIGNMENT, DIGITS, DTYPES, ModelFile, _header_checksum, _lay_out
+from fmcli.prediction import Counts, Scorer, load_earlier, load_model, predict
+from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.specs import build_model
+from fmcli.textmodel import write_text
+from modelfiles import read, write
+
+INTEGERS = (0, 1, -1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 255, 500, 3000, 2**16, 2**16 + 1, 2**24, 2**30, 2**31 - 1, 2**31)
+LARGE = (2**32, 2**53, 2**62, 2**63 - 1, 2**63, 10**12, 10**400, -(2**31), -(2**63))
+FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-320, 1e30, 1e308, float("inf"), float("-inf"), float("nan"))
+TEXTS = ("", "fm", "x", "\x1b[31mred\x1b[0m", "\u202egnp", "a\nb", "9" * 5000, "jo", "poly", "ones", "\ud800")
+OTHERS = (None, True, False, [], {}, [0], [[]], [[0, 0]], [-1, 1], {"a": {"b": {}}}, list(range(3000)))
+TEXT_DATA = {
+    "libsvm": "0\n1 0:1 1:2 2:0.5 3:1 4:1 5:1\n2 5:1 7:1 100:2\n1 0:1e30 2147483646:1\n0 2:1 3:-1\n",
+    "ffm": "0\n1 0:0:1 1:1:2 2:2:0.5 0:3:1\n2 2:5:1 9:7:1 100:100:2\n1 0:0:1 1:0:1 2147483646:1:1\n0 1:1:1 1:2:1\n",
+}
+MOST_CHANGES = 3
+ENTIRELY = 0.15  # of the files that are valid: how many are predicted with and inspected
+SMALL_NUMBERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+
+
+def corpus() -> list[ModelFile]:
+    """Small models of every kind, with and without solver state, of every solver and loss that some kind takes."""
+    runs = [(kind, None, "squared", False) for kind in MODELS]
+    runs += [(kind, None, "softmax", True) for kind, piece in MODELS.items() if not piece.closed_form]
+    runs += [("fm", solver, "logistic", True) for solver in SOLVERS]
+    runs += [("linear", None, loss, False) for loss in LOSSES if LOSSES[loss].task != "binary"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "m")
+        files = []
+        for kind, solver, loss, keep_state in runs:
+            write(path, kind, solver, loss, keep_state=keep_state)
+            files.append(read(path))
+    return files
+
+
+# ---- Changes to a file, in place. ----
+
+
+def some_value(rng: random.Random) -> Any:
+    """A value that a stranger might think of."""
+    return rng.choice(rng.choice((INTEGERS, INTEGERS, LARGE, FLOATS, TEXTS, OTHERS)))
+
+
+def near(rng: random.Random, value: Any) -> Any:
+    """A value that is a little different, of the same type where there is one."""
+    if type(value) is bool:
+        return not value
+    if type(value) in (int, float):
+        return rng.choice((value + 1, value - 1, -value, value * 2, float(value), str(value), [value]))
+    if type(value) is str:
+        return rng.choice((value + "x", value[:-1], value.upper(), value + "\x1b"))
+    if type(value) is list and value:
+        place = rng.randrange(len(value))
+        changed = [*value]
+        changed[place] = near(rng, value[place])
+        return rng.choice((changed, value[1:], value + value, value[::-1]))
+    return some_value(rng)
+
+
+def change_entry(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
+    """Put another value into an entry of the metadata, or of its options or its summary."""
+    whole = rng.choice((None, None, "options", "training"))
+    table = file.meta if whole is None else copy.copy(file.meta.get(whole))
+    if type(table) is not dict or not table:
+        return
+    if whole is not None:
+        file.meta[whole] = table
+    name = rng.choice(sorted(table))
+    what = rng.random()
+    if what < 0.45:
+        table[name] = some_value(rng)
+    elif what < 0.8:
+        table[name] = near(rng, table[name])
+    elif what < 0.9:
+        del table[name]
+    else:
+        table[rng.choice((name, *TEXTS[:5], *OPTIONS))] = table.pop(name)
+
+
+def take_from_another(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
+    """Take an entry, an array or all arrays of another model."""
+    other = rng.choice(files)
+    name = rng.choice(sorted(other.meta))
+    what = rng.random()
+    if what < 0.4:
+        file.meta[name] = other.meta[name]
+    elif what < 0.7:
+        name = rng.choice(sorted(other.tensors))
+        file.tensors[name] = other.tensors[name]
+    elif what < 0.85:
+        file.meta |= {entry: other.meta[entry] for entry in ("model", "options")}
+    else:
+        file.tensors = dict(other.tensors)
+
+
+def change_array(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
+    """Drop, rename, reshape, cut or retype an array, or put extreme numbers into it."""
+    if not file.tensors:
+        return
+    name = rng.choice(sorted(file.tensors))
+    array = file.tensors[name]
+    what = rng.randrange(7)
+    if what == 0:
+        del file.tensors[name]
+    elif what == 1:
+        file.tensors[rng.choice((name + "2", "V", "seen", "state.0.V", "state.99999.w"))] = file.tensors.pop(name)
+    elif what == 2:
+        file.tensors[name] = array.reshape(rng.choice(((-1,), (1, *array.shape), (*array.shape, 1), array.shape[::-1])))
+    elif what == 3 and array.ndim:
+        size = rng.choice((0, 1, max(array.shape[0] - 1, 0), array.shape[0] + 1, 64))
+        file.tensors[name] = np.resize(array, (size, *array.shape[1:]))
+    elif what == 4:
+        file.tensors[name] = np.ascontiguousarray(array.astype(rng.choice(sorted(DTYPES.values(), key=str)), copy=False))
+    elif what == 5:
+        raw = array.reshape(-1).view(np.uint8)
+        dtype = rng.choice([kind for kind in DTYPES.values() if raw.size % kind.itemsize == 0])
+        file.tensors[name] = raw.view(dtype).copy()
+    elif array.size:
+        extremes = FLOATS if array.dtype.kind == "f" else (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max, 1, 2)
+        with np.errstate(all="ignore"):
+            file.tensors[name] = array.copy()
+            file.tensors[name].reshape(-1)[rng.randrange(array.size)] = rng.choice(extremes)
+
+
+def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
+    """A model of the same kind in which options, counts and arrays fit together, whatever the numbers."""
+    kind = MODELS.get(str(file.meta.get("model")))
+    if kind is None or type(file.meta.get("options")) is not dict:
+        return
+    options = {
+        **file.meta["options"],
+        **{name: rng.choice(SMALL_NUMBERS) for name in ("rank", "anchors", "neighbours", "pair_bits")
+           if name in kind.options},
+        **({"order": rng.choice((2, 3, 4, 5, 6, 8, 9, 31, 63, 64))} if "order" in kind.options else {}),
+        **{name: rng.random() < 0.5 for name in ("bias", "linear", "augment", "norm") if name in file.meta["options"]},
+    }  # fmt: skip
+    features, fields = rng.choice((0, 1, 2, 6, 7, 40)), rng.choice((0, 1, 2, 3, 9, 33))
+    labels = rng.choice((None, [0.0, 1.0], [0.0, 1.0, 2.0]))
+    outputs = len(labels) if labels and file.meta.get("loss") == "softmax" else 1
+    file.meta |= {"options": options, "features": features, "fields": fields, "labels": labels, "outputs": outputs}
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    file.meta["frequent"] = [[j, j % max(fields, 1)] for j in range(min(features, 12))]
+    try:
+        own = {name: options[name] for name in kind.options}
+        shapes = build_model(kind, features, outputs, own, fields).shapes()
+    except (FmcliError, ValueError, TypeError, KeyError, OverflowError):
+        return
+    slots = rng.choice((None, None, 0, 1, 2, 3))
+    arrays = {name: numbers.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    if slots is not None:
+        arrays |= {f"state.{slot}.{name}": arrays[name] for slot in range(slots) for name in shapes}
+    arrays["seen"] = np.packbits(numbers.random(features) < 0.8, bitorder="little")
+    arrays["group"] = numbers.integers(-1, 2, features).astype(np.int32)
+    arrays["met"] = numbers.integers(0, 256, (features, (fields + 7) // 8)).astype(np.uint8)
+    kept = {name: array for name, array in file.tensors.items() if name.startswith("landmarks") or name == "beta"}
+    file.meta["slots"] = slots
+    file.tensors = {
+        name: array for name, array in {**kept, **arrays}.items() if name in shapes or name in file.tensors or
+        name.startswith("state.")
+    }  # fmt: skip
+
+
+CHANGES: tuple[Callable[[random.Random, ModelFile, list[ModelFile]], None], ...] = (
+    change_entry,
+    change_entry,
+    take_from_another,
+    change_array,
+    make_anew,
+)
+
+
+# ---- A file as bytes. ----
+
+
+def spoiled(rng: random.Random, text: bytes) -> bytes:
+    """A header that is no longer what it was, behind its signature."""
+    begin = DIGITS.stop - 8 + 1
+    at = rng.randrange(begin, max(len(text), begin + 1))
+    other = rng.choice((b"", b"9", b"-", b'"', b"]", b"}", b"1e999", b"null", b"NaN", b"\xff", b"[" * 5000, b"0" * 5000))
+    return text[:at] + other + text[at + rng.randrange(3) :]
+
+
+# What values and arrays of the corpus are as text and as a checksum, by their identity: making them takes most time.
+KNOWN: dict[int, str] = {}
+
+
+def know(files: list[ModelFile]) -> None:
+    """Remember what the corpus is made of."""
+    for file in files:
+        KNOWN.update({id(value): json.dumps(value) for value in file.meta.values() if type(value) in (dict, list)})
+        KNOWN.update({id(array): checksum(array) for array in file.tensors.values()})
+
+
+def checksum(array: Any) -> str:
+    return f"{zlib.crc32(array.tobytes()):08x}"
+
+
+def as_bytes(rng: random.Random, file: ModelFile) -> bytes:
+    """The file with checksums that are right, of values that no writer would write, too."""
+    layout = list(_lay_out(file.tensors))
+    arrays = file.tensors
+    checks = {name: KNOWN.get(id(array)) or checksum(array) for name, array in arrays.items()}
+    own = {"fmcli.header_crc32": "0" * 8, "fmcli.format": "1", "fmcli.tensor_crc32": json.dumps(checks)}
+    metadata = own | {name: KNOWN.get(id(value)) or json.dumps(value) for name, value in file.meta.items()}
+    entries: dict[str, Any] = {"__metadata__": metadata}
+    for t in layout:
+        entries[t.name] = {"dtype": t.dtype, "shape": t.shape, "data_offsets": (t.begin, t.end)}
+    if rng.random() < 0.05 and len(entries) > 1:
+        lie = entries[rng.choice([name for name in entries if name != "__metadata__"])]
+        lie[rng.choice(sorted(lie))] = some_value(rng)
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    if rng.random() < 0.05:
+        text = spoiled(rng, text)
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    header = len(text).to_bytes(8, "little") + text
+    header = header[: DIGITS.start] + f"{_header_checksum(header):08x}".encode() + header[DIGITS.stop :]
+    return header + b"".join(bytes(t.end - t.begin) if t.is_pad else file.tensors[t.name].tobytes() for t in layout)
+
+
+def forged(seed: int, case: int, files: list[ModelFile]) -> bytes:
+    """The file of one case."""
+    rng = random.Random(f"{seed}/{case}")
+    one = rng.choice(files)
+    file = ModelFile(dict(one.meta), dict(one.tensors))  # what does not change is shared
+    for _ in range(rng.randint(1, MOST_CHANGES)):
+        rng.choice(CHANGES)(rng, file, files)
+    return as_bytes(rng, file)
+
+
+# ---- What is done with it. ----
+
+
+def use(path: str, data: dict[str, str], rng: random.Random) -> str:
+    """Load a file, and maybe all that reads models; what became of it. An exception that is no FmcliError is a hit."""
+    try:
+        scorer = load_model(path)
+    except BadInputError as error:
+        assert str(error).isprintable(), f"a message with control characters: {error!r}"
+        return "refused as corrupted" if "corrupted" in str(error) or "truncated" in str(error) else "refused as invalid"
+    if rng.random() >= ENTIRELY:
+        return "loaded"
+    try:
+        use_scorer(path, scorer, data, rng)
+    except FmcliError as error:
+        assert str(error).isprintable(), f"a message with control characters: {error!r}"
+        return f"loaded, then {type(error).__name__}"
+    return "predicted and inspected"
+
+
+def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Random) -> None:
+    """Predict, inspect, evaluate, export, go on from."""
+    load_earlier(path)
+    text = data["ffm" if scorer.needs_fields or rng.random() < 0.5 else "libsvm"]
+    for output in ("raw", scorer.default_output(), "label"):
+        lines = b"".join(predict(scorer, [text], output=output, counts=Counts()))
+        assert lines.count(b"\n") == TEXT_DATA["libsvm"].count("\n")
+    found = {view.name: (view.title, shown) for view, shown in views(inspect_model(path))}
+    shown = "".join(section(table, title) for title, table in found.values())
+    assert shown.replace("\n", "").isprintable(), "inspect shows control characters"
+    as_json({name: table for name, (_, table) in found.items()})
+    write_text(scorer, lambda piece: None)
+    what = rng.random()
+    if what < 0.3:
+        outcome = judge_model(scorer, [text], format="auto", threads=1, counts=Counts())
+        figures(usual_metrics(scorer.labels.loss, of_model=True), outcome, scorer)
+    elif what < 0.5:
+        kernel_form(path, scorer)
+
+
+def watch_memory() -> None:
+    """Let arrays of files and room for work be memory whose ends the sanitizer watches; mapped memory has none."""
+    views = modelfile._views
+    modelfile._views = lambda *place: ((name, array.copy()) for name, array in views(*place))  # type: ignore[assignment]
+    model.allocate = lambda size: np.zeros(max(size, 1), REAL_TYPE)
+
+
+def main(seed: int, first: int, cases: int, progress: str) -> None:
+    watch_memory()
+    warnings.simplefilter("error")
+    files, counts = corpus(), Counter[str]()
+    know(files)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        path, data = str(Path(folder) / "m.fm"), {}
+        for name, text in TEXT_DATA.items():
+            data[name] = str(Path(folder) / name)
+            Path(data[name]).write_text(text)
+        counter = open(progress, "r+b", buffering=0) if progress != "-" else None  # noqa: SIM115
+        for case in range(first, first + cases):
+            if counter:
+                counter.seek(0)
+                counter.write(case.to_bytes(8, "little"))
+            Path(path).write_bytes(forged(seed, case, files))
+            try:
+                counts[use(path, data, random.Random(case))] += 1
+            except Exception as error:  # whatever it is, it is a hit
+                counts["hits"] += 1
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{Path(where.filename).name}:{where.lineno}"
+                hit = {"case": case, "error": f"{type(error).__name__}: {error}"[:300], "at": place}
+                print(json.dumps(hit), flush=True)
+                if not counter:
+                    traceback.print_exc()
+    print(json.dumps({"counts": counts}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:4]), sys.argv[4])
