@@ -79,10 +79,12 @@ def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
 
 
 def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
-    """The views that apply, in order, with their figures."""
+    """The views that apply, in order, with their figures; of parameters that are not finite these are nan or infinite."""
     for view in VIEWS:
         if view.applies(subject):
-            yield view, view.figures(subject)
+            with np.errstate(all="ignore"):
+                found = view.figures(subject)
+            yield view, found
 
 
 def always(subject: Subject) -> bool:
@@ -342,7 +344,7 @@ def main_effects(subject: Subject, output: int) -> tuple[Floats, Floats]:
     terms = [
         (np.einsum("jf,f->j", part, constant), np.einsum("jf,f->j", np.abs(part), np.abs(constant)))
         for part in chunks(subject.arrays["V"][output])
-    ]
+    ] or [(np.zeros(0), np.zeros(0))]
     effect, size = (np.concatenate(column) for column in zip(*terms, strict=True))
     return effect, size * np.finfo(REAL_TYPE).eps
 

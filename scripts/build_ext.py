@@ -19,6 +19,7 @@ DIRECTIVES = {
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
+    "allow_none_for_extension_args": False,  # None where an object or an array must be is a TypeError
 }
 # -ffp-contract=off: every instruction set gives the same bits. -Wno-psabi: vectors wider than the machine's are passed
 # between inlined functions only, so how an ABI would pass them does not matter.

@@ -122,7 +122,7 @@ def test_unknown_fields_and_an_index_in_several_fields(rng):
 def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1):
     first = trained(dataset(ROWS, 7, LABELS), solver=solver, group_l1=group_l1)
     earlier = saved(first, tmp_path / "first", keep_state=True)
-    new = [{(0, 0): 1.0, (4, 2): 1.0}, {(8, 3): 1.0, (2, 1): 1.0}]
+    new = [{(0, 0): 1.0, (4, 2): 1.0}, {(2, 1): 1.0, (8, 3): 1.0}]
     data = dataset(new, 10, [1.0, 2.0])
     start = trained(data, solver=solver, group_l1=group_l1, epochs=0, earlier=earlier, seed=5).plan.model
     assert start.parameters["V"].shape == (1, 10, 4, 4)

@@ -43,6 +43,8 @@ cdef class HigherOrder(Weighted):
         self, features, outputs, factors, *, bias, linear=False, constants=False, simplex=False, beta=None
     ):
         cdef int i
+        if not 1 <= len(factors) <= MAX_ORDER or not all([2 <= order <= MAX_ORDER for _, order, _ in factors]):
+            raise ValueError(f"there are kernels of orders 2 to {MAX_ORDER}, at most one of each")
         body = [(name, rank) for name, _, rank in factors]
         layout = [*bias_block(bias), BlockLayout(body=body, weight="w" if linear else None)]
         _, order, rank = factors[0]

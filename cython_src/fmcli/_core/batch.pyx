@@ -30,6 +30,9 @@ cdef class Batch:
         self.merged.slab = NULL
 
     def __init__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
+        model.require(training=True)
+        if size < 1 or longest < 0:
+            raise ValueError(f"a batch cannot have {size} samples of {longest} entries")
         cdef int i, slabs = model.outputs * model.n_blocks
         cdef Py_ssize_t most
         cdef Block* block

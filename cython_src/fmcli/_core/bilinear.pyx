@@ -58,6 +58,7 @@ cdef class Bilinear(Model):
         return group
 
     cdef set_groups(self, group):
+        group.flags.writeable = False
         self.constants = {"group": group}
         self.side = group
 
@@ -77,6 +78,9 @@ cdef class Bilinear(Model):
         cdef Sample x
         cdef Py_ssize_t r, i
         cdef int32_t found
+        data.check_rows(rows)
+        if data.features > group.shape[0]:
+            raise ValueError("the data have more columns than the model")
         for r in range(rows.shape[0]):
             data.sample(rows[r], &x)
             for i in range(x.nnz):
@@ -92,7 +96,7 @@ cdef class Bilinear(Model):
         theirs = earlier.constants["group"]
         if not self.constants:
             self.set_groups(self.by_index_alone())
-        group = self.constants["group"]
+        group = self.constants["group"].copy()
         ours = group[:len(theirs)]
         moved = np.flatnonzero(seen & (ours != NEITHER) & (theirs != ours))
         if len(moved):
@@ -100,6 +104,7 @@ cdef class Bilinear(Model):
                 f"feature {moved[0]} occurs {where(ours[moved[0]])}, but {where(theirs[moved[0]])} in the data of the "
                 "earlier model: bilinear needs each feature on one side")
         ours[seen] = theirs[seen]
+        self.set_groups(group)
 
     def attach(self, arrays):
         super().attach(arrays)
@@ -108,7 +113,7 @@ cdef class Bilinear(Model):
             raise ValueError(f"group is {group.dtype}{list(group.shape)}, not int32{[self.features]}")
         if len(group) and not NEITHER <= group.min() <= group.max() <= 1:
             raise ValueError("group has other numbers than 0, 1 and -1")
-        self.set_groups(group)
+        self.set_groups(group.view())
 
     def exported(self):
         arrays = {**self.parameters, **self.constants}

@@ -22,6 +22,8 @@ cdef class Coding:
         """For anchors at these distances, the smallest of which is 0, with these values, n each: the shares (n), 0
         where an anchor is not active, and the derivative of the shared value by each distance (n)."""
         cdef Py_ssize_t n = distance.shape[0], i
+        if n < 1 or value.shape[0] != n or self.most > n:
+            raise ValueError(f"{n} distances, {value.shape[0]} values, {self.most} active anchors")
         cdef double sum = 0, score = 0
         cdef int32_t[::1] active = np.empty(n, dtype=np.int32)
         cdef double[::1] share = np.empty(n)

@@ -5,7 +5,7 @@ import numpy as np
 from fmcli._core.layout import REAL_TYPE
 
 from fmcli._core.data cimport Dataset
-from fmcli._core.model cimport Model, Workspace
+from fmcli._core.model cimport Model, Workspace, workspace_for
 from fmcli._core.types cimport Sample, Scratch, Slab, real
 from libc.stdint cimport int32_t, int64_t
 
@@ -27,6 +27,11 @@ cdef class Columns:
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] sample_ = sample
         cdef const real[::1] value_ = self.value
+        lengths = np.diff(indptr)
+        if indptr_.shape[0] < 1 or indptr_[0] != 0 or lengths.min(initial=0) < 0 or (
+                indptr_[indptr_.shape[0] - 1] != sample_.shape[0]
+                or (value is not None and value_.shape[0] != sample_.shape[0])):
+            raise ValueError("the rows' samples and values do not fit together")
         self.indptr_ = &indptr_[0]
         self.sample_ = &sample_[0] if sample_.shape[0] else NULL
         self.value_ = &value_[0] if value_.shape[0] else NULL
@@ -42,6 +47,12 @@ cdef class Columns:
         cdef Py_ssize_t i, at, begin, end
         cdef int64_t run = 0
         starts = [0]
+        rows, found = np.asarray(order), np.asarray(self.sample)
+        most = 1 if self.same else len(self.indptr) - 1
+        if len(rows) and not 0 <= rows.min() <= rows.max() < most:
+            raise IndexError("no such rows")
+        if len(found) and not 0 <= found.min() <= found.max() < samples:
+            raise IndexError("no such samples")
         for i in range(order.shape[0]):
             begin, end = self.indptr_[order[i]], self.indptr_[order[i] + 1]
             for at in range(begin, end):
@@ -94,7 +105,10 @@ def by_feature(Dataset data):
 def by_row(Model model, Dataset data, int block):
     """The rows of a block that the model names itself; a value is the entry's where rows are features', else the
     derivative by the row's weight."""
-    cdef Workspace workspace = Workspace(model, data.longest)
+    model.require(training=True)
+    if not 0 <= block < model.n_blocks:
+        raise IndexError("no such block")
+    cdef Workspace workspace = workspace_for(model, data)
     cdef Scratch* s = &workspace.scratch
     cdef const Slab* slab
     cdef bint features = model.layout[block].by_feature

@@ -16,5 +16,8 @@ cdef class Dataset:
     cdef inline void sample(self, Py_ssize_t i, Sample* x) noexcept nogil:
         x[0] = sample_of(&self.csr, i)
 
+    cdef check_entries(self)
+    cdef check_rows(self, const int32_t[::1] rows)
+
     cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:
         return self.weight_[i] if self.weight_ != NULL else 1.0

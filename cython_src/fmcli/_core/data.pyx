@@ -14,7 +14,7 @@ cdef class Dataset:
     ----------
     indptr : int64 array (rows + 1); row i is entries indptr[i] .. indptr[i + 1] - 1.
     index : int32 array (nnz), the column of each entry, strictly increasing within a row
-        (with fields: strictly increasing by (index, field)).
+        (with fields: strictly increasing by (index, field), none of which is negative).
     value : float32 array (nnz), none of them 0; or None where every value is 1.
     label : float64 array (rows), or None where the rows have none.
     features : the number of columns; larger than every index.
@@ -39,8 +39,6 @@ cdef class Dataset:
         lengths = np.diff(indptr)
         if self.rows and lengths.min() < 0:
             raise ValueError("indptr must not decrease")
-        if self.nnz and not (0 <= index.min() and index.max() < features):
-            raise ValueError("an index lies outside the columns")
         for name, array, size in (
             ("value", value, self.nnz),
             ("field", field, self.nnz),
@@ -50,6 +48,8 @@ cdef class Dataset:
             if array is not None and array.shape[0] != size:
                 raise ValueError(f"{name} has {array.shape[0]} entries where {size} are needed")
 
+        if features < 0:
+            raise ValueError("there cannot be fewer than 0 columns")
         self.features = features
         self.longest = lengths.max() if self.rows else 0
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
@@ -67,6 +67,37 @@ cdef class Dataset:
             self.csr.value = &value_[0]
         else:
             self.csr.value = &value_[0] if self.nnz else NULL
+        self.check_entries()
+
+    # ValueError unless indices and fields are what they must be.
+    cdef check_entries(self):
+        cdef Py_ssize_t i, at
+        cdef int32_t j, f
+        cdef int64_t here, before
+        cdef bint outside = False, unordered = False
+        with nogil:
+            for i in range(self.rows):
+                before = -1
+                for at in range(self.csr.indptr[i], self.csr.indptr[i + 1]):
+                    j = self.csr.index[at]
+                    f = self.csr.field[at] if self.csr.field != NULL else 0
+                    here = (<int64_t>j << 32) + f
+                    outside |= j < 0 or j >= self.features or f < 0
+                    unordered |= here <= before
+                    before = here
+        if outside:
+            raise ValueError("an index lies outside the columns, or a field is negative")
+        if unordered:
+            raise ValueError("the indices of a row do not increase")
+
+    # IndexError unless there are rows of these numbers.
+    cdef check_rows(self, const int32_t[::1] rows):
+        cdef Py_ssize_t i
+        cdef bint outside = False
+        for i in range(rows.shape[0]):
+            outside |= rows[i] < 0 or rows[i] >= self.rows
+        if outside:
+            raise IndexError(f"a row's number is not one of 0 to {self.rows - 1}")
 
     @property
     def arrays(self):
@@ -138,6 +169,8 @@ cdef class Dataset:
         cdef unsigned char[::1] marks = occurs.view(np.uint8)
         cdef const int32_t[::1] chosen = rows
         cdef Py_ssize_t i, row, entry
+        if chosen is not None:
+            self.check_rows(chosen)
         with nogil:
             if chosen is None:
                 for entry in range(self.nnz):
@@ -254,6 +287,8 @@ cdef class Dataset:
         cdef Sample x
         cdef Py_ssize_t i, j
         cdef double squares, scale
+        if marks is not None and marks.shape[0] < self.features:
+            raise ValueError(f"{marks.shape[0]} features are known or not, of {self.features}")
         with nogil:
             for i in range(self.rows):
                 self.sample(i, &x)

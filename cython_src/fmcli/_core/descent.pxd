@@ -37,6 +37,7 @@ cdef class Descent:
     cdef readonly list columns
     cdef readonly bint fast
     cdef Loss loss
+    cdef int placed              # the model's, when this was made
     cdef Penalty penalty
     cdef bint bounded            # whether the loss has a largest curvature
     cdef double curvature
@@ -49,6 +50,8 @@ cdef class Descent:
     cdef double nuclear          # the penalty's strength
     cdef int beta                # the block of fitted kernel weights, where that strength is not 0
     cdef double[:, ::1] norms    # |p_s|^2 of each class's kernels
+
+    cdef require(self)
 
     cdef inline double* record(self, Py_ssize_t i) noexcept nogil:
         return <double*>(self.records + i * self.record_size)

@@ -58,6 +58,11 @@ cdef class Descent:
     def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False):
         cdef Py_ssize_t i, b, size
         cdef real[::1] flat
+        model.require(training=True)
+        if data.label is None or data.features != model.features:
+            raise ValueError("the data must have labels, and as many columns as the model")
+        loss.check(data.label, model.outputs)
+        self.placed = model.placed
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.bounded, self.curvature = isfinite(loss.smoothness), loss.smoothness
         everyone, features = of_all(data.rows), by_feature(data)
@@ -99,8 +104,14 @@ cdef class Descent:
         """Bytes that samples' records and the columns take."""
         return data.rows * record_size(model, max(model.cache_size(data), 0)) + columns_needed(model, data)
 
+    # ValueError where the model's rows do not lie as they did.
+    cdef require(self):
+        if self.model is None or self.placed != self.model.placed:
+            raise ValueError("the descent was made before the model's rows were laid out anew")
+
     def look_again(self):
         """Find anew which samples enter which rows, where that may have changed."""
+        self.require()
         for b, layout in enumerate(self.model.layout):
             if layout.touched == "own":
                 self.columns[b] = by_row(self.model, self.data, b)
@@ -111,15 +122,20 @@ cdef class Descent:
         Of rows that a feature has several of, the first of all features come first: two of one feature enter the same
         samples, those of two features often do not.
         """
+        self.require()
+        if not 0 <= b < self.model.n_blocks:
+            raise IndexError("no such block")
         others = max(1, self.model.layout[b].others if self.model.layout[b].by_feature else 1)
         rows = np.arange(self.model.block[b].rows, dtype=np.int64)
         return np.ascontiguousarray(rows.reshape(-1, others).T).reshape(-1)
 
     def weigh_kernels(self):
         """Look at the factors anew before the kernels' weights move, whose penalty may depend on them."""
+        self.require()
         if self.nuclear > 0:
             self.norms = self.penalty.kernel_norms(self.model)
 
     def penalty_value(self):
         """The penalty of the parameters as they are."""
+        self.require()
         return self.penalty.value(self.model)

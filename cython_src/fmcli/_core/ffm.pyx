@@ -94,6 +94,9 @@ cdef class FFM(Model):
         cdef Py_ssize_t r, i, q, at, own
         if met.shape[0] == 0 or met.shape[1] == 0:
             return
+        data.check_rows(rows)
+        if data.features > met.shape[0]:
+            raise ValueError("the data have more columns than the model")
         with nogil:
             for r in range(rows.shape[0]):
                 data.sample(rows[r], &x)

@@ -95,11 +95,12 @@ cdef class FOBOS(Solver):
             self.weight[i] = self.rule(part, self.penalty.strength(layout, False))
 
     def resume(self, updates):
+        self.require()
         self.inner.resume(updates)
 
     @property
     def updates(self):
-        return self.inner.updates
+        return 0 if self.inner is None else self.inner.updates
 
     cdef Rule rule(self, int part, Strength strength):
         cdef Rule rule
@@ -179,6 +180,7 @@ cdef class FOBOS(Solver):
         self.now = 0
 
     def end_epoch(self):
+        self.require()
         with nogil:
             self.all_up_to_date()
         return Solver.end_epoch(self)

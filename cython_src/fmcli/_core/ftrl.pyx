@@ -42,12 +42,14 @@ cdef class FTRL(Solver):
 
     def start(self):
         cdef int i
+        self.require()
         for i in range(self.model.n_blocks):
             kernels.ftrl_start(
                 &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
 
     def end_epoch(self):
         cdef int i
+        self.require()
         if not Solver.end_epoch(self):
             return False
         for i in range(self.model.n_blocks):

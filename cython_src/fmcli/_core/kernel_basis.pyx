@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from fmcli._core.data cimport Dataset
-from fmcli._core.model cimport Model, Workspace
+from fmcli._core.model cimport Model, Workspace, workspace_for
+from fmcli._core.simd cimport MAX_ORDER
 from fmcli._core.types cimport Sample, Scratch, real
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
@@ -42,6 +43,8 @@ cdef class KernelBasis(Model):
 
     def __init__(self, features, outputs, *, rank, basis="nystrom", kernel="poly", coef0=1.0, order=2):
         super().__init__(features, outputs, [])
+        if not (1 <= order <= MAX_ORDER and rank >= 0):
+            raise ValueError(f"order is {order}, and rank {rank}; order must be 1 to {MAX_ORDER}")
         self.rank, self.basis, self.order, self.coef0 = rank, basis, order, coef0
         self.anova = kernel == "anova"
         self.sums = order + 1 if self.anova else 1
@@ -93,6 +96,7 @@ cdef class KernelBasis(Model):
         self.indptr, self.landmark, self.value, self.beta, self.bias_ = indptr, landmark, value, beta[0], bias[0]
         start = [math.comb(self.order - 1, t) for t in range(self.sums)] if self.anova else [0]
         self.empty = np.tile(np.array(start, dtype=np.float64), self.rank)
+        self.lay_out(True)
         self.constants = {INDPTR: indptr, LANDMARK: landmark, VALUE: value, "beta": beta, "bias": bias}
 
     def fit(self, double bias, beta):
@@ -145,12 +149,13 @@ cdef class KernelBasis(Model):
 
     def kernels(self, Dataset data, const int32_t[::1] rows, double[:, ::1] out):
         """out (rows, rank) <- K of these rows of the data and the landmarks."""
-        cdef Workspace workspace = Workspace(self, data.longest, gradients=False)
+        cdef Workspace workspace = workspace_for(self, data, gradients=False)
         cdef const double* sums
         cdef Sample x
         cdef Py_ssize_t i, j
         if out.shape[0] < rows.shape[0] or out.shape[1] < self.rank:
             raise ValueError("the array is too small")
+        data.check_rows(rows)
         with nogil:
             for i in range(rows.shape[0]):
                 data.sample(rows[i], &x)

@@ -12,6 +12,7 @@ from fmcli._core.types cimport LANES
 
 REAL_TYPE = np.dtype(np.float32 if REAL == "float" else np.float64)
 CACHE_LINE = 64
+MOST_COLUMNS = 1 << 24  # of a row, so that what is computed of them is far from overflow
 # The axis of features among a block's axes.
 FEATURES = "features"
 
@@ -27,6 +28,9 @@ class Array(NamedTuple):
 
 def array_of(name, size):
     """The array of a row's `size`: columns, or (parts, columns)."""
+    columns = size[1] if isinstance(size, tuple) else size
+    if not 1 <= columns <= MOST_COLUMNS:
+        raise ValueError(f"{name} cannot have {columns} columns")
     return Array(name, *size, size) if isinstance(size, tuple) else Array(name, 1, size, (size,))
 
 
@@ -104,6 +108,8 @@ def allocate(Py_ssize_t size):
 
     Raises MemoryError.
     """
+    if size < 0:
+        raise MemoryError
     try:
         memory = mmap.mmap(-1, max(size, 1) * REAL_TYPE.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OverflowError as error:

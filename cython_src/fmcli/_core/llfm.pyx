@@ -10,7 +10,7 @@ from fmcli.errors import UsageError
 from fmcli._core.coding cimport Code, Coding
 from fmcli._core.data cimport Dataset
 from fmcli._core.loss cimport Loss
-from fmcli._core.model cimport MAX_BLOCKS, Model, Workspace
+from fmcli._core.model cimport MAX_BLOCKS, Model, Workspace, workspace_for
 from fmcli._core.simd cimport kernels
 from fmcli._core.types cimport LANES, Factors, Points, Sample, Scratch, Slab, Visit, prefetch_line, real
 from libc.stdint cimport INT32_MAX, int32_t
@@ -71,6 +71,8 @@ cdef class LLFM(Model):
         self, features, outputs, *, rank, bias=True, linear=True, anchors=10, neighbours=5, coding_c=1.0, lc=0.4,
         llfm_variant="jo", anchor_rate=0.01
     ):
+        if anchors < 1 or neighbours < 1:
+            raise ValueError(f"there cannot be {anchors} anchors and {neighbours} neighbours")
         if features * anchors > INT32_MAX:
             raise UsageError(f"{features} features times {anchors} anchors are too many rows; say fewer --anchors")
         fms = BlockLayout(
@@ -135,7 +137,8 @@ cdef class LLFM(Model):
         self.points.at = &numbers[0, 0] if self.features else NULL
         self.points.point_stride = numbers.strides[0] // <Py_ssize_t>sizeof(real)
         self.points.feature_stride = numbers.strides[1] // <Py_ssize_t>sizeof(real)
-        self.remeasure()
+        self.scale[:] = 1
+        self.measure()
 
     def restore(self, snapshot):
         super().restore(snapshot)
@@ -144,6 +147,10 @@ cdef class LLFM(Model):
 
     def remeasure(self):
         """Multiply the anchors' scales into their numbers and sum these numbers' squares anew."""
+        self.require()
+        self.measure()
+
+    cdef measure(self):
         cdef Py_ssize_t i, j
         cdef const real* z
         for i in range(self.anchors):
@@ -189,8 +196,9 @@ cdef class LLFM(Model):
 
     def active_anchors(self, Dataset data, const int32_t[::1] rows):
         """The mean number of anchors that have a share in a sample."""
-        cdef Workspace workspace = Workspace(self, data.longest, gradients=False)
+        cdef Workspace workspace = workspace_for(self, data, gradients=False)
         cdef Local local = self.local(&workspace.scratch)
+        data.check_rows(rows)
         cdef Sample x
         cdef Py_ssize_t i, total = 0
         for i in range(rows.shape[0]):
@@ -399,7 +407,10 @@ cdef class LLFM(Model):
 
     def anchor_gradient(self, Dataset data, Loss loss):
         """The derivatives of the mean loss by the anchors' numbers (anchors, features), in double."""
-        cdef Workspace workspace = Workspace(self, data.longest, gradients=False)
+        if data.label is None:
+            raise ValueError("the data have no labels")
+        loss.check(data.label, self.outputs)
+        cdef Workspace workspace = workspace_for(self, data, gradients=False)
         cdef Scratch* s = &workspace.scratch
         cdef Local local = self.local(s)
         cdef Sample x

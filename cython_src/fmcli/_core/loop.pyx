@@ -3,7 +3,7 @@
 from fmcli._core.batch cimport Batch
 from fmcli._core.data cimport Dataset
 from fmcli._core.loss cimport Loss
-from fmcli._core.model cimport Model, Workspace
+from fmcli._core.model cimport Model, Workspace, workspace_for
 from fmcli._core.solver cimport Solver
 from fmcli._core.types cimport Sample, Scratch, prefetch_line
 from libc.stdint cimport int32_t
@@ -41,10 +41,13 @@ cdef class Trainer:
     def __init__(
         self, Model model, Solver solver, Loss loss, Dataset data, Py_ssize_t batch_size=1, double mean_weight=1
     ):
-        if data.features > model.features:
-            raise ValueError("the data has more columns than the model")
+        model.require(training=True)
+        solver.require(model)
+        if data.label is None or batch_size < 1:
+            raise ValueError("training takes labels and batches of 1 sample or more")
+        loss.check(data.label, model.outputs)
         self.model, self.solver, self.loss, self.data = model, solver, loss, data
-        self.workspace = Workspace(model, data.longest)
+        self.workspace = workspace_for(model, data)
         self.batch_size = batch_size
         self.batch = Batch(model, batch_size, data.longest) if batch_size > 1 else None
         self.weight_scale = 1 / mean_weight if solver.averages_weights else 1
@@ -59,6 +62,11 @@ cdef class Trainer:
         """
         if not 0 <= start <= stop <= order.shape[0]:
             raise IndexError("no such samples")
+        if self.model is None:
+            raise ValueError("there is nothing to train")
+        self.workspace.fit(self.model, self.data)
+        self.solver.require(self.model)
+        self.data.check_rows(order[start:min(stop + 3 * AHEAD, order.shape[0])])
         if start < stop:
             with nogil:
                 total = self.updates(&order[0], start, stop, order.shape[0], total)
@@ -133,8 +141,9 @@ def scores(Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_
 
     Columns the model does not have must have been dropped from the data.
     """
-    if data.features > model.features or not 0 <= start <= stop <= data.rows or out.shape[0] < stop:
-        raise ValueError("the rows to score do not fit the model or the array for their scores")
+    if not 0 <= start <= stop <= data.rows or out.shape[0] < stop or out.shape[1] < model.outputs:
+        raise ValueError("the rows to score do not fit the data or the array for their scores")
+    workspace.fit(model, data)
     cdef Sample x
     cdef Py_ssize_t i
     cdef int c
@@ -155,6 +164,9 @@ def mean_loss(Loss loss, const double[::1] label, const double[:, ::1] score, we
     cdef const double[::1] weights = weight
     cdef double total = 0, sum_of_weights = 0, w
     cdef Py_ssize_t i
+    loss.check(label, <int>score.shape[1])
+    if score.shape[0] < label.shape[0] or (weight is not None and weights.shape[0] < label.shape[0]):
+        raise ValueError("there are fewer scores or weights than labels")
     for i in range(label.shape[0]):
         w = 1 if weight is None else weights[i]
         total += w * loss.value(label[i], &score[i, 0])

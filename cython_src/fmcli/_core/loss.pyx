@@ -19,7 +19,16 @@ cdef class Loss:
     Attributes
     ----------
     smoothness : a bound on the second derivative by one of the scores; infinite where there is none.
+    outputs : scores that a sample has.
     """
+
+    def __cinit__(self, *args, **keywords):
+        self.outputs = 1
+
+    # ValueError unless a sample has so many scores, and the labels are those that the loss is for.
+    cdef check(self, const double[::1] label, int outputs):
+        if outputs != self.outputs:
+            raise ValueError(f"the loss is of {self.outputs} scores, not of {outputs}")
 
     # l(y, score)
     cdef double value(self, double y, const double* score) noexcept nogil:
@@ -35,6 +44,7 @@ cdef class Loss:
 
     def evaluate(self, double y, double[::1] score):
         """(l, dl/dscore) of one sample, for tests and for looking at a loss; score is an array of C numbers."""
+        self.check(np.array([y]), score.shape[0])
         slope = np.empty(score.shape[0])
         cdef double[::1] out = slope
         cdef double value = self.slope(y, &score[0], &out[0])
@@ -185,10 +195,19 @@ cdef class Softmax(Loss):
     The logarithm is natural, so [SH]'s values are 1/ln 2 times ours.
     """
 
-    cdef int outputs
-
     def __init__(self, *, int outputs):
+        if outputs < 1:
+            raise ValueError(f"there cannot be {outputs} classes")
         self.smoothness, self.outputs = 0.25, outputs
+
+    cdef check(self, const double[::1] label, int outputs):
+        cdef Py_ssize_t i
+        cdef bint known = True
+        Loss.check(self, label, outputs)
+        for i in range(label.shape[0]):
+            known &= 0 <= label[i] < self.outputs
+        if not known:
+            raise ValueError(f"a label is none of the {self.outputs} classes")
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double largest = score[0]

@@ -30,6 +30,7 @@ cdef class Model:
     cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
     cdef readonly bint has_bias, steps_apart
     cdef bint attached
+    cdef int placed  # times that rows were laid out; not positive: there are none
     cdef object memory, room
 
     # The p-th part of the bodies in block b, of one output; `row` counts along the axis besides features.
@@ -49,6 +50,8 @@ cdef class Model:
         return self.weight_part[0].base[output * self.weight_part[0].output_stride] if self.has_bias else 0.0
 
     cdef count_rows(self)
+    cdef lay_out(self, bint attached)
+    cdef require(self, bint training=*)
     cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes)
     cdef place_mapped(self, Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes)
     cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil
@@ -82,3 +85,10 @@ cdef inline Factors look(const Part* part, int output, Py_ssize_t row) noexcept 
 cdef class Workspace:
     cdef Scratch scratch
     cdef list memory
+    cdef Model model
+    cdef Py_ssize_t longest
+    cdef int placed
+    cdef fit(self, Model model, Dataset data)
+
+
+cdef Workspace workspace_for(Model model, Dataset data, bint gradients=*)

@@ -10,11 +10,12 @@ from fmcli._core.data cimport Dataset
 from fmcli._core.simd cimport kernels
 from fmcli._core.simplex cimport project_to_simplex
 from fmcli._core.types cimport LANES, Block, Sample, Scratch, Slab, Visit, real
-from libc.stdint cimport int32_t
+from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 
 # Rows of normal numbers drawn at a time, so that starting a large model needs no second copy of it.
 START_ROWS = 1 << 16
+MOST_BYTES = 1 << 60  # beyond which no address goes
 
 
 cdef class Model:
@@ -44,8 +45,11 @@ cdef class Model:
 
     def __init__(self, Py_ssize_t features, int outputs, layout):
         cdef int b, p
+        self.placed = 0
         if len(layout) > MAX_BLOCKS:
             raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
+        if not 0 <= features <= INT32_MAX or outputs < 1:
+            raise ValueError(f"a model cannot have {features} features and {outputs} outputs")
         self.features, self.outputs, self.layout = features, outputs, tuple(layout)
         self.n_blocks = len(self.layout)
         self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias" and self.layout[0].axes == ()
@@ -54,11 +58,13 @@ cdef class Model:
         for b, block in enumerate(self.layout):
             self.by_feature[b], self.simplex[b] = block.touched == "features", block.simplex
             self.n_parts[b] = len(block.parts)
+            free(self.parts[b])
             self.parts[b] = <Part*>calloc(self.n_parts[b] + 1, sizeof(Part))
             if self.parts[b] == NULL:
                 raise MemoryError
             self.block[b].columns, self.block[b].lanes = block.columns, block.lanes
             self.block[b].rows = block.rows(features)
+            self.block[b].body = self.block[b].weight = self.weight_part[b].base = NULL
             for p, columns in enumerate(block.parts):
                 self.parts[b][p].lanes = padded(columns)  # as training has them
         self.count_rows()
@@ -66,6 +72,7 @@ cdef class Model:
     cdef count_rows(self):
         cdef Py_ssize_t i, most = max([1] + [
             self.block[b].rows for b, block in enumerate(self.layout) if block.touched == "all"])
+        free(self.every_row)
         self.every_row = <int32_t*>calloc(most, sizeof(int32_t))
         if self.every_row == NULL:
             raise MemoryError
@@ -77,6 +84,18 @@ cdef class Model:
         for b in range(MAX_BLOCKS):
             free(self.parts[b])
         free(self.every_row)
+
+    # From now on there are rows, for training or attached.
+    cdef lay_out(self, bint attached):
+        self.attached = attached
+        self.placed += 1
+
+    # ValueError unless there are rows, for training where that is what they are for.
+    cdef require(self, bint training=False):
+        if not self.placed:
+            raise ValueError("the model has no rows yet: allocate it, or attach arrays")
+        if training and self.attached:
+            raise ValueError("the model was attached to arrays: it cannot be trained")
 
     def bytes_needed(self, int slots):
         """Bytes that `allocate(slots)` takes."""
@@ -131,7 +150,9 @@ cdef class Model:
         cdef Py_ssize_t at, p, body_stride, weight_stride, rows
         cdef real[::1] bodies, weights, room
         cdef Block* block
-        self.slots, self.attached = slots, False
+        if slots < 0 or self.bytes_needed(slots) > MOST_BYTES:
+            raise MemoryError
+        self.slots, self.placed = slots, 0
         self.room = room = allocate(max([layout.lanes for layout in self.layout]) + LANES)
         self.memory, self.parameters, self.states = [], {}, {}
         for b, layout in enumerate(self.layout):
@@ -165,6 +186,7 @@ cdef class Model:
                     self.parts[b][p].offset = at
                     at += padded(array.columns)
                     p += 1
+        self.lay_out(False)
 
     # A part among rows for training, in which a feature's rows lie together.
     cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes):
@@ -210,13 +232,14 @@ cdef class Model:
         Raises ValueError where a name, shape or type is not the model's, KeyError where an array is missing.
         """
         cdef Py_ssize_t p
-        self.attached = True
-        self.parameters = {}
+        self.placed = 0
+        self.parameters, self.states = {}, {}
         for name, shape in self.shapes().items():
             array = arrays[name]
             if array.shape != shape or array.dtype != REAL_TYPE or not array.flags.c_contiguous:
                 raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, not {REAL_TYPE}{list(shape)}")
             self.parameters[name] = array
+        self.memory = [*self.parameters.values()]
         for b, layout in enumerate(self.layout):
             if layout.weight:
                 self.place_mapped(&self.weight_part[b], layout, self.parameters[layout.weight], 0, 1)
@@ -226,6 +249,7 @@ cdef class Model:
                     self.place_mapped(
                         &self.parts[b][p], layout, self.parameters[array.name], part * array.columns, array.columns)
                     p += 1
+        self.lay_out(True)
 
     # A part in an array of its own.
     cdef place_mapped(self, Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes):
@@ -433,6 +457,9 @@ cdef class Workspace:
     """
 
     def __init__(self, Model model, Py_ssize_t longest, bint gradients=True):
+        model.require()
+        if not 0 <= longest <= INT32_MAX:
+            raise ValueError(f"a sample cannot have {longest} entries")
         cdef real[::1] work, gradient
         cdef double[::1] outputs
         cdef int32_t[::1] ids
@@ -447,6 +474,14 @@ cdef class Workspace:
         self.scratch.slope = &outputs[model.outputs]
         self.scratch.ids = &ids[0]
         self.scratch.slab = <Slab*>&slabs[0]
+        self.model, self.longest, self.placed = model, longest, model.placed
+
+    # ValueError unless this is room for the model, as its rows lie now, and for samples of the data.
+    cdef fit(self, Model model, Dataset data):
+        if self.model is not model or self.placed != model.placed:
+            raise ValueError("the workspace was made for another model, or before its rows were laid out anew")
+        if data.longest > self.longest or data.features > model.features:
+            raise ValueError("the data have longer rows than the workspace, or more columns than the model")
 
     @staticmethod
     def bytes_needed(model, longest, gradients=True):
@@ -465,3 +500,10 @@ cdef class Workspace:
             (np.dtype(np.int32), 1 + (model.ids_size(longest) if gradients else model.scoring_ids_size(longest))),
             (np.dtype(np.int8), 1 + model.outputs * model.n_blocks * sizeof(Slab)),
         ]
+
+
+# Room for one thread to work on samples of the data; ValueError where the model does not have their columns.
+cdef Workspace workspace_for(Model model, Dataset data, bint gradients=True):
+    cdef Workspace workspace = Workspace(model, data.longest, gradients)
+    workspace.fit(model, data)
+    return workspace

@@ -4,7 +4,7 @@ import numpy as np
 
 from fmcli._core.data cimport Dataset
 from fmcli._core.loss cimport Loss
-from fmcli._core.model cimport Model, Workspace
+from fmcli._core.model cimport Model, Workspace, workspace_for
 from fmcli._core.types cimport Block, Sample, Scratch, Slab
 
 
@@ -26,6 +26,11 @@ cdef class Objective:
 
     def __init__(self, Model model, Loss loss, Dataset data):
         cdef int b
+        model.require(training=True)
+        if data.label is None:
+            raise ValueError("the data have no labels")
+        loss.check(data.label, model.outputs)
+        self.placed = model.placed
         self.model, self.loss, self.data, self.size = model, loss, data, 0
         self.mean_weight = 1 if data.weight is None else data.weight.mean()
         for b in range(model.n_blocks):
@@ -33,8 +38,16 @@ cdef class Objective:
             self.width[b] = model.block[b].lanes + (model.block[b].weight != NULL)
             self.size += model.outputs * model.block[b].rows * self.width[b]
 
+    # ValueError where the model's rows do not lie as they did.
+    cdef require(self):
+        if self.model is None or self.placed != self.model.placed:
+            raise ValueError("the objective was made before the model's rows were laid out anew")
+
     def places(self, int b):
         """Where the vector holds block b's rows: as slice, rows of all classes, and numbers in a row."""
+        self.require()
+        if not 0 <= b < self.model.n_blocks:
+            raise IndexError("no such block")
         cdef Py_ssize_t rows = self.model.outputs * self.model.block[b].rows
         return slice(self.begin[b], self.begin[b] + rows * self.width[b]), rows, self.width[b]
 
@@ -45,6 +58,7 @@ cdef class Objective:
         cdef int b
         cdef Py_ssize_t r, f, at
         cdef const Block* block
+        self.require()
         for b in range(self.model.n_blocks):
             block = &self.model.block[b]
             for r in range(self.model.outputs * block.rows):
@@ -60,6 +74,9 @@ cdef class Objective:
         cdef int b
         cdef Py_ssize_t r, f, at
         cdef Block* block
+        self.require()
+        if values.shape[0] != self.size:
+            raise ValueError(f"a vector of {values.shape[0]} numbers, not {self.size}")
         for b in range(self.model.n_blocks):
             block = &self.model.block[b]
             for r in range(self.model.outputs * block.rows):
@@ -71,9 +88,10 @@ cdef class Objective:
 
     def accumulate(self, Py_ssize_t start, Py_ssize_t stop, double[::1] gradient):
         """Add the part of rows start:stop to the gradient of the mean loss; returns their part of the mean loss."""
+        self.require()
         if not 0 <= start <= stop <= self.data.rows or gradient.shape[0] != self.size:
             raise ValueError("no such rows, or a gradient of another size")
-        cdef Workspace workspace = Workspace(self.model, self.data.longest)
+        cdef Workspace workspace = workspace_for(self.model, self.data)
         cdef Scratch* s = &workspace.scratch
         cdef Sample x
         cdef Py_ssize_t i

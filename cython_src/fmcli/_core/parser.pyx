@@ -89,6 +89,8 @@ cdef class Rows:
 
     def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit):
         cdef Reading reading
+        if not 0 <= limit < <int64_t>1 << 31:
+            raise ValueError(f"the limit is {limit}")
         reading.ffm = ffm
         reading.keep_fields = ffm and keep_fields
         reading.training = training
@@ -104,6 +106,7 @@ cdef class Rows:
         Returns the number of lines before the first fault, and that Fault or None; the rows are good for nothing after
         one. Runs without the GIL. Raises MemoryError.
         """
+        self.require()
         if not 0 <= start <= stop <= data.shape[0] - PADDING_:
             raise ValueError("the text must lie within the data and leave PADDING bytes behind it")
         if start == stop:
@@ -126,13 +129,21 @@ cdef class Rows:
             fault.complaint.decode(),
         )
 
+    # ValueError where the rows were handed over.
+    cdef require(self):
+        if self.text.indptr.size() == 0:
+            raise ValueError("the rows were handed over")
+
     def extend(self, Rows other):
         """Append the rows of another, of the same reading. Runs without the GIL. Raises MemoryError."""
+        self.require()
+        other.require()
         with nogil:
             self.text.extend(other.text[0])
 
     def clear(self):
         """Forget the rows and keep the memory for others."""
+        self.require()
         self.text.clear()
 
     @property
@@ -187,6 +198,7 @@ cdef class Rows:
 
         Values that are all 1, and labels where no row has one, are left out.
         """
+        self.require()
         text = self.text
         cdef size_t rows = text.label.size(), nnz = text.index.size(), fields = text.field.size()
         value = label = field = None

@@ -67,6 +67,7 @@ cdef class Penalty:
         cdef int i
         if not (self.l1_w or self.l1_v or self.l2_w or self.l2_v or self.group_l1 or self.nuclear):
             return total
+        model.require(training=True)
         self.mark_groups(model)
         for i, layout in enumerate(model.layout):
             if layout.penalty == "none":

@@ -2,7 +2,7 @@
 
 from fmcli._core.layout import BlockLayout
 from fmcli._core.linear import bias_block
-from fmcli.errors import UsageError
+from fmcli.errors import BadInputError, UsageError
 
 from fmcli._core.data cimport Dataset
 from fmcli._core.model cimport MAX_BLOCKS, Model
@@ -14,6 +14,8 @@ from libc.string cimport memset
 cdef enum:
     # Pairs of a sample up to which their weights are asked for ahead: more would push each other out of the cache.
     MOST_AHEAD = 1 << 12
+    MOST_BITS = 30  # entries of the table, and places in it, are numbered by int32
+    MOST_ENTRIES = 1 << 16  # of a sample, so that its pairs are, too
 
 
 cdef inline uint64_t splitmix64(uint64_t z) noexcept nogil:
@@ -47,6 +49,8 @@ cdef class Poly2(Model):
     cdef bint linear, exact
 
     def __init__(self, features, outputs, *, pair_bits, bias=True, linear=True):
+        if not 1 <= pair_bits <= MOST_BITS:
+            raise ValueError(f"pair_bits is {pair_bits}; it must be 1 to {MOST_BITS}")
         pairs = features * (features - 1) // 2
         self.linear, self.bits, self.exact = linear, pair_bits, pairs <= 1 << pair_bits
         entries = pairs if self.exact else 1 << pair_bits
@@ -54,6 +58,12 @@ cdef class Poly2(Model):
         self.table = len(layout)
         super().__init__(
             features, outputs, [*layout, BlockLayout(axes=(entries,), weight="W", touched="own", part="v")])
+
+    def prepare(self, data, rows, generator):
+        if data.longest > MOST_ENTRIES:
+            raise BadInputError(
+                f"a row has {data.longest:,} entries; poly2 takes pairs of at most {MOST_ENTRIES:,}: leave out "
+                "features, or choose another -m")
 
     def inherit(self, earlier, seen):
         if self.exact != (<Poly2?>earlier).exact:

@@ -5,7 +5,7 @@ from fmcli._core.linear import bias_block
 from fmcli._core.weighted import Beta
 
 from fmcli._core.data cimport Dataset
-from fmcli._core.simd cimport kernels
+from fmcli._core.simd cimport MAX_ORDER, kernels
 from fmcli._core.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
 from fmcli._core.weighted cimport Weighted
 from libc.string cimport memcpy
@@ -30,8 +30,8 @@ cdef class Products(Weighted):
         body = [(u, rank) for u in arrays]
         layout = [*bias_block(bias), BlockLayout(body=body, weight="w" if linear else None, affine=affine)]
         self.body, self.gamma_block = len(layout) - 1, 0
-        if order < 2:
-            raise ValueError(f"order is {order}; it must be 2 or more")
+        if not 2 <= order <= MAX_ORDER:
+            raise ValueError(f"order is {order}; it must be 2 to {MAX_ORDER}")
         if gamma:
             self.gamma_block = len(layout)
             layout.append(BlockLayout(axes=(), body=[("gamma", gamma)], affine=affine, start=1))

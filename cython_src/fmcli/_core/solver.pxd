@@ -25,7 +25,9 @@ cdef class Solver:
     cdef readonly bint averages_weights
     cdef Model model
     cdef Penalty penalty
+    cdef int placed  # the model's, when this was bound to it
 
+    cdef require(self, Model model=*)
     cdef void refresh(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const Slab* slab) noexcept nogil

@@ -23,8 +23,14 @@ cdef class Solver:
         """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty."""
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
-        self.model, self.penalty = model, penalty
+        model.require(training=True)
+        self.model, self.placed, self.penalty = model, model.placed, penalty
         penalty.mark_groups(model)
+
+    # ValueError unless this is bound to a model, to this one if one is given, as its rows lie now.
+    cdef require(self, Model model=None):
+        if self.model is None or self.placed != self.model.placed or (model is not None and self.model is not model):
+            raise ValueError("the solver is not bound to the model, or was before the model's rows were laid out anew")
 
     def weigh(self):
         """Take over the penalty's strengths, which have changed."""

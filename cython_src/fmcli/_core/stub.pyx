@@ -72,8 +72,6 @@ cdef class Stub(Model):
 cdef class SumOfSquares(Loss):
     """sum over outputs c of (score_c - (c + 1) y)^2 / 2."""
 
-    cdef int outputs
-
     def __init__(self, int outputs):
         self.smoothness, self.outputs = 1, outputs
 

@@ -16,6 +16,8 @@ cdef struct Place:
 
 
 cdef class Visitor:
+    cdef require(self)
+
     cdef Descent descent
     cdef Model model
     cdef Workspace workspace

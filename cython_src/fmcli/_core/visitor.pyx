@@ -6,7 +6,7 @@ from fmcli._core.layout import allocate, padded
 
 from fmcli._core.columns cimport Columns
 from fmcli._core.descent cimport IN_ONE, IN_PART, IN_ROW, LABEL, SCORES, SHARE, Descent
-from fmcli._core.model cimport Workspace
+from fmcli._core.model cimport workspace_for
 from fmcli._core.quadratic cimport Quadratic
 from fmcli._core.simd cimport Strength, kernels
 from fmcli._core.types cimport LANES, Sample, Scratch, Slab, Visit, real
@@ -29,7 +29,8 @@ cdef class Visitor:
         cdef double[::1] change
         cdef real[::1] numbers
         self.descent, self.model = descent, descent.model
-        self.workspace = Workspace(descent.model, descent.data.longest)
+        descent.require()
+        self.workspace = workspace_for(descent.model, descent.data)
         layouts = descent.model.layout
         longest = max([layout.lanes for layout in layouts]) + 1
         self.quadratic = Quadratic(longest, min(longest, SLICE + 1))
@@ -45,12 +46,19 @@ cdef class Visitor:
         """Scores and caches of samples start:stop from the parameters; returns their part of the mean loss."""
         cdef Py_ssize_t i
         cdef double total = 0
+        self.require()
         if not 0 <= start <= stop <= self.descent.data.rows:
             raise IndexError("no such samples")
         with nogil:
             for i in range(start, stop):
                 total += self.look(i)
         return total
+
+    # ValueError unless there is something to visit.
+    cdef require(self):
+        if self.descent is None:
+            raise ValueError("there is nothing to visit")
+        self.descent.require()
 
     cdef double look(self, Py_ssize_t i) noexcept nogil:
         cdef Sample x
@@ -69,9 +77,17 @@ cdef class Visitor:
         """Minimise over the rows order[start:stop] of a block and class, one after the other."""
         cdef Visit v
         cdef Py_ssize_t i
-        cdef Columns columns = self.descent.columns[block]
-        if not 0 <= start <= stop <= order.shape[0]:
+        cdef Columns columns
+        cdef bint outside
+        self.require()
+        outside = not (0 <= block < self.model.n_blocks and 0 <= output < self.model.outputs)
+        outside |= not 0 <= start <= stop <= order.shape[0]
+        if not outside:
+            for i in range(start, stop):
+                outside |= not 0 <= order[i] < self.model.block[block].rows
+        if outside:
             raise IndexError("no such rows")
+        columns = self.descent.columns[block]
         v.block, v.output, v.records, v.record_size = block, output, self.descent.records, self.descent.record_size
         v.cache = self.descent.header + output * self.descent.cache * sizeof(real)
         with nogil:
