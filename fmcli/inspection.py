@@ -79,7 +79,7 @@ def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
 
 
 def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
-    """The views that apply, in order, with their figures; of parameters that are not finite these are nan or infinite."""
+    """The views that apply, in order, with their figures, which are not finite if the parameters are not."""
     for view in VIEWS:
         if view.applies(subject):
             with np.errstate(all="ignore"):
@@ -119,6 +119,7 @@ def model(subject: Subject) -> Row:
         "solver_state": meta["slots"] is not None,
         "format": meta["format"],
         "tool": meta["tool"],
+        "pair_rows": None if scorer.occurrences.together is None else scorer.occurrences.looked_at,
         "verified": subject.verified,
     }
 
@@ -246,26 +247,40 @@ def anchors(subject: Subject) -> list[Row]:
     return rows
 
 
+def frequent(subject: Subject) -> list[Row]:
+    """The features that most training rows have, and how many."""
+    found = subject.scorer.occurrences
+    rows = []
+    for place in range(min(subject.top, len(found.features))):
+        field = {"field": int(found.fields[place])} if subject.scorer.needs_fields else {}
+        times = None if found.rows is None else int(found.rows[place])
+        rows.append({"feature": int(found.features[place]), **field, "rows": times})
+    return rows
+
+
 def pairs(subject: Subject) -> list[Row]:
-    """The pairs of frequent features that act together most strongly, by what they add to each other's scores."""
-    features, _, added = interactions(subject.scorer)
+    """The pairs of frequent features that act together most strongly, by what they add to each other's scores, of those
+    that occur together; and in how many of the training rows looked at (pair_rows). Older files do not tell: null."""
+    found = interactions(subject.scorer)
     rows = []
     for output, begin in subject.outputs():
-        for place in largest(added[:, output], subject.top).tolist():
-            one, other = features[place].tolist()
-            rows.append({**begin, "feature": one, "other": other, "adds": float(added[place, output])})
+        for place in largest(found.added[:, output], subject.top).tolist():
+            one, other = found.features[place].tolist()
+            times = None if found.together is None else int(found.together[place])
+            added = float(found.added[place, output])
+            rows.append({**begin, "feature": one, "other": other, "rows": times, "adds": added})
     return rows
 
 
 def field_pairs(subject: Subject) -> list[Row]:
     """How strongly pairs of fields act together: the root mean square of what their frequent features' pairs add."""
-    _, fields, added = interactions(subject.scorer)
-    assert fields is not None
-    names, group = np.unique(np.sort(fields, axis=1), axis=0, return_inverse=True)
+    found = interactions(subject.scorer)
+    assert found.fields is not None
+    names, group = np.unique(np.sort(found.fields, axis=1), axis=0, return_inverse=True)
     rows = []
     for output, begin in subject.outputs():
-        squares = np.bincount(group.reshape(-1), weights=added[:, output] ** 2) / np.bincount(group.reshape(-1))
-        strength = np.sqrt(squares)
+        weights = found.added[:, output] ** 2
+        strength = np.sqrt(np.bincount(group.reshape(-1), weights=weights) / np.bincount(group.reshape(-1)))
         rows += [
             {**begin, "field": int(names[place, 0]), "other": int(names[place, 1]), "strength": float(strength[place])}
             for place in largest(strength, subject.top).tolist()
@@ -275,7 +290,7 @@ def field_pairs(subject: Subject) -> list[Row]:
 
 def has_pairs(subject: Subject) -> bool:
     """For a view of models that have more than linear weights."""
-    return "frequent" in subject.scorer.meta and bool(subject.arrays.keys() - {"bias", "w", SCALE})
+    return bool(subject.arrays.keys() - {"bias", "w", SCALE})
 
 
 def has_fields(subject: Subject) -> bool:
@@ -293,13 +308,15 @@ VIEWS = (
     View("options", "Options", always, options),
     View("training", "Training", always, training),
     View("arrays", "Arrays", always, arrays),
+    View("frequent", "Most frequent features, and the training rows that have them", always, frequent),
     View("weights", "Largest linear weights", has(w=2), weights),
     View("main_effects", "Largest main effects", has(v0=2, V=3), effects),
     View("hierarchy", "Strong hierarchy: share of the v_j that are 0; of the others, that orthogonal to v_0 beta",
          has(v0=2, V=3), hierarchy),
     View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
     View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
-    View("pairs", "Pairs of frequent features that add most to each other", has_pairs, pairs),
+    View("pairs", "Pairs of frequent features that add most to each other, and how many of pair-rows have both",
+         has_pairs, pairs),
     View("field_pairs", "Pairs of fields, by what pairs of their frequent features add (root mean square)", has_fields,
          field_pairs),
     View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),

@@ -106,7 +106,13 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     save(
         output,
         ModelFile(
-            form_meta, {**arrays, **scale_array(scorer.scale), SEEN: np.packbits(scorer.seen, bitorder="little")}
+            form_meta,
+            {
+                **arrays,
+                **scale_array(scorer.scale),
+                **scorer.occurrences.arrays(),
+                SEEN: np.packbits(scorer.seen, bitorder="little"),
+            },
         ),
     )
     return model.shapes()

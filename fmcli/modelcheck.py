@@ -20,6 +20,7 @@ import fmcli
 from fmcli._core.model import Model
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels
+from fmcli.occurrences import MOST, TOGETHER
 from fmcli.registry import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.scaling import SCALE, is_scaled
 from fmcli.specs import SOLVER, check_degrees
@@ -27,8 +28,6 @@ from fmcli.warmstart import STATE, state_name
 
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
 SEEN = "seen"
-# Features whose pairs are worth a look: a model file names at most so many.
-MOST_FREQUENT = 100
 MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
 MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
@@ -91,11 +90,22 @@ def are_features(value: Any) -> bool:
     feature, field = whole(0, MOST_FEATURES - 1), whole(0, MOST_FIELDS - 1)
     return (
         type(value) is list
-        and len(value) <= MOST_FREQUENT
+        and len(value) <= MOST
         and all(
             type(pair) is list and len(pair) == 2 and feature.holds(pair[0]) and field.holds(pair[1]) for pair in value
         )
         and len({pair[0] for pair in value}) == len(value)
+    )
+
+
+def are_counts(value: Any) -> bool:
+    """Whether a value says how often features occur."""
+    return (
+        type(value) is dict
+        and value.keys() == {"rows", "looked_at"}
+        and COUNT.holds(value["looked_at"])
+        and type(value["rows"]) is list
+        and all(map(COUNT.holds, value["rows"]))
     )
 
 
@@ -129,11 +139,12 @@ ENTRIES = {
     "given": null_or(Rule("a list of names", are_names)),
     "range": null_or(Rule("the smallest and the largest label", is_range)),
     "format": name_in(("libsvm", "ffm")),
-    "frequent": Rule(f"a list of at most {MOST_FREQUENT} pairs of a feature and its field", are_features),
+    "frequent": Rule(f"a list of at most {MOST} pairs of a feature and its field", are_features),
+    "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
 }
 # Entries that files of earlier versions do not have, and what that means: see Earlier in warmstart.py.
-LATER: dict[str, Any] = {"epochs": 0, "given": None, "range": None}
+LATER: dict[str, Any] = {"occurrences": None, "epochs": 0, "given": None, "range": None}
 # Options of every run that earlier versions did not have.
 LATER_OPTIONS = (SCALE,)
 
@@ -169,6 +180,9 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     check_labels(kind, loss, meta["labels"], meta["outputs"])
     if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
         refuse("a frequent feature is none of its features")
+    known = meta["occurrences"]
+    if known is not None and len(known["rows"]) != len(meta["frequent"]):
+        refuse("it does not count each of its frequent features")
     if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
         refuse("it clips predictions, but has no range of labels to clip them to")
     if meta["fields"] and not meta["features"]:
@@ -236,6 +250,9 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     for name in (name for layout in model.layout for name in layout.names):
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
+    if meta["occurrences"] is not None:
+        counted = len(meta["frequent"])
+        expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")
     if is_scaled(meta["options"]):
         expected[SCALE] = ((meta["features"],), "f")
     for name, (shape, kind) in expected.items():
@@ -248,11 +265,11 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
 
 
 def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:
-    """Raise BadInputError unless there is an array of that name, shape and kind of numbers: f floats, u bytes."""
+    """Raise BadInputError unless there is an array of that name, shape and kind of numbers: f, u, i4 as in numpy."""
     if name not in arrays:
         refuse(f"the array {name} is missing")
     array = arrays[name]
-    if array.shape != shape or array.dtype.kind != kind:
+    if array.shape != shape or not array.dtype.str[1:].startswith(kind):
         refuse(f"the array {name} is {array.dtype}{list(array.shape)}, but must be of shape {list(shape)}")
 
 

@@ -20,8 +20,9 @@ from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.labels import Labels
 from fmcli.memory import require
 from fmcli.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
-from fmcli.modelcheck import MOST_FREQUENT, SEEN, check_array, check_arrays, check_entries, completed
+from fmcli.modelcheck import SEEN, check_array, check_arrays, check_entries, completed
 from fmcli.modelfile import ModelFile, load, save
+from fmcli.occurrences import UNKNOWN, Occurrences, count, kept
 from fmcli.registry import MODELS
 from fmcli.registry import Piece as Kind
 from fmcli.scaling import SCALE, Divisors, is_scaled, scale_array
@@ -45,6 +46,7 @@ class Scorer:
     meta : all that the model file says.
     path : of the model file, for messages.
     scale : float32 (features), what columns are divided by before anything else; None: nothing.
+    occurrences : the most frequent features, and which of them occur together.
     """
 
     model: Model
@@ -54,6 +56,7 @@ class Scorer:
     meta: dict[str, Any]
     path: str
     scale: Divisors | None = None
+    occurrences: Occurrences = UNKNOWN
 
     @property
     def needs_fields(self) -> bool:
@@ -132,6 +135,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which --keep-state saves, is no longer finite")
+    occurrences = count(plan.data, plan.rows)
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
         "model": plan.spec.model,
@@ -148,10 +152,16 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "updates": trained.solver.updates,
         "epochs": plan.epochs_before + trained.best,
         "format": format,
-        "frequent": plan.data.frequent(MOST_FREQUENT),
         "training": training,
+        **occurrences.entries(),
     }
-    tensors = {**plan.model.parameters, **plan.model.constants, **state, **scale_array(plan.scale)}
+    tensors = {
+        **plan.model.parameters,
+        **plan.model.constants,
+        **state,
+        **scale_array(plan.scale),
+        **occurrences.arrays(),
+    }
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
 
@@ -222,7 +232,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
     seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
     labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
     scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
-    return Scorer(model, labels, meta["options"]["norm"], seen, meta, path, scale)
+    return Scorer(model, labels, meta["options"]["norm"], seen, meta, path, scale, kept(meta, arrays))
 
 
 def predict(

@@ -15,10 +15,11 @@ from fmcli._core.loop import scores
 from fmcli._core.model import Model, Workspace
 from fmcli._core.solver import Solver
 from fmcli.derived import Derived
-from fmcli.errors import UsageError
+from fmcli.errors import BadInputError, UsageError
 from fmcli.metrics import METRICS, Outcome, Range, check, default_metrics, measure
 from fmcli.specs import Spec
 
+MOST_ROWS = 2**31 - 1  # numbered by int32
 # Without a word about it, row solvers hold so much of so many rows or more out where several epochs give a choice.
 USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
 # A thread's rows at a time: enough to make Python's part vanish.
@@ -31,8 +32,10 @@ def split(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Numbers of the rows to hold out and of those to train on, both increasing; share None: the usual.
 
-    Raises UsageError where nothing is left to train on.
+    Raises UsageError where nothing is left to train on, BadInputError of more rows than can be numbered.
     """
+    if rows > MOST_ROWS:
+        raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
     if share is None:
         epochs = spec.values["epochs"]
         several = isinstance(epochs, Derived) or epochs > 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Model files from strangers: valid ones are changed, their checksums mended, then loaded, predicted with and inspected.
+"""Fuzz model files: valid ones are changed, their checksums mended, then loaded, predicted with and inspected.
 
     python scripts/fuzz_models.py --cases 1000000 --jobs 2
     python scripts/fuzz_models.py --build FOLDER --replay 4711
@@ -170,7 +170,6 @@ def fuzz(folder: Path, seed: int, first: int, cases: int, jobs: int, temporary: 
     for name, count in sorted(counts.items()):
         print(f"  {name:<40} {count:>12,}")
     return 1 if hits else 0
-
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Forged model files: valid ones, changed at random, with checksums that are right again; and what is done with them.
 
-As a program, for scripts/fuzz_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always the same file.
+As a program, for scripts/fuzz_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always the same.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from modelfiles import read, write
 
 from fmcli import modelfile
 from fmcli._core import model
@@ -33,7 +34,6 @@ from fmcli.prediction import Counts, Scorer, load_earlier, load_model, predict
 from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.specs import build_model
 from fmcli.textmodel import write_text
-from modelfiles import read, write
 
 INTEGERS = (0, 1, -1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 255, 500, 3000, 2**16, 2**16 + 1, 2**24, 2**30, 2**31 - 1, 2**31)
 LARGE = (2**32, 2**53, 2**62, 2**63 - 1, 2**63, 10**12, 10**400, -(2**31), -(2**63))
@@ -141,7 +141,8 @@ def change_array(rng: random.Random, file: ModelFile, files: list[ModelFile]) ->
         size = rng.choice((0, 1, max(array.shape[0] - 1, 0), array.shape[0] + 1, 64))
         file.tensors[name] = np.resize(array, (size, *array.shape[1:]))
     elif what == 4:
-        file.tensors[name] = np.ascontiguousarray(array.astype(rng.choice(sorted(DTYPES.values(), key=str)), copy=False))
+        dtype = rng.choice(sorted(DTYPES.values(), key=str))
+        file.tensors[name] = np.ascontiguousarray(array.astype(dtype, copy=False))
     elif what == 5:
         raw = array.reshape(-1).view(np.uint8)
         dtype = rng.choice([kind for kind in DTYPES.values() if raw.size % kind.itemsize == 0])
@@ -207,7 +208,8 @@ def spoiled(rng: random.Random, text: bytes) -> bytes:
     """A header that is no longer what it was, behind its signature."""
     begin = DIGITS.stop - 8 + 1
     at = rng.randrange(begin, max(len(text), begin + 1))
-    other = rng.choice((b"", b"9", b"-", b'"', b"]", b"}", b"1e999", b"null", b"NaN", b"\xff", b"[" * 5000, b"0" * 5000))
+    others = (b"", b"9", b"-", b'"', b"]", b"}", b"1e999", b"null", b"NaN", b"\xff", b"[" * 5000, b"0" * 5000)
+    other = rng.choice(others)
     return text[:at] + other + text[at + rng.randrange(3) :]
 
 
@@ -261,19 +263,26 @@ def forged(seed: int, case: int, files: list[ModelFile]) -> bytes:
 # ---- What is done with it. ----
 
 
+def check_text(text: str) -> str:
+    """The text, if a terminal shows it as it is."""
+    if not text.replace("\n", "").isprintable():
+        raise AssertionError(f"control characters: {text[:200]!r}")
+    return text
+
+
 def use(path: str, data: dict[str, str], rng: random.Random) -> str:
     """Load a file, and maybe all that reads models; what became of it. An exception that is no FmcliError is a hit."""
     try:
         scorer = load_model(path)
     except BadInputError as error:
-        assert str(error).isprintable(), f"a message with control characters: {error!r}"
-        return "refused as corrupted" if "corrupted" in str(error) or "truncated" in str(error) else "refused as invalid"
+        text = check_text(str(error))
+        return "refused as corrupted" if "corrupted" in text or "truncated" in text else "refused as invalid"
     if rng.random() >= ENTIRELY:
         return "loaded"
     try:
         use_scorer(path, scorer, data, rng)
     except FmcliError as error:
-        assert str(error).isprintable(), f"a message with control characters: {error!r}"
+        check_text(str(error))
         return f"loaded, then {type(error).__name__}"
     return "predicted and inspected"
 
@@ -286,8 +295,7 @@ def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Rand
         lines = b"".join(predict(scorer, [text], output=output, counts=Counts()))
         assert lines.count(b"\n") == TEXT_DATA["libsvm"].count("\n")
     found = {view.name: (view.title, shown) for view, shown in views(inspect_model(path))}
-    shown = "".join(section(table, title) for title, table in found.values())
-    assert shown.replace("\n", "").isprintable(), "inspect shows control characters"
+    check_text("".join(section(table, title) for title, table in found.values()))
     as_json({name: table for name, (_, table) in found.items()})
     write_text(scorer, lambda piece: None)
     what = rng.random()
@@ -320,7 +328,8 @@ def main(seed: int, first: int, cases: int, progress: str) -> None:
             if counter:
                 counter.seek(0)
                 counter.write(case.to_bytes(8, "little"))
-            Path(path).write_bytes(forged(seed, case, files))
+            with warnings.catch_warnings(action="ignore"):
+                Path(path).write_bytes(forged(seed, case, files))
             try:
                 counts[use(path, data, random.Random(case))] += 1
             except Exception as error:  # whatever it is, it is a hit

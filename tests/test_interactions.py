@@ -1,6 +1,7 @@
 """Pairs of features, by scores alone, are those of the models' definitions."""
 
 from collections import Counter
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,18 +11,22 @@ from problems import CLOSE, TRAINED, build, choices, dataset, fields_of, fill, r
 from fmcli import inspection
 from fmcli.inspection import Subject
 from fmcli.interactions import interactions
+from fmcli.occurrences import Occurrences
 from reference import slow_models
 
 FEATURES = 9
 
 
-def scorer_of(name, rng, frequent, outputs=1, **options):
+def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
     """A model with random parameters, as `interactions` takes it; the model's arrays."""
     model = build(name, FEATURES, outputs, rank=4, **options)
     model.allocate(0)
     params = fill(model, rng)
+    features, fields = np.array(frequent, dtype=np.int32).reshape(-1, 2).T
+    occurrences = Occurrences(np.ascontiguousarray(features), np.ascontiguousarray(fields), together=together)
+    labels = SimpleNamespace(values=None)
     scorer = SimpleNamespace(
-        model=model, meta={"frequent": frequent}, needs_fields=fields_of(name) > 0, labels=SimpleNamespace(values=None)
+        model=model, occurrences=occurrences, needs_fields=fields_of(name) > 0, labels=labels, seen=np.ones(FEATURES)
     )
     return scorer, params
 
@@ -30,7 +35,8 @@ def scorer_of(name, rng, frequent, outputs=1, **options):
 def test_they_are_what_the_definition_says(name, rng):
     frequent = [[7, 1], [2, 0], [5, 2], [3, 0]]
     scorer, params = scorer_of(name, rng, frequent, outputs=2)
-    pairs, fields, added = interactions(scorer)
+    found = interactions(scorer)
+    pairs, fields, added = found.features, found.fields, found.added
     assert [tuple(pair) for pair in pairs] == [(2, 3), (2, 5), (2, 7), (3, 5), (3, 7), (5, 7)]
     field = dict(frequent)
     assert (fields is not None) == scorer.needs_fields
@@ -50,20 +56,36 @@ def test_rounding_is_no_interaction(rng):
     scorer, _ = scorer_of("fm", rng, [[j, 0] for j in range(FEATURES)])
     scorer.model.parameters["V"][...] = 0
     scorer.model.parameters["w"][...] *= 1000
-    assert not interactions(scorer)[2].any()
+    assert not interactions(scorer).added.any()
 
 
 def test_one_feature_or_none_have_no_pairs(rng):
     for frequent in ([], [[3, 0]]):
         scorer, _ = scorer_of("fm", rng, frequent)
-        assert interactions(scorer)[2].shape == (0, 1)
+        assert interactions(scorer).added.shape == (0, 1)
+
+
+def test_pairs_that_no_row_has_are_left_out(rng):
+    """In whatever order the file has its features."""
+    frequent = [[7, 0], [2, 0], [5, 0], [3, 0]]
+    all_pairs, _ = scorer_of("fm", rng, frequent)
+    some, _ = scorer_of("fm", rng, frequent, together=np.array([0, 4, 2, 0, 0, 9], dtype=np.int32))
+    some.model = all_pairs.model
+    found, every = interactions(some), interactions(all_pairs)
+    assert found.features.tolist() == [[3, 5], [3, 7], [5, 7]]
+    assert found.together.tolist() == [9, 2, 4]
+    added = dict(zip(map(tuple, every.features.tolist()), every.added[:, 0].tolist(), strict=True))
+    assert found.added[:, 0].tolist() == [added[3, 5], added[3, 7], added[5, 7]]
+    rows = inspection.pairs(Subject("m", some, True, 10, {}))
+    assert {(row["feature"], row["other"]): row["rows"] for row in rows} == {(3, 5): 9, (3, 7): 2, (5, 7): 4}
+    assert {row["rows"] for row in inspection.pairs(Subject("m", all_pairs, True, 10, {}))} == {None}
 
 
 def test_fields_are_as_strong_as_the_pairs_of_their_features(rng):
     frequent = [[0, 2], [1, 2], [4, 0], [6, 1]]
     scorer, _ = scorer_of("ffm", rng, frequent)
-    pairs, _, added = interactions(scorer)
-    of_pair = dict(zip(map(tuple, pairs.tolist()), added[:, 0], strict=True))
+    every = interactions(scorer)
+    of_pair = dict(zip(map(tuple, every.features.tolist()), every.added[:, 0], strict=True))
     rows = inspection.field_pairs(Subject("m", scorer, True, 10, {}))
     found = {(row["field"], row["other"]): row["strength"] for row in rows}
     assert found == pytest.approx(
@@ -84,8 +106,18 @@ def test_the_most_frequent_features(rng, fields):
     rows = random_rows(rng, 30, FEATURES, fields=fields)
     data = dataset(rows, FEATURES)
     keys = [key if fields else (key, 0) for x in rows for key in x]
-    counts = Counter(j for j, _ in keys)
+    indices = [{key[0] if fields else key for key in x} for x in rows]
+    counts = Counter(j for x in indices for j in x)
     order = sorted(counts, key=lambda j: (-counts[j], j))
     first = dict(reversed(keys))
-    assert data.frequent(4) == [[j, first[j]] for j in order[:4]]
-    assert len(data.frequent(100)) == len(counts)
+    everything = np.arange(30, dtype=np.int32)
+    features, fields_, times = data.frequent(everything, 4)
+    assert features.tolist() == order[:4]
+    assert fields_.tolist() == [first[j] for j in order[:4]]
+    assert times.tolist() == [len([x for x in indices if j in x]) for j in order[:4]]
+    assert sorted(data.frequent(everything, 100)[0].tolist()) == sorted(counts)
+    assert data.frequent(everything, 0)[0].tolist() == []
+    # And which of them come together, in some of the rows.
+    some = np.ascontiguousarray(everything[::3])
+    both = [len([i for i in some if {j, k} <= indices[i]]) for j, k in combinations(order[:4], 2)]
+    assert data.together(some, features).tolist() == both

@@ -8,6 +8,7 @@ from modelfiles import FEATURES, read, write
 
 import fmcli
 from fmcli.errors import BadInputError
+from fmcli.inspection import inspect_model, views
 from fmcli.modelcheck import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
 from fmcli.modelfile import ModelFile, save
 from fmcli.prediction import load_model, scorer_of
@@ -226,7 +227,7 @@ def test_arrays_that_point_elsewhere(files, kind, name, value):
 def test_fields_without_features(files):
     """Then nothing in the file is as large as the number of fields."""
     file = files("ffm")
-    file.meta |= {"features": 0, "fields": 2**31, "frequent": [], "slots": None}
+    file.meta |= {"features": 0, "fields": 2**31, "frequent": [], "occurrences": None, "slots": None}
     file.tensors = {}
     assert "fields, but no features" in refusal(file)
 
@@ -253,3 +254,29 @@ def test_every_option_is_checked_by_its_range(files):
                 file = files(kind)
                 file.meta["options"][name] = other
                 refusal(file)
+
+
+def test_files_that_do_not_count_pairs(files, tmp_path):
+    """Those of earlier versions: every pair is shown, and that its rows are not known."""
+    file = files("fm")
+    del file.meta["occurrences"], file.tensors["together"]
+    save(str(tmp_path / "m"), file)
+    found = {view.name: shown for view, shown in views(inspect_model(str(tmp_path / "m")))}
+    assert {row["rows"] for row in found["pairs"] + found["frequent"]} == {None}
+    assert found["model"]["pair_rows"] is None
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"rows": [], "looked_at": 12},
+        {"rows": [-1] * FEATURES, "looked_at": 12},
+        {"rows": [1] * FEATURES},
+        {"rows": [1] * FEATURES, "looked_at": "12"},
+        [1],
+    ],
+)
+def test_counts_of_features(files, counts):
+    file = files("fm")
+    file.meta["occurrences"] = counts
+    refusal(file)

@@ -27,7 +27,7 @@ def trained(run, sample):
 def test_the_figures_are_those_of_the_arrays(run, adult_model):
     done = run("inspect", "--json", "--top", "5", adult_model)
     got = figures(done)
-    assert list(got) == ["model", "options", "training", "arrays", "weights", "pairs"]
+    assert list(got) == ["model", "options", "training", "arrays", "frequent", "weights", "pairs"]
     assert got["model"]["model"] == "fm"
     assert got["model"]["labels"] == [-1, 1]
     assert (got["model"]["features"], got["model"]["features_occurring"]) == (122, 117)
@@ -47,11 +47,25 @@ def test_the_figures_are_those_of_the_arrays(run, adult_model):
     assert done.stderr.endswith(" bytes, all of which match their checksums\n")
 
 
+def test_only_pairs_that_rows_have_are_named(run, adult_model, sample):
+    """Of one column two values never meet; a model ranks them all the same, for it never saw what they add."""
+    got = figures(run("inspect", "--json", "--top", "5000", adult_model))
+    lines = (sample / "adult.train.libsvm").read_text().splitlines()
+    rows = [{int(entry.split(":")[0]) for entry in line.split()[1:]} for line in lines]
+    assert got["model"]["pair_rows"] == len(rows)
+    assert len(got["pairs"]) > 1000
+    for row in got["pairs"][::37]:
+        assert row["rows"] == sum({row["feature"], row["other"]} <= x for x in rows) > 0
+    for row in got["frequent"][:5]:
+        assert row["rows"] == sum(row["feature"] in x for x in rows)
+
+
 def test_text_has_the_same_figures(run, adult_model):
     text = run("inspect", "--top", "3", adult_model).stdout.decode()
     got = figures(run("inspect", "--json", "--top", "3", adult_model))
-    pairs = "Pairs of frequent features that add most to each other"
-    titles = ("Options", "Training", "Arrays", "Largest linear weights", pairs)
+    frequent = "Most frequent features, and the training rows that have them"
+    pairs = "Pairs of frequent features that add most to each other, and how many of pair-rows have both"
+    titles = ("Options", "Training", "Arrays", frequent, "Largest linear weights", pairs)
     assert [part.splitlines()[0] for part in text.split("\n\n")[1:]] == list(titles)
     lines = text.split("Largest linear weights\n")[1].split("\n\n")[0].splitlines()
     assert lines[0].split() == ["feature", "weight"]

@@ -17,6 +17,7 @@ cdef class Dataset:
         x[0] = sample_of(&self.csr, i)
 
     cdef check_entries(self)
+    cdef places(self, const int32_t[::1] features)
     cdef check_rows(self, const int32_t[::1] rows)
 
     cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:

@@ -90,9 +90,16 @@ cdef class Dataset:
         if unordered:
             raise ValueError("the indices of a row do not increase")
 
+    def checked(self, const int32_t[::1] rows):
+        """The numbers of rows, each of which there is. Raises IndexError."""
+        self.check_rows(rows)
+        return rows
+
     # IndexError unless there are rows of these numbers.
     cdef check_rows(self, const int32_t[::1] rows):
         cdef Py_ssize_t i
+        if rows is None:
+            raise TypeError("rows are numbers, not None")
         cdef bint outside = False
         for i in range(rows.shape[0]):
             outside |= rows[i] < 0 or rows[i] >= self.rows
@@ -182,35 +189,94 @@ cdef class Dataset:
                         marks[self.csr.index[entry]] = 1
         return occurs
 
-    def frequent(self, Py_ssize_t count):
-        """[[feature, field], ...]: the features in the most rows, ties going to the lower index, and the field of each
-        one's first entry (0 without fields)."""
-        occurrences, first = np.zeros(self.features, dtype=np.int64), np.full(self.features, -1, dtype=np.int32)
-        cdef int64_t[::1] times = occurrences
-        cdef int32_t[::1] field = first
-        cdef Py_ssize_t entry
+    def frequent(self, const int32_t[::1] rows, Py_ssize_t count):
+        """The features in the most of the rows of these numbers, ties going to the lower index, at most so many:
+        int32 (n), their indices; int32 (n), the field of each one's first entry, 0 without fields; int64 (n), in how
+        many rows they are."""
+        self.check_rows(rows)
+        times_, places_ = np.zeros(self.features, dtype=np.int32), np.zeros(max(count, 0), dtype=np.int32)
+        cdef int32_t[::1] times = times_
+        cdef int32_t[::1] places = places_
+        cdef Sample x
+        cdef Py_ssize_t i, entry, at, n = 0
         cdef int32_t j
         with nogil:
-            for entry in range(self.nnz):
-                j = self.csr.index[entry]
-                times[j] += 1
-                if field[j] < 0:
-                    field[j] = self.csr.field[entry] if self.csr.field != NULL else 0
-        # No more is sorted than is wanted: those above the rarest one's number, and of that number the first.
-        places = np.flatnonzero(occurrences)
-        if len(places) > count:
-            least = np.partition(occurrences[places], len(places) - count)[len(places) - count]
-            more = places[occurrences[places] > least]
-            places = np.concatenate([more, places[occurrences[places] == least][:count - len(more)]])
-        chosen = places[np.lexsort((places, -occurrences[places]))]
-        return [[int(j), int(first[j])] for j in chosen]
+            for i in range(rows.shape[0]):
+                self.sample(rows[i], &x)
+                for entry in range(x.nnz):
+                    times[x.index[entry]] += entry == 0 or x.index[entry] != x.index[entry - 1]
+            # The places of the largest so far, in order: an index is compared with the last one, and seldom moves in.
+            for j in range(self.features):
+                if times[j] == 0 or (n == places.shape[0] and (n == 0 or times[j] <= times[places[n - 1]])):
+                    continue
+                at = n if n < places.shape[0] else n - 1
+                n = at + 1
+                while at and times[places[at - 1]] < times[j]:
+                    places[at] = places[at - 1]
+                    at -= 1
+                places[at] = j
+        chosen = places_[:n]
+        return chosen, self.first_fields(rows, chosen), times_[chosen].astype(np.int64)
 
     @property
     def counting_needed(self):
-        """Bytes that `frequent` takes: counts and fields of the features, and those of the features that occur."""
-        occurring = min(self.features, self.nnz)
-        return (np.dtype(np.int64).itemsize + np.dtype(np.int32).itemsize) * self.features + (
-            4 * np.dtype(np.int64).itemsize * occurring)
+        """Bytes that `frequent` and `together` take: a count and a place for each feature."""
+        return (sizeof(int32_t) + sizeof(unsigned char)) * self.features
+
+    def first_fields(self, const int32_t[::1] rows, const int32_t[::1] features):
+        """int32 (n): of each of some features that occur in these rows, the field of its first entry; 0 without
+        fields."""
+        fields = np.zeros(features.shape[0], dtype=np.int32)
+        if self.field is None or not features.shape[0]:
+            return fields
+        cdef unsigned char[::1] place = self.places(features)
+        cdef int32_t[::1] found = fields
+        cdef Py_ssize_t i, entry, left = features.shape[0]
+        cdef Sample x
+        with nogil:
+            for i in range(rows.shape[0]):
+                if not left:
+                    break
+                self.sample(rows[i], &x)
+                for entry in range(x.nnz):
+                    if place[x.index[entry]]:
+                        found[place[x.index[entry]] - 1] = x.field[entry]
+                        place[x.index[entry]] = 0
+                        left -= 1
+        return fields
+
+    # uint8 (features): the place of each of at most 255 features, plus 1; 0 of others.
+    cdef places(self, const int32_t[::1] features):
+        chosen = np.asarray(features)
+        if len(chosen) > 255 or (len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.features):
+            raise ValueError("there are more features than have places, or one lies outside the columns")
+        places = np.zeros(max(self.features, 1), dtype=np.uint8)
+        places[chosen] = np.arange(1, len(chosen) + 1, dtype=np.uint8)
+        return places
+
+    def together(self, const int32_t[::1] rows, const int32_t[::1] features):
+        """int32 (n (n - 1) / 2): how many of the rows of these numbers have both of two features, for the pairs of
+        places (0, 1), (0, 2), .., (1, 2), .. among at most 255 features."""
+        self.check_rows(rows)
+        cdef unsigned char[::1] place = self.places(features)
+        cdef Py_ssize_t i, entry, a, b, n, size = features.shape[0]
+        table = np.zeros((max(size, 1), max(size, 1)), dtype=np.int32)
+        cdef int32_t[:, ::1] counts = table
+        cdef unsigned char[256] here
+        cdef Sample x
+        with nogil:
+            for i in range(rows.shape[0]):
+                self.sample(rows[i], &x)
+                n = 0
+                for entry in range(x.nnz):
+                    if place[x.index[entry]] and (entry == 0 or x.index[entry] != x.index[entry - 1]):
+                        here[n] = place[x.index[entry]] - 1
+                        n += 1
+                for a in range(n):
+                    for b in range(a):
+                        counts[here[a], here[b]] += 1
+        both = table + table.T
+        return both[np.triu_indices(size, 1)]
 
     def magnitudes(self, rows):
         """float32 (features), twice: the largest and the smallest absolute value of each column's entries in the rows
@@ -218,7 +284,7 @@ cdef class Dataset:
         largest_, smallest_ = np.zeros(self.features, dtype=np.float32), np.zeros(self.features, dtype=np.float32)
         cdef float[::1] largest = largest_
         cdef float[::1] smallest = smallest_
-        cdef const int32_t[::1] chosen = rows
+        cdef const int32_t[::1] chosen = self.checked(rows)
         cdef Sample x
         cdef Py_ssize_t i, j
         cdef int32_t column
@@ -241,7 +307,7 @@ cdef class Dataset:
         cdef double[::1] mean = sums_
         cdef double[::1] squares = squares_
         cdef int64_t[::1] counts = counts_
-        cdef const int32_t[::1] chosen = rows
+        cdef const int32_t[::1] chosen = self.checked(rows)
         cdef Py_ssize_t n = chosen.shape[0], i, j
         cdef int32_t column
         cdef Sample x
@@ -267,6 +333,8 @@ cdef class Dataset:
         values = np.empty(self.nnz, dtype=np.float32)
         cdef float[::1] out = values
         cdef const float[::1] by = divisors
+        if by is None or by.shape[0] < self.features:
+            raise ValueError("there is not a divisor for each column")
         cdef Sample x
         cdef Py_ssize_t i, j
         with nogil:

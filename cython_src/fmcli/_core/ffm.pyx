@@ -72,6 +72,13 @@ cdef class FFM(Model):
             raise NotEnoughMemoryError(
                 f"{self.features:,} features with factors for each of {self.fields:,} fields are more than "
                 f"{MOST_ROWS:,} rows of factors; leave out fields or rare features")
+        if self.source is not None:
+            longest = self.source[0].longest
+            places = longest * (self.fields if self.whole else min(self.fields, longest))
+            if places > MOST_ROWS:
+                raise NotEnoughMemoryError(
+                    f"a row of {longest:,} entries and {self.fields:,} fields take {places:,} places, more than "
+                    f"{MOST_ROWS:,}; leave out fields or rare features")
         super().allocate(slots)
         met = np.zeros((self.features, self.marks_size()), dtype=np.uint8)
         if self.source is not None:

@@ -105,6 +105,7 @@ cdef class KernelBasis(Model):
 
     def exported(self):
         """bias (1), beta (1, rank), landmarks (rank, features)."""
+        self.require()
         landmarks = np.zeros((self.rank, self.features))
         landmarks[self.landmark, np.repeat(np.arange(self.features), np.diff(self.indptr))] = self.value
         return {"bias": self.constants["bias"], "beta": self.constants["beta"], "landmarks": landmarks}

@@ -45,7 +45,7 @@ cdef class Model:
 
     def __init__(self, Py_ssize_t features, int outputs, layout):
         cdef int b, p
-        self.placed = 0
+        self.placed = -abs(self.placed)
         if len(layout) > MAX_BLOCKS:
             raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
         if not 0 <= features <= INT32_MAX or outputs < 1:
@@ -88,11 +88,11 @@ cdef class Model:
     # From now on there are rows, for training or attached.
     cdef lay_out(self, bint attached):
         self.attached = attached
-        self.placed += 1
+        self.placed = abs(self.placed) + 1  # negative while there are none, so that each time has its number
 
     # ValueError unless there are rows, for training where that is what they are for.
     cdef require(self, bint training=False):
-        if not self.placed:
+        if self.placed <= 0:
             raise ValueError("the model has no rows yet: allocate it, or attach arrays")
         if training and self.attached:
             raise ValueError("the model was attached to arrays: it cannot be trained")
@@ -152,7 +152,7 @@ cdef class Model:
         cdef Block* block
         if slots < 0 or self.bytes_needed(slots) > MOST_BYTES:
             raise MemoryError
-        self.slots, self.placed = slots, 0
+        self.slots, self.placed = slots, -abs(self.placed)
         self.room = room = allocate(max([layout.lanes for layout in self.layout]) + LANES)
         self.memory, self.parameters, self.states = [], {}, {}
         for b, layout in enumerate(self.layout):
@@ -232,7 +232,7 @@ cdef class Model:
         Raises ValueError where a name, shape or type is not the model's, KeyError where an array is missing.
         """
         cdef Py_ssize_t p
-        self.placed = 0
+        self.placed = -abs(self.placed)
         self.parameters, self.states = {}, {}
         for name, shape in self.shapes().items():
             array = arrays[name]

@@ -11,11 +11,12 @@ from fmcli._core.types cimport Factors, Sample, Scratch, Slab, Visit, prefetch_l
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
+MOST_ENTRIES = 1 << 16  # of a sample, so that its pairs are numbered by int32
+
 cdef enum:
     # Pairs of a sample up to which their weights are asked for ahead: more would push each other out of the cache.
     MOST_AHEAD = 1 << 12
     MOST_BITS = 30  # entries of the table, and places in it, are numbered by int32
-    MOST_ENTRIES = 1 << 16  # of a sample, so that its pairs are, too
 
 
 cdef inline uint64_t splitmix64(uint64_t z) noexcept nogil:

@@ -1,0 +1,353 @@
+"""What Python hands to the compiled core: whatever it is, the answer is an exception, not the end of the process."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, random_rows
+
+from fmcli._core.anova import HOFM, HOFMShared
+from fmcli._core.batch import Batch
+from fmcli._core.coding import Soft
+from fmcli._core.columns import Columns, by_row
+from fmcli._core.data import Dataset
+from fmcli._core.descent import Descent
+from fmcli._core.ffm import FFM
+from fmcli._core.fm import FM
+from fmcli._core.kernel_basis import KernelBasis
+from fmcli._core.lifted import LiftedAnova
+from fmcli._core.llfm import LLFM
+from fmcli._core.loop import Trainer, mean_loss, scores
+from fmcli._core.loss import Softmax, Squared
+from fmcli._core.model import Workspace
+from fmcli._core.objective import Objective
+from fmcli._core.parser import Rows
+from fmcli._core.penalty import Penalty
+from fmcli._core.poly2 import MOST_ENTRIES, Poly2
+from fmcli._core.polynet import PN
+from fmcli._core.sgd import SGD
+from fmcli._core.visitor import Visitor
+from fmcli.errors import BadInputError, NotEnoughMemoryError
+from fmcli.specs import make_spec
+from fmcli.training import make_solver
+from fmcli.validation import split
+
+FEATURES = 7
+REFUSED = (ValueError, TypeError, IndexError)
+
+
+@pytest.fixture
+def rows(rng):
+    """Rows of every length with fields, and labels."""
+    return dataset(random_rows(rng, 8, FEATURES, fields=3), FEATURES, [1.0, -1.0] * 4)
+
+
+def model_of(kind, **options):
+    """A model of a kind with memory and parameters."""
+    model = build(kind, FEATURES, rank=4, **options)
+    model.allocate(0)
+    fill(model, np.random.default_rng(1))
+    return model
+
+
+def data_for(kind, rng):
+    """Rows that a kind takes."""
+    return dataset(random_rows(rng, 8, FEATURES, fields=fields_of(kind)), FEATURES, [1.0, -1.0] * 4)
+
+
+def attached(model):
+    """The same model on arrays as files have them."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in {**model.parameters, **model.constants}.items()}
+    model.attach(arrays)
+    return model
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+class TestModels:
+    def test_without_rows(self, kind, rng):
+        data = data_for(kind, rng)
+        model = build(kind, FEATURES, rank=4)
+        for use in (
+            lambda: Workspace(model, 3),
+            lambda: Objective(model, Squared(), data),
+            lambda: Descent(model, Squared(), Penalty(), data),
+            lambda: Batch(model, 2, 3),
+            lambda: SGD(learning_rate=0.1).bind(model, Penalty()),
+            lambda: Penalty(l1_w=1, l1_v=1).value(model),
+        ):
+            with pytest.raises(ValueError, match="no rows yet"):
+                use()
+        workspace = Workspace(model_of(kind), data.longest)
+        with pytest.raises(ValueError, match="another model"):
+            scores(model, data, workspace, 0, data.rows, np.empty((data.rows, 1)))
+
+    def test_attached_models_are_not_trained(self, kind, rng):
+        data = data_for(kind, rng)
+        model = attached(model_of(kind))
+        for use in (
+            lambda: Objective(model, Squared(), data),
+            lambda: Descent(model, Squared(), Penalty(), data),
+            lambda: SGD(learning_rate=0.1).bind(model, Penalty()),
+            lambda: Batch(model, 2, 3),
+        ):
+            with pytest.raises(ValueError, match="cannot be trained"):
+                use()
+
+    def test_data_that_do_not_fit(self, kind, rng):
+        data, model = data_for(kind, rng), model_of(kind)
+        out = np.empty((data.rows, 1))
+        scores(model, data, Workspace(model, data.longest), 0, data.rows, out)
+        wider = data.changed(features=FEATURES + 1)
+        for workspace, some, room in (
+            (Workspace(model, data.longest - 1), data, out),
+            (Workspace(model, data.longest), wider, out),
+            (Workspace(model_of(kind), data.longest), data, out),
+            (Workspace(model, data.longest), data, out[:-1]),
+            (Workspace(model, data.longest), data, out[:, :0]),
+        ):
+            with pytest.raises(ValueError, match=r"workspace|array"):
+                scores(model, some, workspace, 0, data.rows, room)
+        for make in (Objective, lambda *pieces: Descent(*pieces[:2], Penalty(), pieces[2])):
+            with pytest.raises(ValueError, match=r"columns|workspace"):
+                make(model, Squared(), wider).accumulate(0, 0, np.zeros(Objective(model, Squared(), data).size))
+
+    def test_rows_laid_out_anew(self, kind, rng):
+        """What was made before does not touch what is no longer there."""
+        data, model = data_for(kind, rng), model_of(kind)
+        workspace, objective = Workspace(model, data.longest), Objective(model, Squared(), data)
+        solver = SGD(learning_rate=0.1)
+        solver.bind(model, Penalty())
+        trainer = Trainer(model, solver, Squared(), data)
+        descent = Descent(model, Squared(), Penalty(), data)
+        visitor = Visitor(descent)
+        model.allocate(1)
+        order = np.arange(data.rows, dtype=np.int32)
+        for use in (
+            lambda: scores(model, data, workspace, 0, 1, np.empty((1, 1))),
+            lambda: trainer.run(order, 0, 1),
+            lambda: objective.read(),
+            lambda: objective.write(np.zeros(objective.size)),
+            lambda: objective.accumulate(0, 1, np.zeros(objective.size)),
+            lambda: visitor.measure(0, 1),
+            lambda: visitor.run(0, 0, np.zeros(1, dtype=np.int64), 0, 1),
+            lambda: descent.look_again(),
+        ):
+            with pytest.raises(ValueError, match=r"anew|another"):
+                use()
+
+    def test_arrays_of_another_shape_or_type(self, kind):
+        model = model_of(kind)
+        arrays = {name: np.ascontiguousarray(array) for name, array in {**model.parameters, **model.constants}.items()}
+        for name, array in arrays.items():
+            for other in (
+                array[:0],
+                np.concatenate([array, array]),
+                array.astype(np.int8),
+                np.float64(1.0).reshape(()),
+            ):
+                with pytest.raises((ValueError, KeyError)):
+                    model.attach({**arrays, name: other})
+                if name in model.shapes():
+                    with pytest.raises(ValueError, match="no rows yet"):
+                        Workspace(model, 1)
+            with pytest.raises(KeyError):
+                model.attach({key: value for key, value in arrays.items() if key != name})
+
+    def test_visits_to_rows_that_are_not_there(self, kind, rng):
+        data, model = data_for(kind, rng), model_of(kind)
+        visitor = Visitor(Descent(model, Squared(), Penalty(), data))
+        for block, output, row in ((99, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 10**9), (0, 0, -1)):
+            with pytest.raises(IndexError):
+                visitor.run(block, output, np.array([row], dtype=np.int64), 0, 1)
+        with pytest.raises(IndexError):
+            by_row(model, data, 99)
+
+
+@pytest.mark.parametrize("name", ROW_SOLVERS)
+def test_solvers_without_a_model(name, rng):
+    data, model = data_for("fm", rng), model_of("fm")
+    solver = make_solver(make_spec("fm", name))
+    with pytest.raises(ValueError, match=r"not bound|slots|state"):
+        Trainer(model, solver, Squared(), data)
+    for use in (solver.start, lambda: solver.resume(3), lambda: solver.end_epoch(1)):
+        try:
+            use()  # some have nothing to do
+        except ValueError as error:
+            assert "not bound" in str(error)  # noqa: PT017
+    model.allocate(solver.slots)
+    solver.bind(model, Penalty())
+    other = model_of("fm")
+    other.allocate(solver.slots)
+    with pytest.raises(ValueError, match="not bound"):
+        Trainer(other, solver, Squared(), data)
+
+
+@pytest.mark.parametrize("numbers", [[-1], [8], [2**31 - 1], [0, 8]])
+def test_numbers_of_rows(rows, numbers, rng):
+    numbers = np.array(numbers, dtype=np.int32)
+    model = model_of("fm")
+    solver = SGD(learning_rate=0.1)
+    solver.bind(model, Penalty())
+    trainer = Trainer(model, solver, Squared(), data_for("fm", rng))
+    llfm = model_of("llfm")
+    for use in (
+        lambda: rows.seen(numbers),
+        lambda: rows.frequent(numbers, 3),
+        lambda: rows.together(numbers, np.arange(3, dtype=np.int32)),
+        lambda: trainer.run(numbers, 0, len(numbers)),
+        lambda: llfm.active_anchors(data_for("llfm", rng), numbers),
+    ):
+        with pytest.raises(IndexError):
+            use()
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"field": [0, -1, 0]},
+        {"index": [0, 1, -1]},
+        {"index": [0, 1, 2**31 - 1]},
+        {"index": [1, 0, 2]},
+        {"index": [1, 1, 2]},
+        {"indptr": [0, 3, 1, 3]},
+        {"indptr": [1, 2, 3]},
+        {"indptr": [0, 2, 4]},
+        {"indptr": []},
+        {"features": -1},
+        {"features": 2},
+        {"field": [0, 0]},
+        {"value": [1]},
+        {"label": [1.0]},
+        {"weight": [1.0]},
+    ],
+)
+def test_datasets(arrays):
+    types = {"indptr": np.int64, "index": np.int32, "field": np.int32, "value": np.float32}
+    usual = {"indptr": [0, 2, 3], "index": [0, 1, 2], "value": None, "label": [1.0, 2.0], "features": 3}
+    made = {
+        name: np.array(value, dtype=types.get(name, np.float64)) if isinstance(value, list) else value
+        for name, value in (usual | arrays).items()
+    }
+    with pytest.raises((ValueError, OverflowError)):
+        Dataset(**made)
+    with pytest.raises(REFUSED):
+        Dataset(**{name: value.astype(np.int16) if name == "index" else value for name, value in made.items()})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: HOFM(FEATURES, 1, rank=2, order=3000),
+        lambda: HOFMShared(FEATURES, 1, rank=2, order=65),
+        lambda: HOFMShared(FEATURES, 1, rank=0, order=3),
+        lambda: LiftedAnova(FEATURES, 1, rank=2, order=9),
+        lambda: PN(FEATURES, 1, rank=2, order=10**12),
+        lambda: KernelBasis(FEATURES, 1, rank=2, order=10**12),
+        lambda: Poly2(FEATURES, 1, pair_bits=0),
+        lambda: Poly2(FEATURES, 1, pair_bits=64),
+        lambda: LLFM(FEATURES, 1, rank=2, anchors=0),
+        lambda: FM(-1, 1, rank=2),
+        lambda: FM(2**40, 1, rank=2),
+        lambda: FM(FEATURES, 0, rank=2),
+        lambda: FM(FEATURES, 1, rank=2**62),
+        lambda: Softmax(outputs=0),
+        lambda: Rows(ffm=False, keep_fields=False, training=True, limit=2**40),
+        lambda: Columns(np.array([0, 5], dtype=np.int64), np.zeros(2, dtype=np.int32), None),
+        lambda: Soft(3, 1.0).evaluate(np.zeros(2), np.zeros(2)),
+        lambda: Softmax(outputs=3).evaluate(3.0, np.zeros(3)),
+        lambda: Softmax(outputs=3).evaluate(float("nan"), np.zeros(3)),
+        lambda: Squared().evaluate(1.0, np.zeros(0)),
+        lambda: mean_loss(Softmax(outputs=3), np.array([5.0]), np.zeros((1, 3))),
+        lambda: mean_loss(Squared(), np.zeros(3), np.zeros((2, 1))),
+        lambda: mean_loss(Squared(), np.zeros(3), np.zeros((3, 1)), np.zeros(1)),
+    ],
+)
+def test_numbers_out_of_range(make):
+    with pytest.raises((*REFUSED, OverflowError)):
+        make()
+
+
+def test_more_than_memory_can_be():
+    with pytest.raises(MemoryError):
+        FM(2**31 - 1, 2**31 - 1, rank=1 << 20).allocate(100)
+
+
+def test_rows_that_were_handed_over():
+    text = np.frombuffer(b"1 0:1\n" + bytes(64), dtype=np.uint8)
+    rows = Rows(ffm=False, keep_fields=False, training=True, limit=10)
+    rows.parse(text, 0, 6)
+    rows.dataset(3)
+    for use in (lambda: rows.dataset(3), lambda: rows.parse(text, 0, 6), rows.clear):
+        with pytest.raises(ValueError, match="handed over"):
+            use()
+
+
+def test_places_that_32_bits_do_not_number():
+    """Refused before there is anything to overflow."""
+    longest = MOST_ENTRIES + 1
+    one_row = Dataset(
+        np.array([0, longest], dtype=np.int64), np.arange(longest, dtype=np.int32), None, np.ones(1), longest
+    )
+    with pytest.raises(BadInputError, match="65,537 entries; poly2 takes"):
+        Poly2(longest, 1, pair_bits=10).prepare(one_row, np.zeros(1, dtype=np.int32), None)
+    fields = np.full(longest, 2**15 - 1, dtype=np.int32)
+    for whole_rows in (True, False):
+        model = FFM(longest, 1, rank=1, fields=2**15, by_row=whole_rows)
+        model.prepare(one_row.changed(field=fields), np.zeros(1, dtype=np.int32), None)
+        with pytest.raises(NotEnoughMemoryError, match="2,147,483,647"):
+            model.allocate(0)
+    with pytest.raises(BadInputError, match="rows are more than"):
+        split(2**31, 0.0, make_spec(), np.random.default_rng())
+
+
+CALL_EVERYTHING = """
+import importlib, inspect, pkgutil
+import numpy as np
+import fmcli._core
+
+arguments = [None, 0, -1, 1000, 1.5, "x", [], {}, np.zeros(0), np.zeros(3), np.zeros((2, 2)),
+             np.arange(3, dtype=np.int32), np.array([-5, 9], dtype=np.int64)]
+calls = 0
+for found in pkgutil.iter_modules(fmcli._core.__path__):
+    module = importlib.import_module(f"fmcli._core.{found.name}")
+    for name, thing in sorted(vars(module).items()):
+        if found.name in ("interrupt", "writer") or getattr(thing, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(thing):
+            try:
+                subject = thing.__new__(thing)
+            except TypeError:
+                continue
+            names = [name for name in dir(thing) if not name.startswith("__")]
+        else:
+            subject, names = module, [name]
+        for name in names:
+            try:
+                called = getattr(subject, name)
+            except Exception:
+                continue
+            if not callable(called):
+                continue
+            for n in range(6):
+                for argument in arguments:
+                    calls += 1
+                    try:
+                        called(*[argument] * n)
+                    except Exception:
+                        pass
+print(calls)
+"""
+
+
+def test_methods_of_objects_that_were_never_made():
+    """Every method of the core, on an object whose constructor did not run, with arguments of every type."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CALL_EVERYTHING],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 10_000
