@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli._core.layout import REAL_TYPE
-from fmcli.errors import UsageError
+from fmcli.divergence import are_finite
+from fmcli.errors import BadInputError, UsageError
 from fmcli.memory import require
 from fmcli.metrics import Floats
 from fmcli.modelcheck import SEEN
@@ -34,7 +35,8 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
 
     sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: lambda becomes beta, the p_s, of length 1, the factors.
 
-    Raises UsageError where the model in `path` is of another kind or order, NotEnoughMemoryError.
+    Raises UsageError where the model in `path` is of another kind or order, BadInputError where a parameter is not finite,
+    NotEnoughMemoryError.
     """
     kind, order = scorer.meta["model"], scorer.meta["options"].get("order")
     if kind not in DIRECT or order != ORDER:
@@ -44,6 +46,8 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
         )
     direct, factors = DIRECT[kind]
     arrays = exported(scorer)
+    if not are_finite(arrays.values()):
+        raise BadInputError(f"{path} has parameters that are no finite numbers, so that there is no kernel form")
     require(COPIES * 8 * 2 * arrays["U1"][0].size, f"the kernel form of {path}")
     form: dict[str, NDArray[Any]] = {name: arrays[name].astype(np.float64) for name in ("bias", "w") if name in arrays}
     pairs = [decompose(*(rows_of(arrays, t, output) for t in range(ORDER))) for output in range(scorer.model.outputs)]

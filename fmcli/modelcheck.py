@@ -23,7 +23,7 @@ from fmcli.labels import Labels
 from fmcli.occurrences import MOST, TOGETHER
 from fmcli.registry import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.scaling import SCALE, is_scaled
-from fmcli.specs import SOLVER, check_degrees
+from fmcli.specs import REFINES, SOLVER, check_degrees
 from fmcli.warmstart import STATE, state_name
 
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
@@ -223,10 +223,12 @@ def check_options(kind: Piece, loss: Piece, options: Mapping[str, Any]) -> None:
 
 def permits(option: Option, kind: Piece, value: Any) -> bool:
     """Whether an option's value is of its type and in its range."""
-    if value is None:
-        return option.default is None
+    if value is None:  # an option that refines another has the other's value in a file
+        return option.default is None and option.name not in REFINES
     if type(value) is list:
-        return option.name in kind.by_degree and all(permits(option, kind, item) for item in value)
+        return option.name in kind.by_degree and all(
+            type(item) is not list and permits(option, kind, item) for item in value
+        )
     if option.kind is float:
         return is_number(value) and option.permits(value)
     return type(value) is option.kind and (option.kind is bool or option.permits(value))

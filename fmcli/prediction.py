@@ -227,7 +227,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         check_arrays(meta, arrays, model)
     except FmcliError as error:
         raise BadInputError(f"{path}: {error}") from error
-    except (KeyError, ValueError) as error:  # of an array that only models of this kind have
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # of an array that only models of this kind have
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
     labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))

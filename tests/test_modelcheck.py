@@ -150,6 +150,8 @@ def test_entries_that_are_missing(files, name):
         ("hofm", "rank", [2]),
         ("hofm", "rank", [2, "1"]),
         ("hofm", "rank", [2, 0]),
+        ("hofm", "rank", [2, [1]]),
+        ("llfm", "anchor_rate", None),
         ("hofm", "rank", 2**40),
         ("fm", "rank", [2, 2]),
         ("fm", "rank", 0),
