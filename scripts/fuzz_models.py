@@ -76,7 +76,7 @@ def environment(folder: Path) -> dict[str, str]:
     sanitizers = {"LD_PRELOAD": library, "ASAN_OPTIONS": ASAN_OPTIONS, "UBSAN_OPTIONS": "print_stacktrace=1"}
     path = f"{folder}{os.pathsep}{folder / 'tests'}"
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-    return {**os.environ, **sanitizers, **threads, "PYTHONPATH": path, "PYTHONMALLOC": "malloc"}
+    return {**os.environ, **sanitizers, **threads, "PYTHONPATH": path}
 
 
 def worker(folder: Path, seed: int, first: int, cases: int, progress: str) -> list[str]:

@@ -77,7 +77,8 @@ def near(rng: random.Random, value: Any) -> Any:
     if type(value) is bool:
         return not value
     if type(value) in (int, float):
-        return rng.choice((value + 1, value - 1, -value, value * 2, float(value), str(value), [value]))
+        as_float = float(value) if abs(value) <= 2**53 else 0.5
+        return rng.choice((value + 1, value - 1, -value, value * 2, as_float, str(value)[:99], [value]))
     if type(value) is str:
         return rng.choice((value + "x", value[:-1], value.upper(), value + "\x1b"))
     if type(value) is list and value:

@@ -15,7 +15,8 @@ cdef int32_t ABSENT = -1
 
 # Rows of a block that so many samples of up to `longest` entries touch at most.
 cdef Py_ssize_t most_rows(Model model, int b, Py_ssize_t size, Py_ssize_t longest):
-    return max(1, min(model.block[b].rows, size * model.most_rows(b, longest)))
+    cdef Py_ssize_t rows = model.block[b].rows, each = model.most_rows(b, longest)
+    return max(1, rows if each > rows // max(size, 1) else size * each)  # whose product may be beyond all numbers
 
 
 cdef class Batch:
