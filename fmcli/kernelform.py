@@ -35,8 +35,8 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
 
     sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: lambda becomes beta, the p_s, of length 1, the factors.
 
-    Raises UsageError where the model in `path` is of another kind or order, BadInputError where a parameter is not finite,
-    NotEnoughMemoryError.
+    Raises UsageError where the model in `path` is of another kind or order, BadInputError where a parameter is not
+    finite, NotEnoughMemoryError.
     """
     kind, order = scorer.meta["model"], scorer.meta["options"].get("order")
     if kind not in DIRECT or order != ORDER:

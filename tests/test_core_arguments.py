@@ -170,7 +170,7 @@ def test_solvers_without_a_model(name, rng):
     solver = make_solver(make_spec("fm", name))
     with pytest.raises(ValueError, match=r"not bound|slots|state"):
         Trainer(model, solver, Squared(), data)
-    for use in (solver.start, lambda: solver.resume(3), lambda: solver.end_epoch(1)):
+    for use in (solver.start, lambda: solver.resume(3), solver.end_epoch, solver.weigh):
         try:
             use()  # some have nothing to do
         except ValueError as error:

@@ -20,6 +20,7 @@ cdef class AdaGrad(Solver):
         self.weigh()
 
     def weigh(self):
+        self.require()
         for i, layout in enumerate(self.model.layout):
             self.body[i] = self.rule(layout, True)
             self.weight[i] = self.rule(layout, False)

@@ -90,6 +90,7 @@ cdef class Descent:
 
     def weigh(self):
         """Take over the penalty's strengths, which have changed."""
+        self.require()
         self.penalty.mark_groups(self.model)
         for b, layout in enumerate(self.model.layout):
             self.manner[b].whole = self.model.block[b].by_row or layout.simplex

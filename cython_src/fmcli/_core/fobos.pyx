@@ -88,6 +88,7 @@ cdef class FOBOS(Solver):
     def weigh(self):
         cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
         cdef int part
+        self.require()
         self.inner.weigh()
         for i, layout in enumerate(self.model.layout):
             part = 1 if one_part or layout.penalty == "l2" or layout.part == "v" else 0

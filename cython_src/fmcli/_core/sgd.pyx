@@ -28,6 +28,7 @@ cdef class SGD(Solver):
         self.weigh()
 
     def weigh(self):
+        self.require()
         for i, layout in enumerate(self.model.layout):
             self.body[i].strength = self.penalty.strength(layout, True)
             self.weight[i].strength = self.penalty.strength(layout, False)

@@ -48,6 +48,7 @@ cdef class Solver:
 
     def end_epoch(self):
         """Called after each epoch, before the parameters are looked at; returns whether the penalty has changed."""
+        self.require()
         if not self.penalty.end_epoch():
             return False
         self.penalty.mark_groups(self.model)
