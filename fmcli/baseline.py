@@ -51,8 +51,9 @@ def baseline_of(plan: Plan, loss: Loss) -> Baseline:
     """The best constant on a plan's training rows."""
     label = plan.data.label[plan.rows]
     weight = None if plan.data.weight is None else plan.data.weight[plan.rows]
-    scores: Floats = loss.best_constant(label, weight)
-    near = np.broadcast_to(scores * (1 + PRECISION), (len(label), len(scores)))
+    with np.errstate(over="ignore", invalid="ignore"):  # no constant fits labels whose sum is beyond all numbers
+        scores: Floats = loss.best_constant(label, weight)
+        near = np.broadcast_to(scores * (1 + PRECISION), (len(label), len(scores)))
     value = mean_loss(loss, label, np.ascontiguousarray(near), weight) if label.min() < label.max() else np.inf
     if LOSSES[plan.labels.loss].task == "binary" and not scores.any():
         # Hinges start from 0, which predicts neither label; the more frequent one is the best constant prediction.

@@ -26,7 +26,8 @@ def is_scale(label: NDArray[np.float64]) -> bool:
     distinct = few_distinct(label)
     if distinct is None or not 2 <= len(distinct) <= FEW_CLASSES:
         return False
-    return bool(np.diff(distinct).max() <= LARGEST_STEP * (distinct[-1] - distinct[0]))
+    half = distinct / 2  # differences of the largest labels would overflow
+    return bool(np.diff(half).max() <= LARGEST_STEP * (half[-1] - half[0]))
 
 
 def fit_clip(

@@ -86,7 +86,11 @@ class LBFGS:
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 
     def evaluate(self, free: Vector) -> tuple[float, Vector]:
-        """The objective and its gradient at a vector of the search."""
+        """The objective and its gradient at a vector of the search; beyond the range of numbers they are not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._evaluate(free)
+
+    def _evaluate(self, free: Vector) -> tuple[float, Vector]:
         self.evaluated = free.copy()
         values = self.constrained(free)
         self.objective.write(values)

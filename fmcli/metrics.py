@@ -280,8 +280,9 @@ def probability(score: Floats) -> Floats:
 
 
 def class_probabilities(score: Floats) -> Floats:
-    """softmax of each row."""
-    powers: Floats = np.exp(score - score.max(axis=1, keepdims=True))
+    """softmax of each row; nan where the largest score is infinite, or one is nan."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers: Floats = np.exp(score - score.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
     return powers
 

@@ -354,7 +354,7 @@ def train(
     model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
     if model.has_bias:
-        with np.errstate(over="ignore"):  # a bias that is not finite is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused below
             model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
     if plan.earlier:
         seen = take_over(plan.earlier, model, seen)

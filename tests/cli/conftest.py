@@ -61,7 +61,9 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
-    forks = Forks({**os.environ, "PYTHONPATH": PACKAGE}, PATIENCE, prepare)
+    # What numpy says of infinite and undefined numbers is no message for users: here it is an error of status 70.
+    environ = {**os.environ, "PYTHONPATH": PACKAGE, "PYTHONWARNINGS": "error::RuntimeWarning"}
+    forks = Forks(environ, PATIENCE, prepare)
     yield forks
     forks.close()
 

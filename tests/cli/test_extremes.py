@@ -1,0 +1,54 @@
+"""Numbers at the edge of their range, and data of unusual shapes: a status of the contract and no word from numpy.
+
+The runs of these tests treat numpy's warnings as errors (conftest.py).
+"""
+
+import pytest
+
+# A run ends well, as diverged, for want of memory, or because of its data.
+STATUSES = {0, 3, 4, 65}
+
+
+def rows(label=lambda i: i * 0.5, value="1"):
+    """ffm text of 12 rows of two entries, of some labels and one value."""
+    return "".join(f"{label(i)} 0:{i % 3}:{value} 1:{3 + i % 2}:{value}\n" for i in range(12))
+
+
+def of(*labels):
+    return lambda i: labels[i % len(labels)]
+
+
+HOSTILE = {
+    "labels whose difference overflows": rows(of("1e308", "-1e308", "3")),
+    "labels whose sum overflows": rows(of("1e308", "1.1e308", "1.2e308")),
+    "labels beyond floats": rows(of("1e38", "-3e38", "3")),
+    "values beyond squares": rows(value="1e38"),
+    "values below squares": rows(value="1e-44"),
+    "values of zero": rows(value="0"),
+}
+SOLVERS = ("adagrad", "cd", "lbfgs")
+OPTIONS = (["--holdout", "0.3"], ["--clip", "--scale", "standard", "-v", "v"], ["-e", "0", "--norm"])
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_training_on_hostile_numbers(run, tmp_path, what):
+    (tmp_path / "t").write_text(HOSTILE[what])
+    (tmp_path / "v").write_text(rows())
+    for solver, options in [*zip(SOLVERS, OPTIONS, strict=True), ("lbfgs", OPTIONS[0]), ("adagrad", OPTIONS[2])]:
+        done = run("train", "-s", solver, "-e", "2", "-o", "m", *options, "t")
+        assert done.returncode in STATUSES, done.stderr
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "poisson", "huber", "squared-hinge"])
+def test_scores_that_are_infinite_or_undefined(run, tmp_path, loss):
+    """A score of a row is +-inf or nan where a value times a weight overflows."""
+    few = of(0, 1, 2) if loss in ("softmax", "squared", "poisson", "huber") else of(0, 1)
+    (tmp_path / "t").write_text(rows(few))
+    (tmp_path / "h").write_text(rows(few, "3e38"))
+    assert run("train", "-e", "0", "--loss", loss, "--init-std", "1", "-o", "m", "t").returncode == 0
+    for output in ("raw", "prob" if loss in ("logistic", "softmax") else "label"):
+        done = run("predict", "--output-type", output, "m", "h")
+        assert done.returncode == 0, done.stderr
+        assert "12 of 12 rows have a score that is not a finite number" in done.stderr
+    done = run("evaluate", "m", "h")
+    assert done.returncode == 0, done.stderr
