@@ -25,7 +25,7 @@ cdef struct Manner:
     Affine affine
     bint whole      # the row moves as one, by a bound on its curvature
     bint simplex    # and is projected after a step
-    bint of_kernels # fitted weights of kernels, which the bias goes with
+    bint of_kernels  # fitted weights of kernels, which the bias goes with
     Strength body
     Strength weight
     double group

@@ -343,7 +343,8 @@ cdef class Model:
 
     cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil:
         cdef Block alone = Block(
-            part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False, NULL)
+            part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False,
+            NULL)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
 
     # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others.
