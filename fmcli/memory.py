@@ -9,6 +9,8 @@ from pathlib import Path
 from fmcli.errors import NotEnoughMemoryError
 from fmcli.machine import ROOT, cgroup_folders, lines, number
 
+# Bytes in use below which a message does not name them.
+WORTH_SAYING = 1 << 20
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 # Limit, use and the part of the use that is file cache which the kernel gives back: files of cgroup v2, then v1.
 CGROUP_FILES = (
@@ -30,7 +32,7 @@ def require(needed: int, purpose: str, root: Path = ROOT, *, held: int = 0) -> N
     the message: "reading a.svm"."""
     free, limit, remedy = _tightest(root)
     if needed - held > free:
-        has = f", {human_bytes(held)} of which it has" if held else ""
+        has = f", {human_bytes(held)} of which are in use already" if held >= WORTH_SAYING else ""
         raise NotEnoughMemoryError(
             f"{purpose} needs {human_bytes(needed)} of memory{has}, but only {human_bytes(free)} can be had ({limit}): "
             f"{remedy}, or ask for less: a smaller rank, fewer features or rows"

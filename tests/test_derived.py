@@ -28,6 +28,8 @@ RULES = {
 def rules(monkeypatch):
     for name, rule in RULES.items():
         monkeypatch.setitem(registry.OPTIONS, name, replace(registry.OPTIONS[name], default=rule))
+    # ftrl's own defaults would come before these.
+    monkeypatch.setitem(registry.SOLVERS, "ftrl", replace(registry.SOLVERS["ftrl"], defaults={}))
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):
 
 
 def test_they_are_shown_in_words(rules):
-    assert "default: 1 / 2^rows, " in notes(registry.OPTIONS["init_std"])
+    assert "default: 1 / 2^rows; " in notes(registry.OPTIONS["init_std"])
     listed = catalogue.catalogue()
     json.dumps(listed)
     assert next(piece for piece in listed["solvers"] if piece["name"] == "ftrl")["options"]["alpha"] == "1/non-zeros"
@@ -87,4 +89,4 @@ def test_they_are_shown_in_words(rules):
 
 
 def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
-    assert "default: --l2, cd, lbfgs 10/rows" in notes(registry.OPTIONS["l2_v"])
+    assert "default: --l2; 10/rows for cd, lbfgs" in notes(registry.OPTIONS["l2_v"])
