@@ -14,7 +14,7 @@ from fmcli._core.loss import Loss
 from fmcli._core.model import Model, Workspace
 from fmcli._core.objective import Objective
 from fmcli._core.penalty import Penalty
-from fmcli.memory import require_address_space
+from fmcli.memory import require_scipy
 
 Vector = NDArray[np.float64]
 # Runs of rows whose gradients are summed apart, in as many threads at a time as there are, and then in order: few where
@@ -23,7 +23,6 @@ RUNS, RUNS_OF_LARGE, LARGE = 16, 2, 1 << 22
 # Corrections that the approximation of the Hessian is made of; each is two vectors. Besides, scipy works on some five,
 # and parameters, strengths, gradients and what is made of them are as many again.
 MEMORY, OTHERS = 10, 12
-SCIPY_BYTES = 150 << 20  # of address space
 # Iterations between two steps of what gradients do not move; evaluations that an iteration may take.
 ROUND, EVALUATIONS = 10, 20
 
@@ -146,7 +145,7 @@ class LBFGS:
 
     def _search(self, iterations: int, after: Callable[[float, float], bool]) -> bool:
         """Minimise from where the model stands; whether `after` said to stop."""
-        require_address_space(SCIPY_BYTES, "loading scipy, which lbfgs needs,")
+        require_scipy("lbfgs")
         from scipy.optimize import minimize
 
         stopped = False

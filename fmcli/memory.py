@@ -11,6 +11,7 @@ from fmcli.machine import ROOT, cgroup_folders, lines, number
 
 # Bytes in use below which a message does not name them.
 WORTH_SAYING = 1 << 20
+SCIPY_BYTES = 150 << 20  # of address space
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 # Limit, use and the part of the use that is file cache which the kernel gives back: files of cgroup v2, then v1.
 CGROUP_FILES = (
@@ -37,6 +38,12 @@ def require(needed: int, purpose: str, root: Path = ROOT, *, held: int = 0) -> N
             f"{purpose} needs {human_bytes(needed)} of memory{has}, but only {human_bytes(free)} can be had ({limit}): "
             f"{remedy}, or ask for less: a smaller rank, fewer features or rows"
         )
+
+
+def require_scipy(user: str) -> None:
+    """Raise NotEnoughMemoryError unless scipy can be loaded, which `user` needs."""
+    if "scipy" not in sys.modules:
+        require_address_space(SCIPY_BYTES, f"loading scipy, which {user} needs,")
 
 
 def require_address_space(needed: int, purpose: str) -> None:

@@ -351,7 +351,8 @@ def train(
     penalty = Penalty(**strengths, epochs=plan.penalised_before)
     seen = data.seen(rows)
     model.allocate(solver.slots)
-    model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
+    with np.errstate(over="ignore"):  # start values that are not finite are refused below
+        model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
     if model.has_bias:
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused below

@@ -56,6 +56,14 @@ def strength(value: str) -> float | Derived:
     return of_libfm(number) if value.startswith(LIBFM) else number
 
 
+def share(value: str) -> float:
+    """The type of an option that is a share below 1; "nan", which no range excludes, is none."""
+    number = float(click.FLOAT(value))
+    if not 0 <= number < 1:
+        raise click.BadParameter(f"{number} is not in the range 0<=x<1.")
+    return number
+
+
 class FileName(StringParamType):
     """A file, which may not exist: shells complete it as one."""
 

@@ -19,6 +19,7 @@ from fmcli.cli.options import (
     logging_options,
     option,
     registered,
+    share,
     threads_option,
 )
 from fmcli.cli.output import Log, open_lines
@@ -155,7 +156,7 @@ class Request:
 @option(
     "validation",
     "--holdout",
-    type=click.FloatRange(min=0, max=1, max_open=True),
+    type=share,
     metavar="FRACTION",
     help="Share of the rows to choose the epoch by, not trained on; 0 trains on all. [default: 0.05 of 10,000 rows or "
     "more, without -v, in several epochs of row solvers, not from standard input; else 0]",

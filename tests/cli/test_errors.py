@@ -244,11 +244,14 @@ def test_verbose_shows_where_an_error_happened(run, tmp_path):
     assert done.stderr.splitlines()[-1] == "fmcli: error: cannot read missing: No such file or directory"
 
 
-@pytest.mark.parametrize(("mib", "solver"), [(60, "adagrad"), (90, "adagrad"), (160, "lbfgs")])
-def test_a_small_address_space_is_status_4(run, sample, mib, solver):
+@pytest.mark.parametrize(
+    ("mib", "kind", "solver"),
+    [(60, "fm", "adagrad"), (90, "fm", "adagrad"), (160, "fm", "lbfgs"), (160, "llfm", "sgd")],
+)
+def test_a_small_address_space_is_status_4(run, sample, mib, kind, solver):
     limits = (mib << 20, mib << 20)
     done = run(
-        "train", "-s", solver, "-j", "1", "-o", "m", sample / "diabetes.train.libsvm",
+        "train", "-m", kind, "-s", solver, "-j", "1", "-o", "m", sample / "diabetes.train.libsvm",
         preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, limits),
     )  # fmt: skip
     assert done.returncode == 4

@@ -52,3 +52,13 @@ def test_scores_that_are_infinite_or_undefined(run, tmp_path, loss):
         assert "12 of 12 rows have a score that is not a finite number" in done.stderr
     done = run("evaluate", "m", "h")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status"), [(["--holdout", "nan"], 2), (["--init-std", "1e308"], 3)], ids=["holdout", "init-std"]
+)
+def test_numbers_of_options_at_the_edge(run, tmp_path, options, status):
+    (tmp_path / "t").write_text(rows())
+    done = run("train", "-e", "1", "-o", "m", *options, "t")
+    assert done.returncode == status, done.stderr
+    assert options[0] in done.stderr
