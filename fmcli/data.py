@@ -22,6 +22,8 @@ from fmcli.sources import Block, blocks, size_on_disk
 BLOCK_BYTES = 1 << 20
 # Blocks in flight beyond one a thread, so that no worker waits for the thread that reads and collects.
 BLOCKS_AHEAD = 2
+# Bytes by which the rows to train on grow between two looks at what memory is left.
+GROWTH = 64 << 20
 LARGEST_INDEX = 2**31 - 2
 LONGEST_QUOTE = 40
 # The first feature token of a text: behind a label and a query number, if any, the first token with a colon.
@@ -79,16 +81,18 @@ def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = Fals
         lines, fault = rows.parse(block.data, block.start, block.stop)
         return _Parsed(lines, fault, rows.rows - before, rows)
 
-    size = 0
+    size = looked_at = 0
     with closing(text.parsed(parse, threads, blank_is_row=False)) as results:
         for block, parsed in results:
             if threads > 1:
                 total.extend(parsed.payload)
                 parsed.payload.clear()
                 idle.append(parsed.payload)
-            if size == 0 and block.size:
-                _require_memory(paths, block.size, total.nbytes)
+            first = size == 0 and block.size > 0
             size += block.size
+            if first or total.nbytes - looked_at >= GROWTH:
+                looked_at = total.nbytes
+                _require_memory(paths, size, looked_at, 0 if first or block.last else GROWTH)
     return Table(total.dataset(total.features), text.format, total.fields, total.repeated, size)
 
 
@@ -244,16 +248,19 @@ def _in_order(
         raise failure
 
 
-def _require_memory(paths: Sequence[str], read: int, taken: int) -> None:
+def _require_memory(paths: Sequence[str], read: int, taken: int, least: int) -> None:
     """Refuse files whose rows will not fit into memory, judging by the first `read` bytes of text, which took `taken`.
 
-    Compressed files count with their size on disk: a lower bound.
+    Compressed files count with their size on disk, a lower bound, and pipes with none: `least` is what the rest takes
+    at least.
     """
-    left = sum(map(size_on_disk, paths)) - read
-    if left > 0:
+    left = max(sum(map(size_on_disk, paths)) - read, 0)
+    rest = max(left * taken // read, least)
+    if rest > 0:
         from fmcli import memory
 
-        memory.require(left * taken // read, f"reading {paths[0]}" + (" and the other files" if len(paths) > 1 else ""))
+        purpose = f"reading {paths[0]}" + (" and the other files" if len(paths) > 1 else "")
+        memory.require(taken + rest, purpose, held=taken)
 
 
 def _find_label(block: Block, row: int) -> tuple[int, int, bytes]:

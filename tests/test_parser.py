@@ -37,7 +37,7 @@ def demands(monkeypatch):
     """Replaces the check of memory; holds what was asked of it."""
     asked = []
     memory = types.ModuleType("fmcli.memory")
-    memory.require = lambda needed, purpose: asked.append((needed, purpose))
+    memory.require = lambda needed, purpose, *, held=0: asked.append((needed, purpose))
     monkeypatch.setitem(sys.modules, "fmcli.memory", memory)
     monkeypatch.setattr(fmcli, "memory", memory, raising=False)
     return asked
@@ -650,12 +650,26 @@ def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
         assert purpose == f"reading {path}"
         demands.clear()
 
-    def refuse(needed, purpose):
+    def refuse(needed, purpose, *, held=0):
         raise NotEnoughMemoryError(purpose)
 
     monkeypatch.setattr(sys.modules["fmcli.memory"], "require", refuse)
     with pytest.raises(NotEnoughMemoryError):
         data.read([path])
+
+
+def test_memory_is_asked_for_while_rows_of_unknown_number_grow(path, demands, monkeypatch):
+    """The size of a compressed file says little: it is the rows read so far that tell."""
+    monkeypatch.setattr(data, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(data, "GROWTH", 2000)
+    write(path, gzip.compress(TEXT * 20))
+    for threads in (1, 3):
+        rows = data.read([path], threads=threads).dataset
+        asked = [needed for needed, _ in demands]
+        assert len(asked) > 5
+        assert asked == sorted(asked)
+        assert 0.8 * rows.nbytes < asked[-1] < rows.nbytes + 2 * 2000 + 5000
+        demands.clear()
 
 
 # The compiled part
