@@ -18,7 +18,7 @@ from fmcli._core.loop import mean_loss
 from fmcli.data import LARGEST_INDEX, RowError, quote, score_pieces
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels, few_distinct, fit_labels, listed
-from fmcli.memory import require
+from fmcli.memory import require, require_if_large
 from fmcli.metrics import METRICS, PROBABLE, Floats, Outcome, allowed, check, measure
 from fmcli.prediction import Counts, Scorer, each_piece
 from fmcli.registry import LOSSES
@@ -78,9 +78,9 @@ def judge_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: i
     """Score labelled rows and add what went through to `counts`; the result is the same for any number of threads.
 
     Raises BadInputError, naming file, line and column, for a label that is missing or unknown to the model, and as
-    `predict`.
+    `predict`; NotEnoughMemoryError as soon as the rows so far are more than can be measured.
     """
-    labels = scorer.labels
+    labels, outputs = scorer.labels, scorer.model.outputs
 
     def work(data: Dataset) -> tuple[Floats, Floats]:
         label = labels_of(data)
@@ -89,7 +89,12 @@ def judge_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: i
             raise unknown(labels, int(known.argmin()))
         return labels.encode(label), scorer.scores(data)
 
-    pieces = each_piece(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts)
+    pieces = []
+    for piece in each_piece(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts):
+        pieces.append(piece)
+        held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
+        needed = Outcome.bytes_needed(counts.rows, outputs)
+        require_if_large(needed, f"judging {counts.rows:,} rows", held=held)
     label, score = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite = len(score) - int(np.isfinite(score).all(axis=1).sum())
     return Outcome(labels.loss, label, score, clip=scorer.clip)
@@ -133,6 +138,7 @@ def judge_predictions(
         Labels that are missing or do not fit the loss, numbers that do not fit it, or not one line a row.
     """
     score = read_predictions(predictions)
+    require_if_large(Outcome.bytes_needed(*score.shape), f"judging {len(score):,} rows", held=score.nbytes)
     pieces = score_pieces(paths, labels_of, format=format, limit=LARGEST_INDEX + 1, threads=threads, labelled=True)
     read = []
     for piece in pieces:

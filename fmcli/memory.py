@@ -11,6 +11,7 @@ from fmcli.machine import ROOT, cgroup_folders, lines, number
 
 # Bytes in use below which a message does not name them.
 WORTH_SAYING = 1 << 20
+LARGE = 64 << 20  # bytes that are worth a look at what is left
 SCIPY_BYTES = 150 << 20  # of address space
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 # Limit, use and the part of the use that is file cache which the kernel gives back: files of cgroup v2, then v1.
@@ -38,6 +39,12 @@ def require(needed: int, purpose: str, root: Path = ROOT, *, held: int = 0) -> N
             f"{purpose} needs {human_bytes(needed)} of memory{has}, but only {human_bytes(free)} can be had ({limit}): "
             f"{remedy}, or ask for less: a smaller rank, fewer features or rows"
         )
+
+
+def require_if_large(needed: int, purpose: str, *, held: int = 0) -> None:
+    """As `require`, but without a look where so little is needed that looking would take longer than it is worth."""
+    if needed - held >= LARGE:
+        require(needed, purpose, held=held)
 
 
 def require_scipy(user: str) -> None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 import fmcli
 from fmcli._core.data import Dataset
 from fmcli._core.layout import REAL_TYPE
-from fmcli._core.model import Model
+from fmcli._core.model import Model, Workspace
 from fmcli._core.writer import format_table, format_values
 from fmcli.data import score_pieces
 from fmcli.divergence import are_finite, diverged
 from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.labels import Labels
-from fmcli.memory import require
+from fmcli.memory import require, require_if_large
 from fmcli.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
 from fmcli.modelcheck import SEEN, check_array, check_arrays, check_entries, completed
 from fmcli.modelfile import ModelFile, load, save
@@ -31,6 +31,9 @@ from fmcli.text import number
 from fmcli.training import Trained
 from fmcli.validation import score_rows
 from fmcli.warmstart import Earlier, state_arrays
+
+# Bytes for each score of a piece: the score, what is made of it, and its text.
+SCORE_BYTES = 64
 
 T = TypeVar("T")
 OutputType = Literal["raw", "value", "prob", "label"]
@@ -65,7 +68,9 @@ class Scorer:
         return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
-        """Raw scores (rows, outputs) of rows whose columns the model has."""
+        """Raw scores (rows, outputs) of rows whose columns the model has. Raises NotEnoughMemoryError."""
+        room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
+        require_if_large(room + SCORE_BYTES * data.rows * self.model.outputs, f"scoring rows with {self.path}")
         if self.scale is not None:
             data = data.scaled(self.scale)
         return score_rows(self.model, data.normalised(self.seen) if self.norm else data)
@@ -294,12 +299,15 @@ def each_piece(
 
 def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
     """The arrays of a model by the names that users meet, in the types they are kept in; with columns that are divided,
-    also what by."""
+    also what by. Raises NotEnoughMemoryError."""
+    require_if_large(scorer.model.export_needed(), f"making the arrays of {scorer.path}")
     return {**scorer.model.exported(), **scale_array(scorer.scale)}
 
 
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
     """The arrays of a model as float64."""
     scorer = load_model(path)
-    require(np.dtype(np.float64).itemsize * scorer.model.parameter_count, f"exporting {path}")
-    return {name: array.astype(np.float64) for name, array in exported(scorer).items()}
+    arrays = exported(scorer)
+    needed = np.dtype(np.float64).itemsize * sum(array.size for array in arrays.values())
+    require(needed, f"exporting {path}")
+    return {name: array.astype(np.float64) for name, array in arrays.items()}

@@ -115,6 +115,9 @@ cdef class Bilinear(Model):
             raise ValueError("group has other numbers than 0, 1 and -1")
         self.set_groups(group.view())
 
+    def export_needed(self):
+        return 2 * self.parameters["UV"].nbytes
+
     def exported(self):
         arrays = {**self.parameters, **self.constants}
         both = arrays.pop("UV")

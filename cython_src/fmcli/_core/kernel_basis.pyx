@@ -103,6 +103,9 @@ cdef class KernelBasis(Model):
         """Take a bias and weights (rank) of the landmarks."""
         self.attach({**self.constants, "bias": np.array([bias]), "beta": np.array([beta], dtype=np.float64)})
 
+    def export_needed(self):
+        return np.dtype(np.float64).itemsize * self.rank * self.features
+
     def exported(self):
         """bias (1), beta (1, rank), landmarks (rank, features)."""
         self.require()

@@ -141,6 +141,10 @@ cdef class Model:
                 return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])
         return np.ones((), dtype=np.bool_)
 
+    def export_needed(self):
+        """Bytes of the arrays that `exported` makes anew."""
+        return 0
+
     def exported(self):
         """The arrays of the model, by the names that other programs know."""
         return {**self.parameters, **self.constants}
