@@ -331,6 +331,8 @@ _START = {
 }
 # Makes factors sparse at no loss of quality. It weighs against a sum, which it would outweigh if there are few rows.
 _SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
+# Large ratings want more than small tables do, whose few features each occur in every row.
+_LIFTED_PN_L2_V = Derived("0.1 from 40000 rows on, else 0.01", lambda facts: 0.1 if facts.rows >= 40_000 else 0.01)
 # The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
 # Factors start near 0, which is a saddle point: penalized at once, they never leave it. So some epochs come before.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
@@ -417,6 +419,7 @@ MODELS = _table(
         "fmcli._core.anova:HOFMShared",
         ("rank", "bias", "order"),
         {"order": 3, **_START["hofm-shared"]},
+        with_solver={"adagrad": {"learning_rate": 0.1, "l2": 5e-3, "init_std": by_order(0.03, 0.01, 0.1)}},
     ),
     Piece(
         "hofm-simplex",
@@ -453,6 +456,7 @@ MODELS = _table(
         "fmcli._core.polynet:LiftedPN",
         (*_FM, "order", "augment"),
         {"augment": True, **_START["lifted-pn"]},
+        with_solver={"adagrad": {"learning_rate": 0.1, "l2_v": _LIFTED_PN_L2_V}},
     ),
     Piece(
         "bilinear",
@@ -476,6 +480,7 @@ MODELS = _table(
         "Locally linear FM: FMs around anchors, the nearest of which share a row.",
         "fmcli._core.llfm:LLFM",
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
+        {"anchors": 3},
     ),
     Piece(
         "kernel-basis",

@@ -63,6 +63,12 @@ def test_a_model_may_have_defaults_beside_one_solver():
     assert make_spec("ffm", options={"l2": 0.5}).values["l2_w"] == 0.5
 
 
+def test_lifted_pn_is_penalised_more_from_many_rows():
+    for rows, l2 in ((39_999, 0.01), (40_000, 0.1)):
+        values = resolve(make_spec("lifted-pn"), rows=rows, nonzeros=rows, validated=False).values
+        assert (values["l2_v"], values["l2_w"]) == (l2, 1e-5)
+
+
 def test_ftrl_has_steps_of_its_own_unless_told():
     assert [make_spec("fm", "ftrl").values[name] for name in ("alpha_w", "alpha_v")] == [0.1, 0.05]
     assert make_spec("fm", "ftrl", options={"alpha": 0.2}).values["alpha_v"] == 0.2
