@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 from fmcli._core.data import Dataset
 from fmcli._core.parser import Fault, Rows
 from fmcli.errors import BadInputError, FmcliError
-from fmcli.sources import Block, blocks, size_on_disk
+from fmcli.sources import Block, blocks, name_of, size_on_disk
 
 # Large enough that a block's Python calls (some 20 us) vanish beside its parsing (1 ms), small enough that its text and
 # rows stay in a core's cache.
@@ -259,7 +259,7 @@ def _require_memory(paths: Sequence[str], read: int, taken: int, least: int) -> 
     if rest > 0:
         from fmcli import memory
 
-        purpose = f"reading {paths[0]}" + (" and the other files" if len(paths) > 1 else "")
+        purpose = f"reading {name_of(paths[0])}" + (" and the other files" if len(paths) > 1 else "")
         memory.require(taken + rest, purpose, held=taken)
 
 

@@ -668,8 +668,18 @@ def test_memory_is_asked_for_while_rows_of_unknown_number_grow(path, demands, mo
         asked = [needed for needed, _ in demands]
         assert len(asked) > 5
         assert asked == sorted(asked)
+        assert all(purpose == f"reading {path}" for _, purpose in demands)
         assert 0.8 * rows.nbytes < asked[-1] < rows.nbytes + 2 * 2000 + 5000
         demands.clear()
+
+
+def test_memory_for_standard_input_is_asked_for_by_its_name(demands, monkeypatch, tmp_path):
+    (tmp_path / "in").write_bytes(TEXT)
+    monkeypatch.setattr(data, "BLOCK_BYTES", 400)
+    with (tmp_path / "in").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        data.read(["-"])
+    assert demands[0][1] == "reading <stdin>"
 
 
 # The compiled part
