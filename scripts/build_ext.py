@@ -6,6 +6,7 @@ here.
 """
 
 import os
+import shlex
 from pathlib import Path
 
 from setuptools.command.build_ext import build_ext
@@ -45,7 +46,8 @@ class BuildExt(build_ext):
             extension.language = "c++"
             extension.include_dirs = [str(SOURCES.relative_to(ROOT)), "cython_src/fmcli/_core"]
             extension.depends = [*shared, "scripts/build_ext.py", "pyproject.toml"]
-            extension.extra_compile_args = list(FLAGS)
+            # Setuptools puts the builder's own flags first, where ours would override them; the last one counts.
+            extension.extra_compile_args = [*FLAGS, *shlex.split(os.environ.get("CXXFLAGS", ""))]
             extension.define_macros = [("FMCLI_REAL", self.real)]
 
     def run(self):

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from setuptools import Distribution
+from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,6 +119,15 @@ def build(tmp_path, monkeypatch):
 
 def test_another_real_type_rebuilds_everything(build):
     assert [build(real) for real in ("float", "float", "double", "double")] == [True, False, True, False]
+
+
+def test_the_builders_flags_come_last(monkeypatch):
+    monkeypatch.setenv("CXXFLAGS", "-O0 '-DNAME=a b'")
+    distribution = Distribution({"ext_modules": [Extension("name", ["name.pyx"])]})
+    build_script().BuildExt(distribution).ensure_finalized()
+    (extension,) = distribution.ext_modules
+    assert extension.extra_compile_args[-2:] == ["-O0", "-DNAME=a b"]
+    assert "-O3" in extension.extra_compile_args
 
 
 def test_asking_the_build_command_for_its_files_changes_nothing(build):
