@@ -14,7 +14,7 @@ from fmcli._core.loss import Loss
 from fmcli._core.model import Model, Workspace
 from fmcli._core.objective import Objective
 from fmcli._core.penalty import Penalty
-from fmcli.memory import require_scipy
+from fmcli.memory import SCIPY_OPTIMIZE, require_scipy
 
 Vector = NDArray[np.float64]
 # Runs of rows whose gradients are summed apart, in as many threads at a time as there are, and then in order: few where
@@ -145,7 +145,7 @@ class LBFGS:
 
     def _search(self, iterations: int, after: Callable[[float, float], bool]) -> bool:
         """Minimise from where the model stands; whether `after` said to stop."""
-        require_scipy("lbfgs")
+        require_scipy(SCIPY_OPTIMIZE, "lbfgs")
         from scipy.optimize import minimize
 
         stopped = False

@@ -12,7 +12,8 @@ from fmcli.machine import ROOT, cgroup_folders, lines, number
 # Bytes in use below which a message does not name them.
 WORTH_SAYING = 1 << 20
 LARGE = 64 << 20  # bytes that are worth a look at what is left
-SCIPY_BYTES = 150 << 20  # of address space
+# Address space of scipy's parts.
+SCIPY_OPTIMIZE, SCIPY_SPARSE = 150 << 20, 40 << 20
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 # Limit, use and the part of the use that is file cache which the kernel gives back: files of cgroup v2, then v1.
 CGROUP_FILES = (
@@ -47,10 +48,10 @@ def require_if_large(needed: int, purpose: str, *, held: int = 0) -> None:
         require(needed, purpose, held=held)
 
 
-def require_scipy(user: str) -> None:
-    """Raise NotEnoughMemoryError unless scipy can be loaded, which `user` needs."""
+def require_scipy(part: int, user: str) -> None:
+    """Raise NotEnoughMemoryError unless a part of scipy of that size can be loaded, which `user` needs."""
     if "scipy" not in sys.modules:
-        require_address_space(SCIPY_BYTES, f"loading scipy, which {user} needs,")
+        require_address_space(part, f"loading scipy, which {user} needs,")
 
 
 def require_address_space(needed: int, purpose: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.memory import require_scipy
+from fmcli.memory import SCIPY_SPARSE, require_scipy
 
 if TYPE_CHECKING:
     from fmcli._core.data import Dataset
@@ -58,7 +58,7 @@ def bytes_needed(data: Dataset, rows: int, centres: int) -> int:
 
 def matrix(data: Dataset) -> Any:
     """The rows as a scipy.sparse matrix of float64. Raises NotEnoughMemoryError where scipy cannot be loaded."""
-    require_scipy("llfm")
+    require_scipy(SCIPY_SPARSE, "llfm")
     from scipy.sparse import csr_matrix
 
     value = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64)
