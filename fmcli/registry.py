@@ -331,7 +331,7 @@ _START = {
 }
 # Makes factors sparse at no loss of quality. It weighs against a sum, which it would outweigh if there are few rows.
 _SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
-# Large ratings want more than small tables do, whose few features each occur in every row.
+# As held-out rows of five data sets prefer; where between 26,000 and 64,000 rows the step belongs was not measured.
 _LIFTED_PN_L2_V = Derived("0.1 from 40000 rows on, else 0.01", lambda facts: 0.1 if facts.rows >= 40_000 else 0.01)
 # The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
 # Factors start near 0, which is a saddle point: penalized at once, they never leave it. So some epochs come before.
