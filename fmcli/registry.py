@@ -28,7 +28,7 @@ class Option:
     high: float | None = None
     open_low: bool = False  # `low` itself is out of range
     choices: tuple[str, ...] = ()
-    by_degree: bool = False  # may be a list, a number a degree, for a model of which `by_degree` names it
+    by_degree: bool = False  # may be a list, one number per degree, for a model of which `by_degree` names it
 
     @property
     def flag(self) -> str:
@@ -339,10 +339,10 @@ _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
 
 MODELS = _table(
-    Piece("linear", "Linear model: a weight a feature.", "fmcli._core.linear:Linear", ("bias",)),
+    Piece("linear", "Linear model: one weight per feature.", "fmcli._core.linear:Linear", ("bias",)),
     Piece(
         "poly2",
-        "A weight a pair of features.",
+        "One weight for each pair of features.",
         "fmcli._core.poly2:Poly2",
         ("bias", "linear", "pair_bits"),
         {"norm": True},

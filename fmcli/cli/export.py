@@ -41,7 +41,7 @@ STANDARD_OUTPUT = "-"
     "--kernel-form",
     is_flag=True,
     help="Write a lifted-anova or lifted-pn of order 2 as the anova or pn that scores the same, of at most twice the "
-    "rank: its arrays to OUT.npz, or to OUT.fm a model that predict reads and train goes on from.",
+    "rank: its arrays to OUT.npz, or to OUT.fm a model that predict reads and that train -i resumes from.",
 )
 @logging_options
 def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: bool) -> None:

@@ -11,7 +11,7 @@ from fmcli._core.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
 from fmcli._core.types cimport LANES, Csr, Factors, Sample, Scratch, Slab, Visit, real
 from fmcli._core.weighted cimport Weighted
 
-# The largest order: kernels keep a number a degree on the stack.
+# The largest order: kernels keep one number per degree on the stack.
 LARGEST_ORDER = MAX_ORDER
 
 

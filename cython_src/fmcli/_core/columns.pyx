@@ -71,7 +71,7 @@ def of_all(Py_ssize_t samples):
 
 
 def by_feature(Dataset data):
-    """One row a feature; entries of several fields are one, and their values are summed."""
+    """One row per feature; the values of a feature's entries in several fields are summed."""
     cdef int64_t[::1] free = np.zeros(data.features + 1, dtype=np.int64)
     cdef Py_ssize_t i, entry
     cdef int64_t at

@@ -47,7 +47,7 @@ typedef struct Anova {
     const real* gamma;
     ptrdiff_t gamma_stride;  // reals from one of those rows to the next
     const real* beta;        // a weight a factor; NULL for ones
-    const real* theta;       // a weight a degree, 1 .. m; NULL where only degree m counts
+    const real* theta;       // one weight per degree, 1 .. m; NULL if only degree m counts
 } Anova;
 
 // Where derivatives of them go; beta and theta may be NULL.
