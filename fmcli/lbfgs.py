@@ -54,7 +54,7 @@ class LBFGS:
     ) -> None:
         model.freeze()
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
-        self.on_rows, self.iteration = on_rows, 0
+        self.on_rows, self.iteration, self.epochs = on_rows, 0, 1
         self.objective = Objective(model, loss, data)
         runs = runs_of(self.objective.size)
         self.bounds = np.linspace(0, data.rows, runs + 1).astype(int)
@@ -108,7 +108,7 @@ class LBFGS:
             theta = values[where]
             gradient[where] = theta * (gradient[where] - theta @ gradient[where])
         self.mean_loss, self.penalty_value = sum(losses), float(self.l2 @ values**2 / 2)
-        self.on_rows(self.iteration + 1, self.data.rows)
+        self.on_rows(min(self.iteration + 1, self.epochs), self.data.rows)
         return self.mean_loss + self.penalty_value, gradient
 
     def constrained(self, free: Vector) -> Vector:
@@ -131,6 +131,7 @@ class LBFGS:
 
         What gradients do not move takes a step after every ROUND iterations.
         """
+        self.epochs = epochs
         self.evaluate(self.free())
         self.model.end_epoch()
         while self.iteration < epochs:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from fmcli.data import Table
     from fmcli.warmstart import Earlier
 
+# What durations are at least taken to be when rates are made of them.
+LEAST_SECONDS = 1e-9
+
 
 def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
     """What was read, and what is odd about it."""
@@ -29,7 +32,7 @@ def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
     log.line(
         f"read {inputs[0]}{others}: {data.rows:,} rows, {data.nnz:,} non-zeros, {data.features:,} features, "
         + (f"{table.fields:,} fields, " if table.fields else "")
-        + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, 1e-9):.0f} MB/s"
+        + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )
     if table.fields > data.features:
         log.warning(
@@ -262,12 +265,12 @@ class Progress:
         self._lines(json.dumps({"event": kind, **finite(figures)}, allow_nan=False))
 
     def rows(self, epoch: int, rows: int) -> None:
-        """Say how far an epoch is, how fast it goes and how long all will take."""
+        """Say how far an epoch is, and, once rows are done, how fast it goes and how long all will take."""
         if self._log.due():
             done = (epoch - 1) * self._rows + rows
-            speed = done / (time.perf_counter() - self._begin)
-            left = ((self._epochs - self._before) * self._rows - done) / speed
-            self._log.progress(
-                f"{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %  "
-                f"{speed:,.0f} rows/s  {clock(left)} left"
-            )
+            text = f"{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"
+            if done:
+                speed = done / max(time.perf_counter() - self._begin, LEAST_SECONDS)
+                left = ((self._epochs - self._before) * self._rows - done) / speed
+                text += f"  {speed:,.0f} rows/s  {clock(left)} left"
+            self._log.progress(text)
