@@ -286,10 +286,14 @@ def looks_compressed(text):
     return text.startswith(tuple(sources.MAGIC))
 
 
-def test_long_rows_in_disorder(path):
+@pytest.mark.parametrize("entries", [48, 49, 97, 300, 5000])
+@pytest.mark.parametrize("indexes", [3, 500])
+def test_long_rows_in_disorder(path, entries, indexes):
+    """Values whose sum depends on the order in which those of one index are added."""
     rng = random.Random(1)
+    values = ["1e30", "-1e30", "1e-3", "0.7", "3"]
     text = "".join(
-        "1 " + " ".join(f"{rng.randrange(500)}:{rng.random():.3f}" for _ in range(300)) + "\n" for _ in range(9)
+        "1 " + " ".join(f"{rng.randrange(indexes)}:{rng.choice(values)}" for _ in range(entries)) + "\n" for _ in range(9)
     )
     for block in (1, 1000, 1 << 20):
         agree(path, text.encode(), ffm=False, keep_fields=False, training=True, block=block)

@@ -193,20 +193,32 @@ struct Rows {
         uint64_t key;
         float value;
     };
-    std::vector<Entry> scratch;
+    std::vector<Entry> scratch, merged;
 
+    // A stable merge sort of runs that insertion sorts: entries of one key keep their order, on which the sum's last bit
+    // depends. std::stable_sort does the same by a buffer that C++17 deprecates, of which some compilers warn.
     void sort_scratch() {
         auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
-        constexpr size_t SHORT = 48;  // up to here insertion is faster than a merge sort, which allocates
-        if (scratch.size() > SHORT) {
-            std::stable_sort(scratch.begin(), scratch.end(), before);
-            return;
+        constexpr size_t RUN = 48;  // up to here insertion is faster than merging
+        const size_t size = scratch.size();
+        for (size_t start = 0; start < size; start += RUN) {
+            const size_t end = std::min(start + RUN, size);
+            for (size_t i = start + 1; i < end; ++i) {
+                const Entry entry = scratch[i];
+                size_t j = i;
+                for (; j > start && before(entry, scratch[j - 1]); --j) scratch[j] = scratch[j - 1];
+                scratch[j] = entry;
+            }
         }
-        for (size_t i = 1; i < scratch.size(); ++i) {
-            const Entry entry = scratch[i];
-            size_t j = i;
-            for (; j > 0 && before(entry, scratch[j - 1]); --j) scratch[j] = scratch[j - 1];
-            scratch[j] = entry;
+        for (size_t run = RUN; run < size; run *= 2) {
+            merged.resize(size);
+            for (size_t start = 0; start < size; start += 2 * run) {
+                const Entry* first = scratch.data() + start;
+                const Entry* middle = scratch.data() + std::min(start + run, size);
+                const Entry* last = scratch.data() + std::min(start + 2 * run, size);
+                std::merge(first, middle, middle, last, merged.data() + start, before);
+            }
+            scratch.swap(merged);
         }
     }
 };
