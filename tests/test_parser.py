@@ -293,7 +293,8 @@ def test_long_rows_in_disorder(path, entries, indexes):
     rng = random.Random(1)
     values = ["1e30", "-1e30", "1e-3", "0.7", "3"]
     text = "".join(
-        "1 " + " ".join(f"{rng.randrange(indexes)}:{rng.choice(values)}" for _ in range(entries)) + "\n" for _ in range(9)
+        "1 " + " ".join(f"{rng.randrange(indexes)}:{rng.choice(values)}" for _ in range(entries)) + "\n"
+        for _ in range(9)
     )
     for block in (1, 1000, 1 << 20):
         agree(path, text.encode(), ffm=False, keep_fields=False, training=True, block=block)
