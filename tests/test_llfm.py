@@ -7,6 +7,7 @@ from sklearn.cluster import KMeans
 from test_solvers import follow, labels_of, make_loss
 
 from fmcli import prediction, training
+from fmcli._core import kmeans as kmeans_module
 from fmcli._core.coding import Adaptive, Soft
 from fmcli._core.kmeans import MOST_ROWS, distances, kmeans, matrix
 from fmcli._core.layout import REAL_TYPE
@@ -59,6 +60,23 @@ def test_codings_by_hand():
     np.testing.assert_allclose(coded(Adaptive(3, 0.25), np.array([0, 2.0, 6.0])), shares)
     np.testing.assert_allclose(coded(Adaptive(3, 1.0), np.array([0, 2.0, 6.0])), [1, 0, 0])
     np.testing.assert_allclose(coded(Adaptive(3, 1.0), np.zeros(3)), [1 / 3] * 3)
+
+
+@pytest.mark.parametrize("coding", [Soft(50_000, 1.0), Adaptive(100_000, 1.0)])
+def test_a_coding_of_many_near_anchors_takes_no_look_at_all_of_them_for_each(coding):
+    """At equal distances; a pass over the distances for each active anchor would take minutes."""
+    shares = coded(coding, np.zeros(100_000))
+    np.testing.assert_allclose(shares[: coding.most], 1 / coding.most, rtol=1e-9)
+    assert not shares[coding.most :].any()
+
+
+def test_active_anchors_come_in_order_of_distance_and_number():
+    rng = np.random.default_rng(3)
+    distance = rng.integers(6, size=40).astype(float)
+    distance -= distance.min()
+    nearest = np.argsort(distance, kind="stable")
+    for most in (1, 7, 39, 40):
+        assert np.flatnonzero(coded(Soft(most, 0.1), distance)).tolist() == sorted(nearest[:most])
 
 
 def test_distances_do_not_drown_in_what_they_have_in_common():
@@ -243,6 +261,16 @@ def test_kmeans_with_few_rows_and_with_many():
     many = dataset([{0: 1.0} if rng.random() < 0.25 else {1: 1.0} for _ in range(MOST_ROWS + 500)], 2)
     z = kmeans(many, np.arange(many.rows, dtype=np.int32), 1, rng)
     np.testing.assert_allclose(z, [[0.25, 0.75]], atol=0.01)
+
+
+def test_kmeans_looks_for_no_more_centres_than_there_are_different_rows(monkeypatch):
+    looks = []
+    monkeypatch.setattr(kmeans_module, "distances", lambda *given: looks.append(given) or distances(*given))
+    rows = dataset([{j % 7: 0.1 * (1 + j % 7), 7: 1 / 3} for j in range(40)], 8)
+    z = kmeans(rows, np.arange(40, dtype=np.int32), 3000, np.random.default_rng(0))
+    assert len(looks) < 20
+    assert len(np.unique(z.round(5), axis=0)) == 7
+    assert z.shape == (3000, 8)
 
 
 def test_the_summary_counts_active_anchors():

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 20_000
 # Rounds at most; a round that lowers the inertia by less than this share of it is the last.
 MOST_ROUNDS, LEAST_GAIN = 100, 1e-4
+# Squared distances from a centre that rounding may leave of 0, relative to the row's squared length.
+ROUNDING = 16 * np.finfo(np.float64).eps
 # Arrays at a time of a number for each centre and feature, and of one for each row and centre.
 TABLES, DISTANCES = 5, 4
 
@@ -23,7 +25,7 @@ TABLES, DISTANCES = 5, 4
 def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """(centres, features) Where Lloyd's rounds from a k-means++ start end.
 
-    A centre that has lost all rows stays where it was. Where rows are fewer than centres some centres are equal.
+    A centre that has lost all rows stays where it was. Where fewer rows than centres differ, some centres are equal.
 
     Parameters
     ----------
@@ -84,15 +86,19 @@ def first_centres(
     x: Any, squares: NDArray[np.float64], centres: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
     """(centres, features) k-means++ (Arthur and Vassilvitskii 2007): rows drawn with probability proportional to the
-    squared distance from the nearest centre so far; of several draws, the one that leaves the least inertia."""
+    squared distance from the nearest centre so far; of several draws, the one that leaves the least inertia. Once every
+    row is a centre, these are repeated."""
     trials = 2 + int(np.log(centres))
     z = np.zeros((centres, x.shape[1]))
     z[0] = x[[int(generator.integers(x.shape[0]))]].toarray()[0]
     nearest = distances(x, squares, z[:1])[:, 0]
     for i in range(1, centres):
+        nearest[nearest <= ROUNDING * squares] = 0
         total = nearest.sum()
-        chance = nearest / total if total > 0 else None
-        candidates = x[generator.choice(x.shape[0], trials, p=chance)].toarray()
+        if not total > 0:
+            z[i:] = np.resize(z[:i], (centres - i, x.shape[1]))
+            break
+        candidates = x[generator.choice(x.shape[0], trials, p=nearest / total)].toarray()
         left = np.minimum(nearest[:, None], distances(x, squares, candidates))
         best = int(left.sum(axis=0).argmin())
         z[i], nearest = candidates[best], left[:, best]

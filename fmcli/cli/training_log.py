@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.derived import Derived
 from fmcli.memory import available, human_bytes
-from fmcli.registry import LOSSES, MODELS
+from fmcli.registry import LOSSES, MODELS, OPTIONS
 from fmcli.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.specs import Spec
 from fmcli.text import number
@@ -73,6 +73,12 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None, again: bool) 
         log.line(f"choosing the epoch by {plan.validation.chooser} on {valid}")
     if plan.odd:
         log.warning(scale_warning(plan.odd, spec.values["scale"]))
+    anchors, rows = spec.values.get("anchors", 0), len(plan.rows)
+    if anchors > rows and not plan.earlier:
+        log.warning(
+            f"{anchors:,} anchors start from only {rows:,} rows, so that several begin at the same place and share "
+            f"what one would learn: use {OPTIONS['anchors'].flag} {rows} or fewer"
+        )
     for name, value in spec.values.items():
         rule = asked.values.get(name)
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))

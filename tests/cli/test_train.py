@@ -318,3 +318,12 @@ def test_models_that_select_features_do(run, sample, tmp_path, model):
     assert done.returncode == 0, done.stderr
     assert f"\nmodel {model}, solver fobos, " in done.stderr
     assert 0.05 < float(re.search(r"^sparsity +([\d.]+)$", done.stderr, re.M)[1]) < 1
+
+
+def test_more_anchors_than_rows_get_a_warning(run, tmp_path):
+    (tmp_path / "t").write_text("".join(f"{row % 2} {row}:1 9:1\n" for row in range(5)))
+    log = run("train", "-m", "llfm", "--anchors", "6", "-e", "1", "t").stderr
+    assert "fmcli: warning: 6 anchors start from only 5 rows" in log
+    assert "use --anchors 5 or fewer" in log
+    assert "anchors start" not in run("train", "-m", "llfm", "--anchors", "5", "-e", "1", "t").stderr
+    assert "anchors start" not in run("train", "-i", "t.fm", "-e", "1", "-o", "again", "t").stderr

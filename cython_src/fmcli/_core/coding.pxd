@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t
 # How a sample is shared out among anchors.
 cdef struct Code:
     Py_ssize_t n  # active anchors
-    int32_t* active
-    double* share  # of each active anchor; their sum is 1
+    int32_t* active  # room for all anchors; behind the active ones are others
+    double* share  # room for all anchors; of each active one; their sum is 1
     double total  # what shares were divided by to sum to 1
 
 

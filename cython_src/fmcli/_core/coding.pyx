@@ -6,6 +6,12 @@ from libc.math cimport exp, sqrt
 from libc.stdint cimport int32_t
 
 
+cdef extern from "coding.h" namespace "fmcli" nogil:
+    void start_nearest(const double* distance, Py_ssize_t n, int32_t* points) noexcept
+    int32_t pop_nearest(const double* distance, Py_ssize_t n, int32_t* points) noexcept
+    void put_first(Py_ssize_t n, int32_t* points) noexcept
+
+
 cdef class Coding:
     """Base of codings. They are the same when one number is added to all distances.
 
@@ -48,29 +54,17 @@ cdef class Coding:
         return 0
 
 
-# The anchor that comes after `last` in order of distances, those that are equal in the order of their numbers; last -1:
-# the first. There must be one; where distances are not numbers it is any.
-cdef inline int32_t next_nearest(const double* distance, Py_ssize_t anchors, int32_t last) noexcept nogil:
-    cdef int32_t i, best = -1
-    for i in range(<int32_t>anchors):
-        if last >= 0 and (distance[i] < distance[last] or (distance[i] == distance[last] and i <= last)):
-            continue
-        if best < 0 or distance[i] < distance[best]:
-            best = i
-    return best if best >= 0 else 0
-
-
 cdef class Soft(Coding):
     """Soft assignment to the nearest anchors: shares proportional to exp(-c D) ([LL] (3)). `strength` is c."""
 
     cdef void encode(self, const double* distance, Py_ssize_t anchors, Code* code) noexcept nogil:
         cdef Py_ssize_t i
-        cdef int32_t last = -1
         code.n, code.total = self.most, 0
+        start_nearest(distance, anchors, code.active)
         for i in range(code.n):
-            code.active[i] = last = next_nearest(distance, anchors, last)
-            code.share[i] = exp(-self.strength * distance[last])
+            code.share[i] = exp(-self.strength * distance[pop_nearest(distance, anchors - i, code.active)])
             code.total += code.share[i]
+        put_first(anchors, code.active)
         for i in range(code.n):
             code.share[i] /= code.total
 
@@ -87,19 +81,19 @@ cdef class Adaptive(Coding):
 
     cdef void encode(self, const double* distance, Py_ssize_t anchors, Code* code) noexcept nogil:
         cdef Py_ssize_t i
-        cdef int32_t last = -1
         cdef double u, sum = 0, squares = 0, level = 0
         code.n = 0
+        start_nearest(distance, anchors, code.active)
         while code.n < anchors:
-            last = next_nearest(distance, anchors, last)
-            u = self.strength * distance[last]
+            u = self.strength * distance[pop_nearest(distance, anchors - code.n, code.active)]
             if code.n and not level > u:
                 break
-            code.active[code.n], code.share[code.n] = last, u
+            code.share[code.n] = u
             code.n += 1
             sum += u
             squares += u * u
             level = (sum + sqrt(code.n + sum * sum - code.n * squares)) / code.n
+        put_first(anchors, code.active)
         code.total = 0
         for i in range(code.n):
             code.share[i] = level - code.share[i]
