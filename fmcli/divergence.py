@@ -16,11 +16,13 @@ from fmcli.baseline import Baseline
 from fmcli.errors import DivergedError
 from fmcli.metrics import Outcome
 from fmcli.registry import LOSSES, OPTIONS
-from fmcli.specs import Spec
+from fmcli.specs import REFINES, Spec
 
 if TYPE_CHECKING:
     from fmcli.training import Plan
 
+# The solvers' step sizes, which options for parts of a model refine.
+WHOLE_STEPS = ("alpha", "learning_rate")
 # How much smaller a step to try after divergence.
 STEP_BACK = 10
 # A run has diverged if the saved model's loss on the training rows is above so many times the best constant's, or an
@@ -33,12 +35,19 @@ def diverged(spec: Spec, what: str) -> DivergedError:
     the features unless it is in use."""
     scaled = spec.values["scale"] != "none"
     remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
-    for name in ("alpha", "learning_rate"):
-        if name in spec.values:
-            step = spec.values[name]
-            remedies.insert(0, f"try a smaller step: {OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})")
+    steps = [f"{OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})" for name, step in steps_of(spec).items()]
+    if steps:
+        remedies.insert(0, f"try {'a smaller step' if len(steps) == 1 else 'smaller steps'}: {', '.join(steps)}")
     remedies = remedies or ["look for labels and values that are far too large"]
     return DivergedError(f"training diverged: {what}; {', or '.join(remedies)}")
+
+
+def steps_of(spec: Spec) -> dict[str, float]:
+    """The step sizes of a spec by option name: that of the whole, and those of parts that differ from it."""
+    values = spec.values
+    steps: dict[str, float] = {name: values[name] for name in WHOLE_STEPS if name in values}
+    parts = [part for part, whole in REFINES.items() if whole in steps and part in values]
+    return steps | {part: values[part] for part in parts if values[part] != steps[REFINES[part]]}
 
 
 def are_finite(arrays: Iterable[NDArray[Any]]) -> bool:

@@ -53,6 +53,8 @@ def refit(
     *,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
+    on_loss: Callable[[int, int, float], None] = lambda epoch, rows, loss: None,
+    every: int | None = None,
 ) -> Trained:
     """Train on all rows, from the same start or earlier model as the run that chose the number of epochs.
 
@@ -60,12 +62,12 @@ def refit(
     ----------
     chosen : that run.
     plan : what `whole` makes of it.
-    on_epoch, on_rows : as training.train has them.
+    on_epoch, on_rows, on_loss, every : as training.train has them.
 
     Raises DivergedError, with the run that chose as its `trained`.
     """
     try:
-        again = train(plan, on_epoch=on_epoch, on_rows=on_rows)
+        again = train(plan, on_epoch=on_epoch, on_rows=on_rows, on_loss=on_loss, every=every)
     except DivergedError as error:
         error.trained = chosen
         raise

@@ -153,11 +153,17 @@ def test_better_than_the_constant():
             "try a smaller step: --learning-rate 0.22 (it was 2.2), or scale the features with --scale standard",
         ),
         ("sgd", "standard", "try a smaller step: --learning-rate 0.22 (it was 2.2)"),
+        (
+            "sgd -v",
+            "standard",
+            "try smaller steps: --learning-rate 0.22 (it was 2.2), --learning-rate-v 0.5 (it was 5)",
+        ),
+        ("ftrl", "standard", "try smaller steps: --alpha 0.01 (it was 0.1), --alpha-v 0.005 (it was 0.05)"),
         ("cd", "none", "scale the features with --scale standard"),
         ("cd", "max-abs", "look for labels and values that are far too large"),
     ],
 )
 def test_the_ways_out_are_not_in_use_yet(solver, scale, remedies):
-    steps = {"learning_rate": 2.2} if solver == "sgd" else {}
-    error = diverged(make_spec("fm", solver, options={"scale": scale, **steps}), "so it is")
+    steps = {"sgd": {"learning_rate": 2.2}, "sgd -v": {"learning_rate": 2.2, "learning_rate_v": 5}}.get(solver, {})
+    error = diverged(make_spec("fm", solver.split()[0], options={"scale": scale, **steps}), "so it is")
     assert str(error) == f"training diverged: so it is; {remedies}"

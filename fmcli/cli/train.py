@@ -362,7 +362,14 @@ def run(log: Log, spec: Spec, request: Request) -> None:
                 all_rows = whole(trained)
                 say_refit(log, all_rows)
                 second = Progress(log, lines, all_rows, "refit")
-                trained = refit(trained, all_rows, on_epoch=second.epoch, on_rows=second.rows)
+                trained = refit(
+                    trained,
+                    all_rows,
+                    on_epoch=second.epoch,
+                    on_rows=second.rows,
+                    on_loss=second.loss,
+                    every=request.log_every,
+                )
         except DivergedError as error:
             if error.trained is not None:
                 say_diverged(log, error.trained, second is not None)

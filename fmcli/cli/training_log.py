@@ -217,6 +217,10 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
     return shown
 
 
+# The event of JSON that has the loss over a part of an epoch's rows, by the kind of the epochs.
+ROWS = {"epoch": "rows", "refit": "refit-rows"}
+
+
 class Progress:
     """Epochs as lines of the log and of JSON, and their rows as the log's progress line.
 
@@ -258,7 +262,7 @@ class Progress:
     def loss(self, epoch: int, rows: int, loss: float) -> None:
         """Say the mean loss over the rows of an epoch so far."""
         self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {loss:.6f}")
-        self._event("rows", {"epoch": self._before + epoch, "rows": rows, "loss": loss})
+        self._event(ROWS[self._kind], {"epoch": self._before + epoch, "rows": rows, "loss": loss})
 
     def _numbered(self, epoch: int) -> str:
         return f"{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"

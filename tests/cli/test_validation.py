@@ -372,6 +372,13 @@ def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
     assert [line["epoch"] for line in lines if line["event"] == "refit"] == list(range(1, best + 1))
     assert f"\nchose epoch {best}, the best by rmse on the validation data" in done.stderr
     assert re.search(rf"^refit +{best}  loss [\d.]+  penalty [\d.]+  [\d.]+ s$", done.stderr, re.M)
+    said = run("train", *options, "--log-every", "300", "--log-json", "log", "-o", "said", train)
+    assert (tmp_path / "said").read_bytes() == (tmp_path / "again").read_bytes()
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    parts = [(line["epoch"], line["rows"]) for line in lines if line["event"] == "refit-rows"]
+    assert parts == [(epoch, 300) for epoch in range(1, best + 1)]  # of 331, of which 298 train the first time
+    assert not any(line["event"] == "rows" for line in lines)
+    assert len(re.findall(r"^refit +\d+  rows 300  loss [\d.]+$", said.stderr, re.M)) == best
     assert run("train", *options, "--no-refit", "-o", "once", train).returncode == 0
     assert run("train", *options[2:], "-e", str(best), "-o", "whole", train).returncode == 0
     arrays = [load_model(str(tmp_path / name)).model.parameters["w"] for name in ("again", "once", "whole")]

@@ -7,5 +7,3 @@ cdef class AdaGrad(Solver):
     cdef Steps rates
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
-
-    cdef Rule rule(self, object layout, bint body)

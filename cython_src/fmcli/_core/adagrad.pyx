@@ -1,7 +1,5 @@
 """AdaGrad: a learning rate of its own for every parameter."""
 
-from fmcli._core.model cimport Model
-from fmcli._core.penalty cimport Penalty
 from fmcli._core.simd cimport Adagrad as Rule
 from fmcli._core.simd cimport kernels
 from fmcli._core.solver cimport Solver, step_of, steps_by_part
@@ -15,21 +13,10 @@ cdef class AdaGrad(Solver):
         self.slots, self.averages_weights = 1, True
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
-    def bind(self, Model model, Penalty penalty):
-        Solver.bind(self, model, penalty)
-        self.weigh()
-
-    def weigh(self):
-        self.require()
-        for i, layout in enumerate(self.model.layout):
-            self.body[i] = self.rule(layout, True)
-            self.weight[i] = self.rule(layout, False)
-
-    cdef Rule rule(self, object layout, bint body):
-        cdef Rule rule
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef Rule* rule = &self.body[block] if body else &self.weight[block]
         rule.inverse_rate = 1 / step_of(self.rates, layout, body)
         rule.strength = self.penalty.strength(layout, body)
-        return rule
 
     cdef void apply(self, const Slab* slab) noexcept nogil:
         kernels.adagrad(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

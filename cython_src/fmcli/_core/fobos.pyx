@@ -72,11 +72,10 @@ cdef class FOBOS(Solver):
 
     def bind(self, Model model, Penalty penalty):
         cdef int32_t[::1] visited
-        Solver.bind(self, model, penalty)
         self.inner.bind(model, penalty)
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
-        self.weigh()
+        Solver.bind(self, model, penalty)
         self.memory = []
         for i, layout in enumerate(model.layout):
             self.penalised[i] = layout.penalty != "none"
@@ -86,14 +85,14 @@ cdef class FOBOS(Solver):
         self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
 
     def weigh(self):
-        cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
-        cdef int part
-        self.require()
+        Solver.weigh(self)
         self.inner.weigh()
-        for i, layout in enumerate(self.model.layout):
-            part = 1 if one_part or layout.penalty == "l2" or layout.part == "v" else 0
-            self.body[i] = self.rule(1, self.penalty.strength(layout, True))
-            self.weight[i] = self.rule(part, self.penalty.strength(layout, False))
+
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
+        cdef int part = 1 if body or one_part or layout.penalty == "l2" or layout.part == "v" else 0
+        cdef Rule* rule = &self.body[block] if body else &self.weight[block]
+        rule[0] = self.rule(part, self.penalty.strength(layout, body))
 
     def resume(self, updates):
         self.require()

@@ -1,7 +1,6 @@
 """FTRL-Proximal, by coordinate."""
 
-from fmcli._core.model cimport MAX_BLOCKS, Model
-from fmcli._core.penalty cimport Penalty
+from fmcli._core.model cimport MAX_BLOCKS
 from fmcli._core.simd cimport Ftrl as Rule
 from fmcli._core.simd cimport kernels
 from fmcli._core.solver cimport Solver, Steps, step_of, steps_by_part
@@ -25,21 +24,10 @@ cdef class FTRL(Solver):
         self.alphas = steps_by_part(alpha, alpha_w, alpha_v)
         self.beta, self.power = beta, ftrl_power
 
-    def bind(self, Model model, Penalty penalty):
-        Solver.bind(self, model, penalty)
-        self.weigh()
-
-    def weigh(self):
-        self.require()
-        for i, layout in enumerate(self.model.layout):
-            self.body[i] = self.rule(layout, True)
-            self.weight[i] = self.rule(layout, False)
-
-    cdef Rule rule(self, object layout, bint body):
-        cdef Rule rule
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef Rule* rule = &self.body[block] if body else &self.weight[block]
         rule.inverse_alpha, rule.beta, rule.power = 1 / step_of(self.alphas, layout, body), self.beta, self.power
         rule.strength = self.penalty.strength(layout, body)
-        return rule
 
     def start(self):
         cdef int i

@@ -20,19 +20,16 @@ cdef class SGD(Solver):
         self.schedule = make_schedule(schedule, power, t0)
 
     def bind(self, Model model, Penalty penalty):
-        Solver.bind(self, model, penalty)
-        for i, layout in enumerate(model.layout):
-            self.body_rate[i] = step_of(self.rates, layout, True)
-            self.weight_rate[i] = step_of(self.rates, layout, False)
         self.share = share_at(&self.schedule, 1)
-        self.weigh()
+        Solver.bind(self, model, penalty)
 
-    def weigh(self):
-        self.require()
-        for i, layout in enumerate(self.model.layout):
-            self.body[i].strength = self.penalty.strength(layout, True)
-            self.weight[i].strength = self.penalty.strength(layout, False)
-        self.set_share(self.share)
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef double rate = step_of(self.rates, layout, body)
+        cdef Rule rule = rule_at(self.share * rate, self.penalty.strength(layout, body))
+        if body:
+            self.body_rate[block], self.body[block] = rate, rule
+        else:
+            self.weight_rate[block], self.weight[block] = rate, rule
 
     def resume(self, updates):
         self.made = updates

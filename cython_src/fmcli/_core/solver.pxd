@@ -28,6 +28,7 @@ cdef class Solver:
     cdef int placed  # the model's, when this was bound to it
 
     cdef require(self, Model model=*)
+    cdef set_rule(self, int block, object layout, bint body)
     cdef void refresh(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const Slab* slab) noexcept nogil

@@ -26,6 +26,7 @@ cdef class Solver:
         model.require(training=True)
         self.model, self.placed, self.penalty = model, model.placed, penalty
         penalty.mark_groups(model)
+        self.weigh()
 
     # ValueError unless this is bound to a model, to this one if one is given, as its rows lie now.
     cdef require(self, Model model=None):
@@ -33,7 +34,15 @@ cdef class Solver:
             raise ValueError("the solver is not bound to the model, or was before the model's rows were laid out anew")
 
     def weigh(self):
-        """Take over the penalty's strengths, which have changed."""
+        """Take over the penalty's strengths, which may have changed."""
+        self.require()
+        for i, layout in enumerate(self.model.layout):
+            self.set_rule(i, layout, True)
+            self.set_rule(i, layout, False)
+
+    # Take over a block's layout and strengths, for the bodies of its rows or for their weights.
+    cdef set_rule(self, int block, object layout, bint body):
+        pass
 
     def start(self):
         """Make the state that belongs to the model's parameters before the first step."""
