@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli._core.columns import most_entries
 from fmcli._core.data import Dataset
 from fmcli._core.descent import Descent
 from fmcli._core.loss import Loss
@@ -21,8 +22,9 @@ from fmcli._core.visitor import Visitor
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # Samples whose losses are summed apart, so that the sum is the same for any number of threads.
 SAMPLES_A_TASK = 1 << 14
-# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a tour is made.
-VISITS, VISITS_BEING_MADE = 2, 5
+# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a tour is made, of
+# which more where rows are sorted because features have several.
+VISITS, VISITS_BEING_MADE, VISITS_BEING_SORTED = 2, 1, 3
 
 
 class Stretch(NamedTuple):
@@ -82,16 +84,21 @@ class CoordinateDescent:
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
         """Bytes that records, columns, the order of visits and the threads' rooms take."""
-        rows = max(layout.rows(model.features) for layout in model.layout)
-        visits = sum(layout.rows(model.features) for layout in model.layout if layout.trained)
-        numbers = VISITS * visits + VISITS_BEING_MADE * rows + data.rows
+        rows = [layout.rows(model.features) for layout in model.layout]
+        most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples
+        visits = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
+        making = max(
+            (VISITS_BEING_SORTED if layout.by_feature and layout.others > 1 else VISITS_BEING_MADE) * entered
+            for entered, layout in zip(most, model.layout, strict=True)
+        )
+        numbers = VISITS * visits + making + data.rows
         rooms = threads * Workspace.bytes_needed(model, data.longest)
         return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + rooms
 
     def _tour(self, number: int) -> Tour:
         columns, order = self.descent.columns[number], self.descent.order(number)
-        order = order[columns.entries(order) > 0]
-        ends = np.concatenate([[0], np.cumsum(columns.entries(order))])
+        ends = np.zeros(len(order) + 1, dtype=np.int64)
+        np.cumsum(columns.entries(order), out=ends[1:])
         begins = [0] if self.threads == 1 or columns.same else columns.apart(order, self.data.rows)
         return Tour(order, ends, list(self._stretches(ends, begins)))
 

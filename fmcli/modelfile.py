@@ -42,7 +42,7 @@ ALIGNMENT = 64
 LONGEST_HEADER = 100_000_000  # bytes; safetensors refuses more
 MOST_DIMENSIONS = 8
 ALWAYS_VERIFIED = 256 * 1024 * 1024  # bytes of tensors up to which every load reads them all
-COPIED_BYTES = 1 << 24  # of an array that does not lie in its own order in memory, at a time
+COPIED_BYTES = 1 << 20  # of an array that does not lie in its own order in memory, at a time
 DTYPES: dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),

@@ -64,7 +64,8 @@ class Stochastic:
         batch = spec.values["batch_size"]
         merged = Batch.bytes_needed(model, batch, data.longest) if batch > 1 else 0
         room = Workspace.bytes_needed(model, data.longest) + model.update_needed(batch)
-        return solver.bytes_needed(model) + room + merged + 2 * np.dtype(np.int32).itemsize * rows
+        updates = math.ceil(rows / batch)
+        return solver.bytes_needed(model, updates) + room + merged + 2 * np.dtype(np.int32).itemsize * rows
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Train; `after` is called with the mean loss, each sample's before its own update, and the penalty at the end

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -493,3 +494,15 @@ def test_a_large_model_opens_at_once(path):
     model = load(path)
     assert time.perf_counter() - begin < 0.1
     assert model.tensors["v"].shape == (size // 8, 2)
+
+
+def test_saving_copies_no_large_part_of_an_array(tmp_path):
+    """Arrays of rows that are padded, as in training; sizes and types do not matter."""
+    array = np.ones((1, 300_000, 24), dtype=np.float32)[:, :, :20]
+    tracemalloc.start()
+    try:
+        save(tmp_path / "m", ModelFile({}, {"V": array}))
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(load(tmp_path / "m").tensors["V"], array)

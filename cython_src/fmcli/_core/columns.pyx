@@ -23,11 +23,11 @@ cdef class Columns:
 
     def __init__(self, indptr, sample, value, bint same=False):
         self.indptr, self.sample, self.constant, self.same = indptr, sample, value is None, same
-        self.value = np.ones(int(np.diff(indptr).max(initial=0)), dtype=REAL_TYPE) if value is None else value
+        lengths = np.diff(indptr)
+        self.value = np.ones(int(lengths.max(initial=0)), dtype=REAL_TYPE) if value is None else value
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] sample_ = sample
         cdef const real[::1] value_ = self.value
-        lengths = np.diff(indptr)
         if indptr_.shape[0] < 1 or indptr_[0] != 0 or lengths.min(initial=0) < 0 or (
                 indptr_[indptr_.shape[0] - 1] != sample_.shape[0]
                 or (value is not None and value_.shape[0] != sample_.shape[0])):
@@ -40,6 +40,11 @@ cdef class Columns:
         """int64 (rows): how many samples each of these rows enters."""
         lengths = np.diff(self.indptr)
         return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
+
+    def occupied(self, Py_ssize_t rows):
+        """int64: which of so many rows enter any sample, in their order."""
+        lengths = np.diff(self.indptr)
+        return np.arange(rows if lengths.any() else 0) if self.same else np.flatnonzero(lengths)
 
     def apart(self, const int64_t[::1] order, Py_ssize_t samples):
         """Where runs of rows begin, in this order, of which no two enter the same sample; each as long as can be."""
@@ -72,7 +77,8 @@ def of_all(Py_ssize_t samples):
 
 def by_feature(Dataset data):
     """One row per feature; the values of a feature's entries in several fields are summed."""
-    cdef int64_t[::1] free = np.zeros(data.features + 1, dtype=np.int64)
+    indptr = np.zeros(data.features + 1, dtype=np.int64)
+    cdef int64_t[::1] free = indptr
     cdef Py_ssize_t i, entry
     cdef int64_t at
     cdef Sample x
@@ -81,12 +87,11 @@ def by_feature(Dataset data):
         data.sample(i, &x)
         for entry in range(x.nnz):
             free[x.index[entry] + 1] += entry == 0 or x.index[entry] != x.index[entry - 1]
-    indptr = np.cumsum(free)
+    add_up(free)
     samples = np.empty(indptr[data.features], dtype=np.int32)
     values = np.empty(len(samples) if keeps else 0, dtype=REAL_TYPE)
     cdef int32_t[::1] sample = samples
     cdef real[::1] value = values
-    free = indptr.copy()
     with nogil:
         for i in range(data.rows):
             data.sample(i, &x)
@@ -99,6 +104,7 @@ def by_feature(Dataset data):
                 sample[at] = <int32_t>i
                 if keeps:
                     value[at] = x.value[entry]
+    give_back(free)
     return Columns(indptr, samples, values if keeps else None)
 
 
@@ -114,7 +120,8 @@ def by_row(Model model, Dataset data, int block):
     cdef bint features = model.layout[block].by_feature
     cdef Py_ssize_t others = model.layout[block].others, i, j, entry, at
     cdef Sample x
-    cdef int64_t[::1] free = np.zeros(model.block[block].rows + 1, dtype=np.int64)
+    indptr = np.zeros(model.block[block].rows + 1, dtype=np.int64)
+    cdef int64_t[::1] free = indptr
     cdef int c
     for i in range(data.rows):
         data.sample(i, &x)
@@ -122,12 +129,11 @@ def by_row(Model model, Dataset data, int block):
         slab = &s.slab[block]
         for j in range(slab.n):
             free[slab.row[j] + 1] += 1
-    indptr = np.cumsum(free)
+    add_up(free)
     samples = np.empty(indptr[model.block[block].rows], dtype=np.int32)
     values = np.empty(len(samples), dtype=REAL_TYPE)
     cdef int32_t[::1] sample = samples
     cdef real[::1] value = values
-    free = indptr.copy()
     for i in range(data.rows):
         data.sample(i, &x)
         model.rows(&x, s)
@@ -150,21 +156,44 @@ def by_row(Model model, Dataset data, int block):
             while x.index[entry] != slab.row[j] // others:
                 entry += 1
             value[at] = x.value[entry]
+    give_back(free)
     return Columns(indptr, samples, values)
 
 
-def columns_needed(Model model, Dataset data):
-    """Bytes that the columns of all of a model's blocks take, while they are made.
+# From 0 and the numbers of each row's entries to where each row's entries begin, and the end. These serve as the next
+# free places while entries are put there; then each is where the next row begins, and `give_back` moves them.
+cdef void add_up(int64_t[::1] counts) noexcept:
+    cdef Py_ssize_t j
+    for j in range(1, counts.shape[0]):
+        counts[j] += counts[j - 1]
 
-    Rows that the model names itself are at most a feature's for each of its row's entries, or pairs of entries.
+
+cdef void give_back(int64_t[::1] free) noexcept:
+    cdef Py_ssize_t j
+    for j in range(free.shape[0] - 1, 0, -1):
+        free[j] = free[j - 1]
+    free[0] = 0
+
+
+def most_entries(Model model, Dataset data):
+    """For each block, how many (row, sample) pairs there are at most of a row of one class and a sample that it enters.
     """
-    lengths = np.diff(data.indptr).astype(np.float64)
+    cdef Py_ssize_t b, i, total
+    most = []
+    for b in range(model.n_blocks):
+        total = 0
+        for i in range(data.rows):
+            total += model.most_rows(b, data.csr.indptr[i + 1] - data.csr.indptr[i])
+        most.append(total)
+    return most
+
+
+def columns_needed(Model model, Dataset data):
+    """Bytes that the columns of all of a model's blocks take, while they are made."""
     each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # of an entry: its sample and value
-    row = 3 * np.dtype(np.int64).itemsize  # where a row's entries begin, and where the next one goes
+    row = 2 * np.dtype(np.int64).itemsize  # where its entries begin, and, for a while, how many they are
     needed = each * (data.nnz + data.rows) + row * (data.features + 1)
-    for layout in model.layout:
+    for layout, entries in zip(model.layout, most_entries(model, data), strict=True):
         if layout.touched == "own":
-            entries = np.minimum(layout.others, lengths) if layout.by_feature else (lengths - 1) / 2
-            needed += each * int((lengths * entries).sum()) + row * layout.rows(model.features)
-            needed += Workspace.bytes_needed(model, data.longest)
+            needed += each * entries + row * layout.rows(model.features) + Workspace.bytes_needed(model, data.longest)
     return needed

@@ -118,7 +118,7 @@ cdef class Descent:
                 self.columns[b] = by_row(self.model, self.data, b)
 
     def order(self, int b):
-        """int64: block b's rows of one class in the order in which they are visited.
+        """int64: block b's rows of one class that enter samples, in the order in which they are visited.
 
         Of rows that a feature has several of, the first of all features come first: two of one feature enter the same
         samples, those of two features often do not.
@@ -127,8 +127,8 @@ cdef class Descent:
         if not 0 <= b < self.model.n_blocks:
             raise IndexError("no such block")
         others = max(1, self.model.layout[b].others if self.model.layout[b].by_feature else 1)
-        rows = np.arange(self.model.block[b].rows, dtype=np.int64)
-        return np.ascontiguousarray(rows.reshape(-1, others).T).reshape(-1)
+        rows = self.columns[b].occupied(self.model.block[b].rows)
+        return rows if others == 1 else rows[np.argsort(rows % others, kind="stable")]
 
     def weigh_kernels(self):
         """Look at the factors anew before the kernels' weights move, whose penalty may depend on them."""

@@ -65,10 +65,11 @@ cdef class FOBOS(Solver):
         self.shares = np.zeros(LONGEST + 1)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
-    def bytes_needed(self, Model model):
-        """Bytes of the running sums' tables and of the last visit of each row."""
+    def bytes_needed(self, Model model, updates):
+        """Bytes of the running sums' tables, as far as they are used, and of the last visit of each row."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
-        return self.decay.nbytes + self.sum.nbytes + self.shares.nbytes + sizeof(int32_t) * rows
+        a_step = (2 + 2 + 1) * sizeof(double)  # decay and sum of both parts, and the share
+        return min(updates, LONGEST) * a_step + sizeof(int32_t) * rows
 
     def bind(self, Model model, Penalty penalty):
         cdef int32_t[::1] visited

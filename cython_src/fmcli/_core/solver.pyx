@@ -15,8 +15,8 @@ cdef class Solver:
         rather than as so many equal samples.
     """
 
-    def bytes_needed(self, Model model):
-        """Bytes that this takes for a model, beside the state in its rows."""
+    def bytes_needed(self, Model model, updates):
+        """Bytes that this takes for a model in epochs of so many updates, beside the state in its rows."""
         return 0
 
     def bind(self, Model model, Penalty penalty):
