@@ -1,13 +1,17 @@
-"""What a finished run has to be told about its model: factors that are all zero, a model no better than a constant."""
+"""What a finished run has to be told about its model: factors that are all zero, landmarks that most of the rows have
+nothing in common with, a model no better than a constant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fmcli._core.kernel_basis import KernelBasis
 from fmcli.baseline import beats
 from fmcli.metrics import METRICS, default_metrics, measure
-from fmcli.registry import MODELS, OPTIONS
+from fmcli.registry import DEFAULT_MODEL, MODELS, OPTIONS
 
 if TYPE_CHECKING:
     from fmcli._core.model import Model
@@ -22,6 +26,9 @@ LEAST = 1e-6
 # How much worse than a constant a model is on its own rows, as a part of the constant's metric, before that is said:
 # steps on single rows leave the bias near its best value, not at it.
 CLEARLY = 0.01
+# The share of entries that landmarks may lack before that is said: of ids they lack most, of columns of numbers none.
+MOST_LACKING = 0.1
+ENTRIES_AT_A_TIME = 1 << 20
 # Penalties of factors that make zeros.
 SPARSE = ("l1_v", "group_l1", "nuclear")
 
@@ -36,6 +43,8 @@ def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
     zero = factors_are_zero(trained.plan.model)
     if zero:
         yield why_zero(trained)
+    if isinstance(trained.plan.model, KernelBasis):
+        yield from what_landmarks_lack(trained, trained.plan.model)
     judged = trained.judged
     if judged.plan.validation:
         name = judged.plan.validation.chooser
@@ -66,6 +75,23 @@ def factors_are_zero(model: Model) -> bool:
     """Whether the model has factors, and all of them are 0."""
     arrays = [model.parameters[name] for name in factor_names(model)]
     return any(array.size for array in arrays) and not any(array.any() for array in arrays)
+
+
+def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
+    """Whether many entries of the rows have features that no landmark has. Whatever their values, they add nothing to
+    the kernel functions."""
+    data, landmarks = trained.plan.data, model.landmarks
+    has = landmarks.seen(np.arange(landmarks.rows, dtype=np.int32))
+    runs = range(0, data.nnz, ENTRIES_AT_A_TIME)
+    shared = sum(np.count_nonzero(has[data.index[start : start + ENTRIES_AT_A_TIME]]) for start in runs)
+    lacking = 1 - shared / max(1, data.nnz)
+    if lacking > MOST_LACKING:
+        yield (
+            f"the {landmarks.rows:,} landmarks have {np.count_nonzero(has):,} of the {trained.seen.sum():,} features; "
+            f"the other features, {lacking:.0%} of the entries of the rows, add nothing to predictions: ids need a "
+            f"model with a weight for each feature, such as -m linear or -m {DEFAULT_MODEL}; a larger "
+            f"{OPTIONS['rank'].flag} helps less"
+        )
 
 
 def why_zero(trained: Trained) -> str:

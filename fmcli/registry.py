@@ -484,7 +484,7 @@ MODELS = _table(
     ),
     Piece(
         "kernel-basis",
-        "Kernel functions of some training rows, weighted in closed form: a kernel machine to compare with.",
+        "Kernel functions of some training rows, weighted in closed form: for rows of few features, not for ids.",
         "fmcli._core.kernel_basis:KernelBasis",
         ("rank", "basis", "kernel", "coef0", "order"),
         {"rank": 100, "epochs": 1},

@@ -56,6 +56,13 @@ def test_what_has_no_factors_or_some_is_not_warned_of(halves):
     assert not factors_are_zero(trained.plan.model)
 
 
+def test_landmarks_that_lack_most_features_are_said_for_ids_but_not_for_numbers():
+    ids = dataset([{j % 50: 1.0, 50 + j % 7: 1.0} for j in range(400)], 57, [float(j % 5) for j in range(400)])
+    (found,) = warnings(ids, "kernel-basis", None, rank=5)
+    assert re.match(r"the 5 landmarks have \d+ of the 57 features; the other features, \d\d% of the entries", found)
+    assert warnings(ids, "kernel-basis", None, rank=400) == []
+
+
 def test_a_model_that_is_no_better_than_a_constant_is_said_with_the_cause(halves):
     data, test = halves
     noise = test.changed(label=np.random.default_rng(0).permutation(test.label))
