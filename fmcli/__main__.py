@@ -1,12 +1,16 @@
-"""`python -m fmcli` and the command `fmcli`."""
+"""`python -m fmcli` and the command `fmcli`.
+
+Until its first line Python answers an interrupt by an exception with a traceback. So nothing is imported before the
+handler of signals is in place that is not needed for it, and only the command sets it: importing a module never does.
+"""
 
 import sys
-from pathlib import Path
-from typing import NoReturn
 
 try:
     from fmcli._core.interrupt import end_by_signals
 except ModuleNotFoundError as missing:
+    from pathlib import Path
+
     from fmcli.errors import UsageError
 
     folder = Path(__file__).resolve().parent.parent
@@ -18,9 +22,8 @@ except ModuleNotFoundError as missing:
     sys.exit(UsageError.exit_status)
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the command that the process was started with, and end the process."""
-    # Before anything else is imported: until then an interrupt is an exception of Python's, with a traceback.
     end_by_signals()
     from fmcli.cli import main
 

@@ -22,8 +22,8 @@ from fmcli._core.visitor import Visitor
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # Samples whose losses are summed apart, so that the sum is the same for any number of threads.
 SAMPLES_A_TASK = 1 << 14
-# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a tour is made, of
-# which more where rows are sorted because features have several.
+# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a tour is made,
+# more of them where rows are sorted because features have several.
 VISITS, VISITS_BEING_MADE, VISITS_BEING_SORTED = 2, 1, 3
 
 

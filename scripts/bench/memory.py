@@ -5,8 +5,8 @@
 
 A line for each run: MiB announced, MiB measured (the peak of a process of its own, less that of one that imports the
 same and reads two rows), and their ratio. A run keeps its promise if the peak is at most 1.15 times the account and
-30 MB, and announces too much if the account is more than 1.5 times the peak and 30 MB. What is announced to be more than
---largest is not run.
+30 MB, and announces too much if the account is more than 1.5 times the peak and 30 MB. What is announced to be more
+than --largest is not run.
 """
 
 import argparse

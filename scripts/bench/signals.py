@@ -1,6 +1,7 @@
 """Signals at random moments of short runs: each must end its run, by that very signal, and leave nothing behind.
 
     python scripts/bench/signals.py --runs 300
+    python scripts/bench/signals.py --within 0.1        only in the first 100 ms
 
 Runs `fmcli train` again and again, sends it a signal after a random part of the time that such a run takes, and counts
 how the runs ended:
@@ -92,11 +93,13 @@ def main() -> None:
     """Send signals and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=300, help="runs for each signal")
+    parser.add_argument("--within", type=float, help="seconds in which signals come; default: those that a run takes")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     moments = random.Random(chosen.seed)
     longest = seconds_of_a_run()
     print(f"an undisturbed run takes {longest:.3f} s")
+    longest = chosen.within or longest
     for name, number in SIGNALS.items():
         waits = [moments.uniform(0, longest) for _ in range(chosen.runs)]
         found = [(outcome(number, wait), wait) for wait in waits]

@@ -112,3 +112,19 @@ def test_a_reader_that_goes_away_ends_help_quietly(start):
     process.stdout.close()
     assert process.wait(timeout=30) == -signal.SIGPIPE
     assert process.stderr.read() == b""
+
+
+def test_little_is_imported_before_signals_are_taken():
+    """What is imported before the handler is in place is a moment in which Python answers an interrupt by a traceback;
+    and importing changes no handler."""
+    code = (
+        "import sys\n"
+        "def caught(): return [line for line in open('/proc/self/status') if line.startswith('SigCgt')]\n"
+        "modules, before = set(sys.modules), caught()\n"
+        "import fmcli.__main__\n"
+        "assert caught() == before\n"
+        "print(*sorted(set(sys.modules) - modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = [name for name in done.stdout.split() if "cython" not in name.lower()]
+    assert ours == ["fmcli", "fmcli.__main__", "fmcli._core", "fmcli._core.interrupt"]
