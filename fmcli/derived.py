@@ -12,6 +12,8 @@ class Facts:
     """What a default may depend on. All of it is known as soon as the rows to train on are.
 
     rows, nonzeros : number of the training rows and of their entries, without the rows that are held out.
+    longest : the largest sum of a row's squared values, as the model sees them. Held-out rows count too, for the model
+        may be trained on them in the end.
     validated : whether there are validation data.
     solver : its name.
     by_rows : whether it goes through the data row by row.
@@ -20,6 +22,7 @@ class Facts:
 
     rows: int
     nonzeros: int
+    longest: float
     validated: bool
     solver: str
     by_rows: bool
@@ -48,6 +51,20 @@ def of_libfm(strength: float) -> Derived:
         f"{strength:g} in every update, or {strength:g}/rows",
         lambda facts: strength if facts.by_rows else strength / facts.rows,
     )
+
+
+def by_longest_row(most: float, share: float) -> Derived:
+    """A step size of at most `most`, and so much smaller if rows are long that training does not diverge.
+
+    The derivative of an FM's score by its factors grows with the square of the row's norm, so the steps that are stable
+    shrink with its fourth power. Steps that adapt to the gradients need no such care.
+    """
+
+    def of(facts: Facts) -> float:
+        plain = facts.longest > 0 and not facts.values.get("adaptive")
+        return min(most, share / facts.longest**2) if plain else most
+
+    return Derived(f"min({most:g}, {share:g} / fourth power of the longest row's norm)", of)
 
 
 def by_order(*values: float, cd: float | None = None) -> Derived:

@@ -216,7 +216,6 @@ def plan(
         judged = data.take(held)
     else:
         judged = valid.within(features).changed(label=labels.encode(valid.label, valid_name))
-    spec = resolve(spec, rows=len(rows), nonzeros=nonzeros_of(data, rows), validated=judged.rows > 0)
     scale = learn(data, rows, spec.values["scale"])
     if scale is not None:
         if earlier:
@@ -225,6 +224,13 @@ def plan(
     odd = odd_columns(data, rows)
     if spec.values["norm"]:
         data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
+    spec = resolve(
+        spec,
+        rows=len(rows),
+        nonzeros=nonzeros_of(data, rows),
+        longest=data.longest_square(),
+        validated=judged.rows > 0,
+    )
     clip = label_range if spec.values["clip"] else None
     judge = Validation(data, labels.loss, metrics, patience, threads, clip=clip)
     validation = replace(judge, data=judged, held_out=valid is None) if judged.rows and judge.chooser else None

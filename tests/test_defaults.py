@@ -69,6 +69,21 @@ def test_lifted_pn_is_penalised_more_from_many_rows():
         assert (values["l2_v"], values["l2_w"]) == (l2, 1e-5)
 
 
+@pytest.mark.parametrize("solver", ["sgd", "fobos"])
+def test_plain_steps_are_smaller_if_rows_are_long(solver):
+    def rate(longest, **options):
+        spec = make_spec("fm", solver, None, options)
+        values = resolve(spec, rows=9, nonzeros=9, longest=longest, validated=False).values
+        assert values["learning_rate_w"] == values["learning_rate_v"] == values["learning_rate"]
+        return values["learning_rate"]
+
+    assert [rate(longest) for longest in (0.0, 2.0, 141.0)] == [0.01] * 3
+    assert rate(1000.0) == pytest.approx(2e-4)
+    assert rate(1000.0, learning_rate=0.5) == 0.5
+    if solver == "fobos":
+        assert rate(1000.0, adaptive=True) == 0.01
+
+
 def test_ftrl_has_steps_of_its_own_unless_told():
     assert [make_spec("fm", "ftrl").values[name] for name in ("alpha_w", "alpha_v")] == [0.1, 0.05]
     assert make_spec("fm", "ftrl", options={"alpha": 0.2}).values["alpha_v"] == 0.2

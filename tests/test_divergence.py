@@ -51,6 +51,27 @@ def test_a_single_epoch_is_judged_by_the_model_that_it_leaves():
         training.train(plan(2.2, bias=False, epochs=3, keywords={"stream": True}))
 
 
+@pytest.mark.parametrize("solver", ["sgd", "fobos"])
+@pytest.mark.parametrize(("model", "scale"), [("fm", "none"), ("fm", "standard"), ("pn", "none")])
+def test_default_steps_are_fit_for_outliers(solver, model, scale):
+    """Columns of a long tail, as standardized ones of real data have it, where a usual step size diverges."""
+    generator = np.random.default_rng(5)
+    values = generator.standard_t(3, (2000, 8))
+    values[::500] *= 8
+    values /= values.std(axis=0)
+    label = values @ generator.normal(size=8) + 0.1 * values[:, 0] * values[:, 1]
+    data = dataset([dict(enumerate(row)) for row in values.tolist()], 8, label.tolist())
+    options = {"scale": scale, "epochs": 5}
+    with pytest.raises(DivergedError):
+        training.train(training.plan(data, make_spec(model, solver, options={**options, "learning_rate": 0.01})))
+    trained = training.train(training.plan(data, make_spec(model, solver, options=options)))
+    rmse = trained.plan.judge.measure(trained.plan.model, trained.outcome)["rmse"]
+    assert rmse < 0.5 * label.std()
+    # The same for rows of unit length: nothing is long.
+    normed = training.plan(data, make_spec(model, solver, options={**options, "norm": True}))
+    assert normed.spec.values["learning_rate"] == 0.01
+
+
 def test_what_is_bad_but_not_far_above_the_constant_is_no_divergence():
     """Such steps keep the error of the last row at about its size."""
     trained = training.train(plan(1.5, bias=False))

@@ -15,7 +15,7 @@ from fmcli._core.loop import Trainer, scores
 from fmcli._core.model import Workspace
 from fmcli._core.penalty import Penalty
 from fmcli.errors import UsageError
-from fmcli.specs import make_spec
+from fmcli.specs import make_spec, resolve
 from fmcli.warmstart import Earlier
 from reference import slow_losses, slow_models
 
@@ -98,9 +98,8 @@ def test_one_anchor_is_fm(solver, variant):
     ends = []
     for name, options in (("fm", {}), ("llfm", {"anchors": 1, "neighbours": 1, "llfm_variant": variant})):
         piece = ROW_SOLVERS[solver]
-        trained = piece.load()(
-            **{k: v for k, v in make_spec("fm", solver).values.items() if k in piece.options and k != "prox"}
-        )
+        values = resolve(make_spec("fm", solver), rows=20, nonzeros=20, validated=False).values
+        trained = piece.load()(**{k: v for k, v in values.items() if k in piece.options and k != "prox"})
         model = build(name, FEATURES, rank=5, **options)
         model.allocate(trained.slots)
         start = np.random.default_rng(2)

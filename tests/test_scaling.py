@@ -66,6 +66,13 @@ def test_a_deviation_keeps_its_digits_far_from_zero():
     assert data.deviations(np.arange(3, dtype=np.int32))[0] == pytest.approx(values.std(), rel=1e-12)
 
 
+def test_the_longest_row_is_found(rng):
+    data, dense = data_of(rng)
+    assert data.longest_square() == pytest.approx((dense**2).sum(axis=1).max(), rel=1e-6)
+    assert data.normalised().longest_square() == pytest.approx(1, rel=1e-6)
+    assert dataset([{}, {}], 3).longest_square() == 0
+
+
 @pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("method", ["standard", "max-abs"])
 def test_a_scaled_run_is_a_run_on_divided_rows(method, norm, rng, tmp_path):

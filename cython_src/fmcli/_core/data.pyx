@@ -299,6 +299,20 @@ cdef class Dataset:
                         smallest[column] = size
         return largest_, smallest_
 
+    def longest_square(self):
+        """The largest sum of a row's squared values; 0 without rows."""
+        cdef double largest = 0, squares
+        cdef Py_ssize_t i, j
+        cdef Sample x
+        with nogil:
+            for i in range(self.rows):
+                self.sample(i, &x)
+                squares = 0
+                for j in range(x.nnz):
+                    squares += <double>x.value[j] * x.value[j]
+                largest = max(largest, squares)
+        return largest
+
     def deviations(self, rows):
         """float64 (features): the standard deviation of each column over the rows of these numbers (int32), where the
         entries that are not there are 0."""
