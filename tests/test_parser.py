@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fmcli
@@ -230,7 +230,6 @@ HOW = {
 }
 
 
-@settings(deadline=None)
 @given(text=rows_of_text(ffm=False), **HOW)
 @example(text=b"1 5:3e38 5:3e38 6:1", keep_fields=False, training=True, threads=1, block=9)
 @example(text=b"1 0:18446744073709551616", keep_fields=False, training=True, threads=1, block=9)
@@ -239,14 +238,12 @@ def test_libsvm_rows(path, text, **how):
     agree(path, text, ffm=False, **how)
 
 
-@settings(deadline=None)
 @given(text=rows_of_text(ffm=True), **HOW)
 @example(text=b"1 1:5:2 0:5:3 1:5:4 0:2:1", keep_fields=True, training=True, threads=1, block=9)
 def test_ffm_rows(path, text, **how):
     agree(path, text, ffm=True, **how)
 
 
-@settings(deadline=None)
 @given(
     text=st.one_of(
         st.binary(max_size=80),
@@ -267,7 +264,6 @@ def test_junk_is_refused_where_the_slow_parser_refuses_it(path, text, **how):
         agree(path, text, **how)
 
 
-@settings(deadline=None)
 @given(
     changed=st.booleans().flatmap(lambda ffm: st.tuples(st.just(ffm), rows_of_text(ffm))),
     places=st.lists(st.tuples(st.integers(0, 10**6), st.binary(max_size=2)), min_size=1, max_size=3),
