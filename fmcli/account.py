@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fmcli import occurrences
 from fmcli._core.data import Dataset
 from fmcli._core.model import Model, Workspace
 from fmcli._core.solver import Solver
@@ -71,8 +72,9 @@ def training(
     if validation is not None:
         course += parameters + judging(model, validation.data, validation)
     seen = 2 * model.features
+    counting = occurrences.bytes_needed(model.features, resumed=earlier is not None)
     known = sum(array.nbytes for array in earlier.arrays.values()) + parameters // 4 if earlier else 0
-    return parameters + seen + known + max(course, judging(model, data, judge), data.counting_needed)
+    return parameters + seen + known + max(course, judging(model, data, judge), counting)
 
 
 def judging(model: Model, data: Dataset, judge: Validation) -> int:

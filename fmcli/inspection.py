@@ -309,8 +309,8 @@ VIEWS = (
     View("training", "Training", always, training),
     View("arrays", "Arrays", always, arrays),
     View("frequent", "Most frequent features, and the training rows that have them", always, frequent),
-    View("weights", "Largest linear weights", has(w=2), weights),
-    View("main_effects", "Largest main effects", has(v0=2, V=3), effects),
+    View("weights", "Largest linear weights, and the training rows that have the feature", has(w=2), weights),
+    View("main_effects", "Largest main effects, and the training rows that have the feature", has(v0=2, V=3), effects),
     View("hierarchy", "Strong hierarchy: share of the v_j that are 0; of the others, that orthogonal to v_0 beta",
          has(v0=2, V=3), hierarchy),
     View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
@@ -333,11 +333,14 @@ def chunks(array: NDArray[Any]) -> Iterator[Floats]:
 
 
 def listed(subject: Subject, name: str, values: Callable[[int], NDArray[Any]]) -> list[Row]:
-    """Rows of the features whose values are the largest, by output; `values` gives a number a feature."""
+    """Rows of the features whose values are the largest, by output, with the training rows that have each of them;
+    `values` gives one number for each feature."""
     rows = []
     for output, begin in subject.outputs():
         of = values(output)
-        rows += [{**begin, "feature": j, name: float(of[j])} for j in largest(of, subject.top).tolist()]
+        found = largest(of, subject.top).tolist()
+        times = subject.scorer.occurrences.rows_of(found)
+        rows += [{**begin, "feature": j, "rows": n, name: float(of[j])} for j, n in zip(found, times, strict=True)]
     return rows
 
 

@@ -20,7 +20,7 @@ import fmcli
 from fmcli._core.model import Model
 from fmcli.errors import BadInputError, UsageError
 from fmcli.labels import Labels
-from fmcli.occurrences import MOST, TOGETHER
+from fmcli.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.registry import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 from fmcli.scaling import SCALE, is_scaled
 from fmcli.specs import REFINES, SOLVER, check_degrees
@@ -102,7 +102,8 @@ def are_counts(value: Any) -> bool:
     """Whether a value says how often features occur."""
     return (
         type(value) is dict
-        and value.keys() == {"rows", "looked_at"}
+        and {"rows", "looked_at"} <= value.keys() <= {"rows", "looked_at", "labels"}
+        and (value.get("labels") is None or COUNT.holds(value["labels"]))
         and COUNT.holds(value["looked_at"])
         and type(value["rows"]) is list
         and all(map(COUNT.holds, value["rows"]))
@@ -255,12 +256,17 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     if meta["occurrences"] is not None:
         counted = len(meta["frequent"])
         expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")
+        if COUNTS in arrays:  # which large models may lack
+            of = next((of for of in TYPES if of == arrays[COUNTS].dtype), TYPES[-1])
+            expected[COUNTS] = ((meta["features"],), of.str[1:])
     if is_scaled(meta["options"]):
         expected[SCALE] = ((meta["features"],), "f")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
     if SCALE in expected and not (np.isfinite(arrays[SCALE]) & (arrays[SCALE] > 0)).all():
         refuse(f"the array {SCALE} has numbers that are not positive and finite")
+    if COUNTS in expected and (arrays[COUNTS] < 0).any():
+        refuse(f"the array {COUNTS} has negative numbers")
     for name in arrays.keys() - expected.keys() - model.shapes().keys() - model.constants.keys():
         extra = "solver state, of which it has none" if name.startswith(STATE + ".") else "unknown to this version"
         refuse(f"the array {quoted(name)} is {extra}")

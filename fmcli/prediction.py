@@ -49,7 +49,7 @@ class Scorer:
     meta : all that the model file says.
     path : of the model file, for messages.
     scale : float32 (features), what columns are divided by before anything else; None: nothing.
-    occurrences : the most frequent features, and which of them occur together.
+    occurrences : how often features occur, and which of them together.
     """
 
     model: Model
@@ -140,7 +140,8 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which --keep-state saves, is no longer finite")
-    occurrences = count(plan.data, plan.rows)
+    parameters = REAL_TYPE.itemsize * plan.model.parameter_count
+    occurrences = count(plan.data, plan.rows, parameters, plan.earlier.occurrences if plan.earlier else UNKNOWN)
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
         "model": plan.spec.model,
@@ -204,6 +205,7 @@ def load_earlier(path: str) -> Earlier:
         meta["fields"],
         given,
         meta["range"] and (meta["range"][0], meta["range"][1]),
+        scorer.occurrences,
     )
 
 

@@ -14,6 +14,7 @@ from fmcli._core.solver import Solver
 from fmcli.errors import UsageError
 from fmcli.labels import Labels
 from fmcli.metrics import Range
+from fmcli.occurrences import UNKNOWN, Occurrences
 from fmcli.registry import CLIPPED_LOSS, LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.scaling import Divisors
 from fmcli.specs import REFINES, SOLVER, Spec, as_given, make_spec, takes
@@ -52,6 +53,7 @@ class Earlier:
     epochs : those that its parameters have gone through, in this run and the runs it resumed from.
     fields : of its data; 0 where it knows none.
     range : of the labels it was trained on, where predictions can be clipped to it.
+    occurrences : how often features occur in the rows it was trained on.
     """
 
     path: str
@@ -70,6 +72,7 @@ class Earlier:
     fields: int
     given: frozenset[str]
     range: Range | None
+    occurrences: Occurrences = UNKNOWN
 
     def labels_for(self, spec: Spec) -> Labels:
         """The earlier model's labels, under the loss of the spec. Raises UsageError for a loss that takes others."""

@@ -193,7 +193,7 @@ def test_numbers_of_rows(rows, numbers, rng):
     llfm = model_of("llfm")
     for use in (
         lambda: rows.seen(numbers),
-        lambda: rows.frequent(numbers, 3),
+        lambda: rows.counts(numbers),
         lambda: rows.together(numbers, np.arange(3, dtype=np.int32)),
         lambda: trainer.run(numbers, 0, len(numbers)),
         lambda: llfm.active_anchors(data_for("llfm", rng), numbers),

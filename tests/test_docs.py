@@ -72,7 +72,7 @@ def test_there_are_blocks_that_install_run_and_test():
     text = "".join(block for block, _ in BLOCKS)
     for line in ("pip install . && fmcli train sample_data/", "&& python -m pytest", "fmcli predict ", "fmcli export "):
         assert line in text
-    assert sum(bool(shown) for _, shown in BLOCKS) == 2
+    assert sum(bool(shown) for _, shown in BLOCKS) == 3
 
 
 def section(heading: str) -> str:

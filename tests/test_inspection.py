@@ -22,6 +22,7 @@ from fmcli.inspection import (
     shares_of_degrees,
     views,
 )
+from fmcli.occurrences import UNKNOWN
 from fmcli.prediction import export_arrays, save_model
 from fmcli.registry import MODELS
 from fmcli.training import summary
@@ -34,6 +35,7 @@ def subject(seen=None, **arrays):
     scorer = SimpleNamespace(
         model=SimpleNamespace(outputs=1),
         labels=SimpleNamespace(values=None),
+        occurrences=UNKNOWN,
         seen=np.ones(features, bool) if seen is None else np.array(seen),
     )
     return Subject("m", scorer, True, 10, arrays)

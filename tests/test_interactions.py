@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from problems import CLOSE, TRAINED, build, choices, dataset, fields_of, fill, random_rows
 
-from fmcli import inspection
+from fmcli import inspection, occurrences
+from fmcli._core.data import most_frequent
 from fmcli.inspection import Subject
 from fmcli.interactions import interactions
-from fmcli.occurrences import Occurrences
+from fmcli.occurrences import Occurrences, added, compact
 from reference import slow_models
 
 FEATURES = 9
@@ -23,10 +24,10 @@ def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
     model.allocate(0)
     params = fill(model, rng)
     features, fields = np.array(frequent, dtype=np.int32).reshape(-1, 2).T
-    occurrences = Occurrences(np.ascontiguousarray(features), np.ascontiguousarray(fields), together=together)
+    found = Occurrences(np.ascontiguousarray(features), np.ascontiguousarray(fields), together=together)
     labels = SimpleNamespace(values=None)
     scorer = SimpleNamespace(
-        model=model, occurrences=occurrences, needs_fields=fields_of(name) > 0, labels=labels, seen=np.ones(FEATURES)
+        model=model, occurrences=found, needs_fields=fields_of(name) > 0, labels=labels, seen=np.ones(FEATURES)
     )
     return scorer, params
 
@@ -111,13 +112,33 @@ def test_the_most_frequent_features(rng, fields):
     order = sorted(counts, key=lambda j: (-counts[j], j))
     first = dict(reversed(keys))
     everything = np.arange(30, dtype=np.int32)
-    features, fields_, times = data.frequent(everything, 4)
+    counted = data.counts(everything)
+    assert counted.tolist() == [counts[j] for j in range(FEATURES)]
+    features = most_frequent(counted, 4)
     assert features.tolist() == order[:4]
-    assert fields_.tolist() == [first[j] for j in order[:4]]
-    assert times.tolist() == [len([x for x in indices if j in x]) for j in order[:4]]
-    assert sorted(data.frequent(everything, 100)[0].tolist()) == sorted(counts)
-    assert data.frequent(everything, 0)[0].tolist() == []
+    assert data.first_fields(everything, features).tolist() == [first[j] for j in order[:4]]
+    assert sorted(most_frequent(counted, 100).tolist()) == sorted(counts)
+    assert most_frequent(counted, 0).tolist() == []
     # And which of them come together, in some of the rows.
     some = np.ascontiguousarray(everything[::3])
     both = [len([i for i in some if {j, k} <= indices[i]]) for j, k in combinations(order[:4], 2)]
     assert data.together(some, features).tolist() == both
+
+
+def test_counts_take_little_beside_the_parameters(rng):
+    """The smallest type; nothing where that is much for a large model."""
+    few, many = np.array([3, 255, 0], dtype=np.int32), np.array([3, 256], dtype=np.int32)
+    assert compact(few, 3).dtype == np.uint8
+    assert compact(few, 2) is None
+    assert compact(many, 8).tolist() == [3, 256]
+    assert compact(many, 7) is None
+    data = dataset(random_rows(rng, 30, FEATURES), FEATURES).changed(label=np.zeros(30))
+    rows = np.arange(30, dtype=np.int32)
+    assert occurrences.count(data, rows, 0).counts.tolist() == data.counts(rows).tolist()
+
+
+def test_sums_of_counts_end_at_the_largest_number():
+    highest = np.iinfo(np.int32).max
+    sums = added(np.array([highest, 1, 2], dtype=np.int32), np.array([1, highest], dtype=np.int32))
+    assert sums.tolist() == [highest, highest, 2]
+    assert sums.dtype == np.int32

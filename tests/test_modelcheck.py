@@ -11,6 +11,7 @@ from fmcli.errors import BadInputError
 from fmcli.inspection import inspect_model, views
 from fmcli.modelcheck import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
 from fmcli.modelfile import ModelFile, save
+from fmcli.occurrences import COUNTS, TOGETHER, TYPES
 from fmcli.prediction import load_model, scorer_of
 from fmcli.registry import MODELS, OPTIONS
 
@@ -56,7 +57,7 @@ def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
     file, whole = files(kind), files(kind)
     for name in LATER:
         del file.meta[name]
-    del file.tensors["together"]
+    del file.tensors[TOGETHER], file.tensors[COUNTS]
     for name in LATER_OPTIONS:
         del file.meta["options"][name]
     for name in MODELS[kind].options:
@@ -195,6 +196,8 @@ def test_arrays_of_another_shape_or_type(files, kind):
             file = files(kind)
             if other is not None and other.shape == array.shape and other.dtype == array.dtype:
                 continue  # of a kind with one row
+            if name == COUNTS and (other is None or (other.shape == array.shape and other.dtype in TYPES)):
+                continue  # large models lack them
             if other is None:
                 del file.tensors[name]
             else:
@@ -262,11 +265,31 @@ def test_every_option_is_checked_by_its_range(files):
 def test_files_that_do_not_count_pairs(files, tmp_path):
     """Those of earlier versions: every pair is shown, and that its rows are not known."""
     file = files("fm")
-    del file.meta["occurrences"], file.tensors["together"]
+    del file.meta["occurrences"], file.tensors[TOGETHER], file.tensors[COUNTS]
     save(str(tmp_path / "m"), file)
     found = {view.name: shown for view, shown in views(inspect_model(str(tmp_path / "m")))}
     assert {row["rows"] for row in found["pairs"] + found["frequent"]} == {None}
     assert found["model"]["pair_rows"] is None
+
+
+def test_files_that_count_the_most_frequent_features_alone(files, tmp_path):
+    """Large ones: the others' rows are not known."""
+    file = files("fm")
+    del file.tensors[COUNTS]
+    file.meta["frequent"], file.meta["occurrences"]["rows"] = file.meta["frequent"][:2], [5, 4]
+    file.tensors[TOGETHER] = np.array([3], dtype=np.int32)
+    save(str(tmp_path / "m"), file)
+    found = {view.name: shown for view, shown in views(inspect_model(str(tmp_path / "m")))}
+    known = dict(zip([feature for feature, _ in file.meta["frequent"]], [5, 4], strict=True))
+    assert {row["feature"]: row["rows"] for row in found["weights"]} == {
+        row["feature"]: known.get(row["feature"]) for row in found["weights"]
+    }
+
+
+def test_counts_are_not_negative(files):
+    file = files("fm")
+    file.tensors[COUNTS] = -file.tensors[COUNTS].astype(np.int32)
+    assert "the array counts has negative numbers" in refusal(file)
 
 
 @pytest.mark.parametrize(

@@ -60,15 +60,42 @@ def test_only_pairs_that_rows_have_are_named(run, adult_model, sample):
         assert row["rows"] == sum(row["feature"] in x for x in rows)
 
 
+def test_every_feature_is_counted_and_resuming_counts_on(run, sample, tmp_path):
+    """Over the rows of all runs, of which the second has one feature more; pairs of frequent features, too."""
+    lines = (sample / "adult.train.libsvm").read_text().splitlines()
+    (tmp_path / "old").write_text("\n".join(lines[:900]) + "\n")
+    (tmp_path / "new").write_text("\n".join(f"{line} 130:1" for line in lines[900:1500]) + "\n")
+    assert run("train", "-q", "-e", "1", "-o", "m", "old").returncode == 0
+    assert run("train", "-q", "-e", "1", "-i", "m", "-o", "m", "new").returncode == 0
+    got = figures(run("inspect", "--json", "--top", "5000", "m"))
+    assert run("train", "-q", "-e", "1", "-o", "once", "old").returncode == 0
+    once = figures(run("inspect", "--json", "once"))["frequent"]
+    assert run("train", "-q", "-e", "1", "-i", "once", "-o", "once", "old").returncode == 0
+    assert figures(run("inspect", "--json", "once"))["frequent"] == once  # the same rows again
+    rows = [{int(entry.split(":")[0]) for entry in line.split()[1:]} for line in lines[:1500]]
+    rows = [row | ({130} if place >= 900 else set()) for place, row in enumerate(rows)]
+    assert got["model"]["pair_rows"] == 1500
+    assert len(got["weights"]) > 100
+    for row in got["weights"] + got["frequent"]:
+        assert row["rows"] == sum(row["feature"] in x for x in rows)
+    frequent = [row["feature"] for row in got["frequent"]]
+    assert frequent == sorted(frequent, key=lambda j: (-sum(j in x for x in rows), j))
+    often = [row for row in got["pairs"] if {row["feature"], row["other"]} <= set(frequent[:50])]
+    assert len(often) > 500
+    for row in often[::17]:
+        assert row["rows"] == sum({row["feature"], row["other"]} <= x for x in rows)
+
+
 def test_text_has_the_same_figures(run, adult_model):
     text = run("inspect", "--top", "3", adult_model).stdout.decode()
     got = figures(run("inspect", "--json", "--top", "3", adult_model))
     frequent = "Most frequent features, and the training rows that have them"
     pairs = "Pairs of frequent features that add most to each other, and how many of pair-rows have both"
-    titles = ("Options", "Training", "Arrays", frequent, "Largest linear weights", pairs)
+    weights = "Largest linear weights, and the training rows that have the feature"
+    titles = ("Options", "Training", "Arrays", frequent, weights, pairs)
     assert [part.splitlines()[0] for part in text.split("\n\n")[1:]] == list(titles)
-    lines = text.split("Largest linear weights\n")[1].split("\n\n")[0].splitlines()
-    assert lines[0].split() == ["feature", "weight"]
+    lines = text.split(f"{weights}\n")[1].split("\n\n")[0].splitlines()
+    assert lines[0].split() == ["feature", "rows", "weight"]
     assert [int(line.split()[0]) for line in lines[1:]] == [row["feature"] for row in got["weights"]]
     assert f"train-auc      {got['training']['train']['auc']:.6g}\n" in text
 
@@ -123,7 +150,7 @@ def test_classes_each_have_their_rows(run, trained, tmp_path):
 def test_no_list_and_nothing_to_list(run, trained):
     path = trained("-m", "linear", "-e", "0")
     assert figures(run("inspect", "--json", path))["weights"] == []
-    assert run("inspect", path).stdout.decode().endswith("Largest linear weights\nnone\n")
+    assert run("inspect", path).stdout.decode().endswith("that have the feature\nnone\n")
     assert figures(run("inspect", "--json", "--top", "0", path))["weights"] == []
 
 

@@ -189,39 +189,19 @@ cdef class Dataset:
                         marks[self.csr.index[entry]] = 1
         return occurs
 
-    def frequent(self, const int32_t[::1] rows, Py_ssize_t count):
-        """The features in the most of the rows of these numbers, ties going to the lower index, at most so many:
-        int32 (n), their indices; int32 (n), the field of each one's first entry, 0 without fields; int64 (n), in how
-        many rows they are."""
+    def counts(self, const int32_t[::1] rows):
+        """int32 (features): in how many of the rows of these numbers each feature is."""
         self.check_rows(rows)
-        times_, places_ = np.zeros(self.features, dtype=np.int32), np.zeros(max(count, 0), dtype=np.int32)
+        times_ = np.zeros(self.features, dtype=np.int32)
         cdef int32_t[::1] times = times_
-        cdef int32_t[::1] places = places_
         cdef Sample x
-        cdef Py_ssize_t i, entry, at, n = 0
-        cdef int32_t j
+        cdef Py_ssize_t i, entry
         with nogil:
             for i in range(rows.shape[0]):
                 self.sample(rows[i], &x)
                 for entry in range(x.nnz):
                     times[x.index[entry]] += entry == 0 or x.index[entry] != x.index[entry - 1]
-            # The places of the largest so far, in order: an index is compared with the last one, and seldom moves in.
-            for j in range(self.features):
-                if times[j] == 0 or (n == places.shape[0] and (n == 0 or times[j] <= times[places[n - 1]])):
-                    continue
-                at = n if n < places.shape[0] else n - 1
-                n = at + 1
-                while at and times[places[at - 1]] < times[j]:
-                    places[at] = places[at - 1]
-                    at -= 1
-                places[at] = j
-        chosen = places_[:n]
-        return chosen, self.first_fields(rows, chosen), times_[chosen].astype(np.int64)
-
-    @property
-    def counting_needed(self):
-        """Bytes that `frequent` and `together` take: a count and a place for each feature."""
-        return (sizeof(int32_t) + sizeof(unsigned char)) * self.features
+        return times_
 
     def first_fields(self, const int32_t[::1] rows, const int32_t[::1] features):
         """int32 (n): of each of some features that occur in these rows, the field of its first entry; 0 without
@@ -385,3 +365,24 @@ cdef class Dataset:
 
     def __len__(self):
         return self.rows
+
+
+def most_frequent(const int32_t[::1] times, Py_ssize_t count):
+    """int32 (n): the places of the largest numbers above 0, at most so many, in decreasing order, equal ones by place.
+    """
+    places_ = np.zeros(max(count, 0), dtype=np.int32)
+    cdef int32_t[::1] places = places_
+    cdef Py_ssize_t at, n = 0
+    cdef int32_t j
+    with nogil:
+        # An index is compared with the last of the largest so far, and seldom moves in.
+        for j in range(<int32_t>times.shape[0]):
+            if times[j] <= 0 or (n == places.shape[0] and (n == 0 or times[j] <= times[places[n - 1]])):
+                continue
+            at = n if n < places.shape[0] else n - 1
+            n = at + 1
+            while at and times[places[at - 1]] < times[j]:
+                places[at] = places[at - 1]
+                at -= 1
+            places[at] = j
+    return places_[:n]
