@@ -146,6 +146,7 @@ def run(arguments: Sequence[str]) -> int:
 
             say("".join(traceback.format_exception(error)).rstrip())
         say(f"fmcli: error: {known}")
+        _drop_output()
         return known.exit_status
     return 0
 
@@ -192,6 +193,16 @@ def _close_output() -> None:
         raise
     except OSError as error:
         raise OutputError(f"standard output: cannot be written: {error.strerror}") from error
+
+
+def _drop_output() -> None:
+    """Forget what standard output cannot take: Python 3.11.2 tries again at its end, which makes the status 120."""
+    if sys.stdout is None or sys.stdout.closed:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _occupy_closed_streams() -> None:
