@@ -19,6 +19,8 @@ from libcpp.vector cimport vector
 
 # An anchor's scale within these bounds stays apart from its numbers.
 cdef double SMALLEST_SCALE = 1e-4, LARGEST_SCALE = 1e4
+# Rows of parameters among which those without a sample are looked for at a time.
+ROWS_AT_A_TIME = 1 << 16
 # Of a step with all anchors, before there is none.
 HALVINGS = 30
 
@@ -183,10 +185,12 @@ cdef class LLFM(Model):
         self.remeasure()
         if self.touched is None:
             return
+        together = max(1, ROWS_AT_A_TIME // max(self.features, 1))  # anchors: few enough for small tables, many for speed
         for name in self.layout[self.fms].names:
             for array in (self.parameters[name], *self.states[name]):
-                for anchor in range(self.anchors):
-                    array[:, anchor, self.touched[:self.features, anchor] == 0] = 0
+                for first in range(0, self.anchors, together):
+                    some = slice(first, first + together)
+                    array[:, some][:, self.touched[:self.features, some].T == 0] = 0
         self.touched = None
         self.marks = NULL
 
