@@ -12,6 +12,7 @@ class Facts:
     """What a default may depend on. All of it is known as soon as the rows to train on are.
 
     rows, nonzeros : number of the training rows and of their entries, without the rows that are held out.
+    features : number of the features that occur in them.
     longest : the largest sum of a row's squared values, as the model sees them. Held-out rows count too, for the model
         may be trained on them in the end.
     validated : whether there are validation data.
@@ -22,6 +23,7 @@ class Facts:
 
     rows: int
     nonzeros: int
+    features: int
     longest: float
     validated: bool
     solver: str
@@ -65,6 +67,20 @@ def by_longest_row(most: float, share: float) -> Derived:
         return min(most, share / facts.longest**2) if plain else most
 
     return Derived(f"min({most:g}, {share:g} / fourth power of the longest row's norm)", of)
+
+
+def per_row(strength: float) -> Derived:
+    """A strength against the mean loss that weighs as much as that many rows."""
+    return Derived(f"{strength:g}/rows", lambda facts: strength / facts.rows)
+
+
+def by_occurrence(strength: float, most: float) -> Derived:
+    """An L2 penalty that is inverse to the mean number of rows in which a feature occurs, for in so many updates row
+    solvers apply it; but no more than `most`."""
+    return Derived(
+        f"min({most:g}, {strength:g} features/non-zeros)",
+        lambda facts: min(most, strength * facts.features / max(1, facts.nonzeros)),
+    )
 
 
 def by_order(*values: float, cd: float | None = None) -> Derived:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fmcli.derived import Derived, by_degree, by_longest_row, by_order
+from fmcli.derived import Derived, by_degree, by_longest_row, by_occurrence, by_order, per_row
 
 
 @dataclass(frozen=True)
@@ -334,10 +334,14 @@ _START = {
 }
 # Makes factors sparse at no loss of quality. It weighs against a sum, which it would outweigh if there are few rows.
 _SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
-# As held-out rows of five data sets prefer; where between 26,000 and 64,000 rows the step belongs was not measured.
-_LIFTED_PN_L2_V = Derived("0.1 from 40000 rows on, else 0.01", lambda facts: 0.1 if facts.rows >= 40_000 else 0.01)
 # Linear functions in pn begin at the constants' 1 and not near 0, so that its derivatives are larger than an FM's.
 _PN_STEP = by_longest_row(0.01, 5)
+# As held-out rows prefer; more makes the factors of features with few rows vanish.
+_LIFTED_PN_L2_V = by_occurrence(20, most=0.1)
+# Kinds without linear weights make a feature's linear effect from all of its factors. Steps on single rows move these
+# at once, so that the last rows sway every prediction; coordinate descent has no such noise.
+# The effect is spread over the factors, so that their penalty weighs less against it than against interactions.
+_BY_COLUMNS = "cd"
 # The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
 # Factors start near 0, which is a saddle point: penalized at once, they never leave it. So some epochs come before.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
@@ -366,8 +370,11 @@ MODELS = _table(
         "Strongly hierarchical FM.",
         "fmcli._core.fm:SHFM",
         ("rank", "bias"),
-        solver="ftrl",
-        with_solver={"ftrl": {**_SPARSE["ftrl"], "alpha_v": 0.1, "init_std": 0.05}},
+        solver=_BY_COLUMNS,
+        with_solver={
+            "ftrl": {**_SPARSE["ftrl"], "alpha_v": 0.1, "init_std": 0.05},
+            _BY_COLUMNS: {"l1": per_row(1)},
+        },
     ),
     Piece(
         "sha2",
@@ -424,7 +431,11 @@ MODELS = _table(
         "fmcli._core.anova:HOFMShared",
         ("rank", "bias", "order"),
         {"order": 3, **_START["hofm-shared"]},
-        with_solver={"adagrad": {"learning_rate": 0.1, "l2": 5e-3, "init_std": by_order(0.03, 0.01, 0.1)}},
+        solver=_BY_COLUMNS,
+        with_solver={
+            "adagrad": {"learning_rate": 0.1, "l2": 5e-3, "init_std": by_order(0.03, 0.01, 0.1)},
+            _BY_COLUMNS: {"l2_v": per_row(30)},
+        },
     ),
     Piece(
         "hofm-simplex",
@@ -432,6 +443,7 @@ MODELS = _table(
         "fmcli._core.anova:HOFMSimplex",
         ("rank", "bias", "order"),
         _START["hofm-simplex"],
+        solver=_BY_COLUMNS,
     ),
     Piece(
         "all-subsets",
@@ -439,6 +451,8 @@ MODELS = _table(
         "fmcli._core.anova:AllSubsets",
         ("rank", "bias"),
         _START["all-subsets"],
+        solver=_BY_COLUMNS,
+        with_solver={_BY_COLUMNS: {"l2_v": per_row(25)}},
     ),
     Piece(
         "pn",
@@ -508,8 +522,8 @@ MODELS = _table(
 
 # What solvers of the whole objective have in common.
 _PER_ROW = {
-    "l2_w": Derived("1/rows", lambda facts: 1 / facts.rows),
-    "l2_v": Derived("10/rows", lambda facts: 10 / facts.rows),
+    "l2_w": per_row(1),
+    "l2_v": per_row(10),
 }
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it takes no single rows")
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")

@@ -128,13 +128,14 @@ def make_spec(
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
 
 
-def resolve(spec: Spec, *, rows: int, nonzeros: int, longest: float = 0.0, validated: bool) -> Spec:
+def resolve(spec: Spec, *, rows: int, nonzeros: int, features: int, longest: float = 0.0, validated: bool) -> Spec:
     """The spec with numbers in place of the defaults that depend on the data; the parameters are those of Facts."""
     values = dict(spec.values)
     for name in OPTIONS:
         default = values.get(name)
         if isinstance(default, Derived):
-            values[name] = default.of(Facts(rows, nonzeros, longest, validated, spec.solver, spec.by_rows, values))
+            facts = Facts(rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, values)
+            values[name] = default.of(facts)
     return replace(spec, values=values)
 
 

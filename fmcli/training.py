@@ -228,6 +228,7 @@ def plan(
         spec,
         rows=len(rows),
         nonzeros=nonzeros_of(data, rows),
+        features=int(known.sum()),
         longest=data.longest_square(),
         validated=judged.rows > 0,
     )

@@ -49,7 +49,7 @@ def test_the_help_says_the_default_in_force(model, solver):
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
 def test_epochs_depend_on_validation_data(solver):
     epochs = [
-        resolve(make_spec("fm", solver), rows=100, nonzeros=100, validated=validated).values["epochs"]
+        resolve(make_spec("fm", solver), rows=100, nonzeros=100, features=10, validated=validated).values["epochs"]
         for validated in (False, True)
     ]
     assert epochs == [10, 30]
@@ -63,17 +63,29 @@ def test_a_model_may_have_defaults_beside_one_solver():
     assert make_spec("ffm", options={"l2": 0.5}).values["l2_w"] == 0.5
 
 
-def test_lifted_pn_is_penalised_more_from_many_rows():
-    for rows, l2 in ((39_999, 0.01), (40_000, 0.1)):
-        values = resolve(make_spec("lifted-pn"), rows=rows, nonzeros=rows, validated=False).values
-        assert (values["l2_v"], values["l2_w"]) == (l2, 1e-5)
+def resolved(model, solver=None, *, rows, nonzeros, features):
+    facts = {"rows": rows, "nonzeros": nonzeros, "features": features, "validated": False}
+    return resolve(make_spec(model, solver), **facts).values
+
+
+def test_lifted_pn_is_penalised_by_the_rows_of_its_features():
+    for features, l2 in ((20, 0.02), (50, 0.05), (500, 0.1)):
+        values = resolved("lifted-pn", rows=5000, nonzeros=20_000, features=features)
+        assert (values["l2_v"], values["l2_w"]) == (pytest.approx(l2), 1e-5)
+
+
+def test_kinds_without_linear_weights_have_penalties_of_their_own_under_descent():
+    usual = {"rows": 100, "nonzeros": 300, "features": 10}
+    assert resolved("shfm", **usual)["l1_v"] == 0.01
+    assert [resolved(kind, **usual)["l2_v"] for kind in ("shfm", "hofm-simplex")] == [0.1, 0.1]
+    assert [resolved(kind, **usual)["l2_v"] for kind in ("hofm-shared", "all-subsets")] == [0.3, 0.25]
 
 
 @pytest.mark.parametrize("solver", ["sgd", "fobos"])
 def test_plain_steps_are_smaller_if_rows_are_long(solver):
     def rate(longest, **options):
         spec = make_spec("fm", solver, None, options)
-        values = resolve(spec, rows=9, nonzeros=9, longest=longest, validated=False).values
+        values = resolve(spec, rows=9, nonzeros=9, features=3, longest=longest, validated=False).values
         assert values["learning_rate_w"] == values["learning_rate_v"] == values["learning_rate"]
         return values["learning_rate"]
 
@@ -90,8 +102,8 @@ def test_ftrl_has_steps_of_its_own_unless_told():
 
 
 @pytest.mark.parametrize("model", ["shfm", "sha2"])
-def test_the_sparse_models_are_penalised_by_their_rows(model):
+def test_the_sparse_models_are_penalised_by_their_rows_under_ftrl(model):
     for rows, l1 in ((10, 0.01), (10**6, 1)):
-        values = resolve(make_spec(model), rows=rows, nonzeros=rows, validated=False).values
+        values = resolved(model, "ftrl", rows=rows, nonzeros=rows, features=10)
         assert (values["l1"], values["l1_v"]) == (l1, l1)
     assert make_spec(model, "adagrad").values["l1"] == 0

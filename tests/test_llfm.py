@@ -98,7 +98,7 @@ def test_one_anchor_is_fm(solver, variant):
     ends = []
     for name, options in (("fm", {}), ("llfm", {"anchors": 1, "neighbours": 1, "llfm_variant": variant})):
         piece = ROW_SOLVERS[solver]
-        values = resolve(make_spec("fm", solver), rows=20, nonzeros=20, validated=False).values
+        values = resolve(make_spec("fm", solver), rows=20, nonzeros=20, features=2, validated=False).values
         trained = piece.load()(**{k: v for k, v in values.items() if k in piece.options and k != "prox"})
         model = build(name, FEATURES, rank=5, **options)
         model.allocate(trained.slots)

@@ -357,7 +357,7 @@ def test_strengths_of_factors():
     """Their default is of the solver, unless the kind or the run says otherwise."""
 
     def strengths(model="fm", solver="cd", **options):
-        spec = resolve(make_spec(model, solver, None, options), rows=50, nonzeros=200, validated=False)
+        spec = resolve(make_spec(model, solver, None, options), rows=50, nonzeros=200, features=10, validated=False)
         return spec.values["l2_w"], spec.values["l2_v"]
 
     assert strengths() == strengths(solver="lbfgs") == (0.02, 0.2)

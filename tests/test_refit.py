@@ -34,7 +34,7 @@ def trained_again(data, model="fm", solver="adagrad", *, plan=None, **options):
         ("hofm", "fobos", {"epochs": 3, "rank": [3, 2]}),
         ("fm", "cd", {"epochs": 20, "tol": 0.0}),
         ("fm", "lbfgs", {"epochs": 5}),
-        ("kernel-basis", None, {"rank": 20}),
+        ("kernel-basis", None, {"rank": 100}),
     ],
 )
 def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, options):

@@ -102,7 +102,7 @@ def test_text_has_the_same_figures(run, adult_model):
 
 @pytest.mark.parametrize("kind", ["shfm", "sha2"])
 def test_main_effects(run, trained, tmp_path, kind):
-    got = figures(run("inspect", "--json", "--top", "1000", trained("-m", kind, "--l1", "10")))
+    got = figures(run("inspect", "--json", "--top", "1000", trained("-m", kind, "-s", "ftrl", "--l1", "10")))
     arrays = {name: array[0] for name, array in export_arrays(str(tmp_path / "m")).items()}
     V, constant = arrays["V"], arrays["v0"] * arrays.get("beta", 1)
     effects = V @ constant

@@ -216,7 +216,8 @@ def test_every_registered_option_has_a_flag_and_is_not_given_unless_it_is(name):
 
 
 def test_options_reach_the_model(run, sample, tmp_path):
-    options = ["-m", "shfm", "-k", "3", "--no-bias", "--l1", "0.5", "--l1-v", "0.25", "--alpha", "0.2", "-e", "3"]
+    kind = ["-m", "shfm", "-s", "ftrl", "-k", "3", "--no-bias"]
+    options = [*kind, "--l1", "0.5", "--l1-v", "0.25", "--alpha", "0.2", "-e", "3"]
     assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
     meta = load_model(str(tmp_path / "m")).meta
     assert (meta["model"], meta["solver"], meta["training"]["epochs"]) == ("shfm", "ftrl", 3)
@@ -248,13 +249,13 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Examples:",
     ]
     assert [line for line in text.splitlines() if line in sections] == sections
-    assert "Step size. [sgd, adagrad, fobos; default: 0.01; 0.05 for adagrad; 0.2 for poly2 with adagrad;" in text
-    assert "[default: adagrad; ftrl for shfm, sha2; fobos for sglfm, glfm, l1fm]" in text
+    assert "Step size. [sgd, adagrad, fobos; default: min(0.01, 200 / fourth power of the longest row's norm); 0.05 for adagrad; 0.2 for poly2 with adagrad;" in text
+    assert "[default: adagrad; cd for shfm, hofm-shared, hofm-simplex, all-subsets; ftrl for sha2; fobos for" in text
     assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8; 4 for ffm; 100 for kernel-basis; 1 to 65536]" in text
     assert "[default: --l2; 1/rows for cd, lbfgs unless --l2 or the model says otherwise; >= 0]" in text
     assert (
-        "[not glfm, kernel-basis, lbfgs; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 2e-05 for sglfm;"
-        in text
+        "[not glfm, kernel-basis, lbfgs; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 1/rows "
+        "for shfm with cd; 2e-05 for sglfm;" in text
     )
     assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text
     assert "fitted where the order is even. [anova, sha2, pn]" in text

@@ -41,8 +41,8 @@ EXACT = [
     ("hofm", ["-m", "hofm", "-k", "4/2"]),
     # Where l1 begins to act is the end of an epoch, which the halves have in other places.
     ("hofm-shared", ["-m", "hofm-shared", "-s", "ftrl", "--order", "4", "--l1-from-epoch", "1"]),
-    ("hofm-simplex", ["-m", "hofm-simplex", "--order", "3"]),
-    ("all-subsets", ["-m", "all-subsets", "-k", "3"]),
+    ("hofm-simplex", ["-m", "hofm-simplex", "-s", "adagrad", "--order", "3"]),
+    ("all-subsets", ["-m", "all-subsets", "-s", "adagrad", "-k", "3"]),
 ]
 
 
