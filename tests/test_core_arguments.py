@@ -29,7 +29,7 @@ from fmcli._core.polynet import PN
 from fmcli._core.sgd import SGD
 from fmcli._core.visitor import Visitor
 from fmcli.errors import BadInputError, NotEnoughMemoryError
-from fmcli.specs import make_spec
+from fmcli.specs import make_spec, resolve
 from fmcli.training import make_solver
 from fmcli.validation import split
 
@@ -167,7 +167,7 @@ class TestModels:
 @pytest.mark.parametrize("name", ROW_SOLVERS)
 def test_solvers_without_a_model(name, rng):
     data, model = data_for("fm", rng), model_of("fm")
-    solver = make_solver(make_spec("fm", name))
+    solver = make_solver(resolve(make_spec("fm", name), rows=1, nonzeros=1, validated=False))
     with pytest.raises(ValueError, match=r"not bound|slots|state"):
         Trainer(model, solver, Squared(), data)
     for use in (solver.start, lambda: solver.resume(3), solver.end_epoch, solver.weigh):

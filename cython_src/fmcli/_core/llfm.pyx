@@ -185,7 +185,7 @@ cdef class LLFM(Model):
         self.remeasure()
         if self.touched is None:
             return
-        together = max(1, ROWS_AT_A_TIME // max(self.features, 1))  # anchors: few enough for small tables, many for speed
+        together = max(1, ROWS_AT_A_TIME // max(self.features, 1))  # anchors
         for name in self.layout[self.fms].names:
             for array in (self.parameters[name], *self.states[name]):
                 for first in range(0, self.anchors, together):
