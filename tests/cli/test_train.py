@@ -249,7 +249,7 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Examples:",
     ]
     assert [line for line in text.splitlines() if line in sections] == sections
-    assert "Step size. [sgd, adagrad, fobos; default: min(0.01, 200 / fourth power of the longest row's norm); 0.05 for adagrad; 0.2 for poly2 with adagrad;" in text
+    assert "longest row's norm); 0.05 for adagrad; 0.2 for poly2 with adagrad; 0.05 for sglfm" in text
     assert "[default: adagrad; cd for shfm, hofm-shared, hofm-simplex, all-subsets; ftrl for sha2; fobos for" in text
     assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8; 4 for ffm; 100 for kernel-basis; 1 to 65536]" in text
     assert "[default: --l2; 1/rows for cd, lbfgs unless --l2 or the model says otherwise; >= 0]" in text
