@@ -165,6 +165,7 @@ class Best:
             return measured
         if self.validation.better(value, self._value):
             self.number, self._value, self._worse = number, value, 0
+            self._snapshot = []  # before the next one is made, which takes its memory
             self._snapshot, self._updates = self.model.snapshot(), self.solver.updates
         elif not math.isnan(value):  # what is undefined is no reason to stop
             self._worse += 1

@@ -22,6 +22,7 @@ RUNS = {
     "vectors of the search": ("fm", "lbfgs", "narrow", ["-k", "200"]),
     "fields": ("ffm", "sgd", "wide", ["--holdout", "0.2", "-k", "16"]),
     "anchors": ("llfm", "sgd", "wide", []),
+    "a better epoch after a best one": ("lifted-anova", "cd", "wide", ["--holdout", "0.2", "-k", "32"]),
     "sides": ("bilinear", "adagrad", "huge", ["--split-index", "1000"]),
     "square matrices": ("kernel-basis", None, "narrow", ["-k", "700"]),
     "columns of many features": ("linear", "cd", "huge", []),

@@ -87,7 +87,7 @@ def run(arguments: list[str], largest: float = LARGEST) -> tuple[int, int | None
 def baseline(kind: str, solver: str | None, folder: str) -> int:
     """The peak of a run that has next to nothing to do, but the same to import."""
     path = Path(folder) / "one.ffm"
-    path.write_text("0 0:0:1 1:1:1\n1 0:1:1 1:2:1\n")
+    path.write_text("0 0:0:1 1:1:1\n1 0:0:1 1:2:1\n")
     peak = run([*kind_of(kind, solver), "-o", os.path.join(folder, "m"), str(path)])[1]
     assert peak is not None
     return peak

@@ -59,7 +59,8 @@ cdef class KernelBasis(Model):
         # An entry's place in order, and itself before and after.
         entry = sizeof(int64_t) + 2 * (sizeof(int32_t) + sizeof(float))
         entries = 0 if self.landmarks is None else self.landmarks.nnz
-        return entry * entries + 4 * sizeof(int64_t) * (self.features + 1) + 4 * sizeof(double) * self.rank * self.sums
+        begins = (2 * sizeof(int64_t) + 1) * (self.features + 1)  # where entries begin, how many they are, and a check
+        return entry * entries + begins + 4 * sizeof(double) * self.rank * self.sums
 
     def prepare(self, data, rows, generator):
         """Choose the landmarks."""
