@@ -1,9 +1,13 @@
 """What a run says that it takes of memory is what it takes: the peaks of processes of their own against accounts."""
 
 import importlib.util
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from fmcli.validation import Best
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" / "bench" / "memory.py")
@@ -22,7 +26,6 @@ RUNS = {
     "vectors of the search": ("fm", "lbfgs", "narrow", ["-k", "200"]),
     "fields": ("ffm", "sgd", "wide", ["--holdout", "0.2", "-k", "16"]),
     "anchors": ("llfm", "sgd", "wide", []),
-    "a better epoch after a best one": ("lifted-anova", "cd", "wide", ["--holdout", "0.2", "-k", "32"]),
     "sides": ("bilinear", "adagrad", "huge", ["--split-index", "1000"]),
     "square matrices": ("kernel-basis", None, "narrow", ["-k", "700"]),
     "columns of many features": ("linear", "cd", "huge", []),
@@ -71,3 +74,25 @@ def test_a_run_takes_what_it_said(folder, file_of, bare, what):
     peak -= bare(kind, solver)
     assert memory.keeps(account, peak)
     assert not memory.exaggerates(account, peak)
+
+
+def test_the_best_epoch_is_kept_once():
+    """Even while a better one takes its place."""
+    alive = weakref.WeakSet()
+
+    class Array:
+        pass
+
+    def snapshot():
+        assert not alive
+        alive.add(kept := Array())
+        return [kept]
+
+    validation = SimpleNamespace(
+        measure=lambda model: {"auc": 0.5}, chooser="auc", better=lambda new, old: True, patience=1
+    )
+    best = Best(validation, SimpleNamespace(snapshot=snapshot), SimpleNamespace(updates=0))
+    for number in (1, 2, 3):
+        best.judge(number)
+        assert best.number == number
+        assert alive
