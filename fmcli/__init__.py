@@ -4,7 +4,7 @@ How it is built
 ---------------
 Models, losses, penalties and solvers never know each other. The cut between a model and a row solver is one sample's
 gradient: the model writes it as a few slabs (row ids and a buffer of numbers), the solver consumes slabs. So a model is
-one class, a solver is one class, and every pair works. All of stochastic training is one loop (_core/loop.pyx):
+one class, a solver is one class, and every pair works. All of stochastic training is one loop (solvers/stochastic/loop.pyx):
 
     for each sample x in this epoch's order:
         model.rows(x)           which parameter rows does it touch?
@@ -17,7 +17,7 @@ one class, a solver is one class, and every pair works. All of stochastic traini
 A batch merges the slabs of several samples by row before the step. Softmax is C scores and C slopes a sample over
 blocks that hold class after class, not another code path.
 
-Coordinate descent looks at the same parameters the other way (_core/descent.pyx, visitor.pyx): it visits one row of
+Coordinate descent looks at the same parameters the other way (solvers/coordinate/descent.pyx, visitor.pyx): it visits one row of
 parameters and all samples that the row enters, whose records keep labels, scores, and a cache of the model's own:
 
     for each row of parameters, slice by slice:

@@ -7,7 +7,7 @@ handler of signals is in place that is not needed for it, and only the command s
 import sys
 
 try:
-    from fmcli._core.interrupt import end_by_signals
+    from fmcli.system.interrupt import end_by_signals
 except ModuleNotFoundError as missing:
     from pathlib import Path
 

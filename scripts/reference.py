@@ -10,13 +10,13 @@ from pathlib import Path
 
 import click
 
-from fmcli.catalogue import catalogue
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
-from fmcli.cli.other_tools import FREE_LETTERS
-from fmcli.cli.spellings import SPELLINGS
-from fmcli.metrics import METRICS, allowed, default_metrics
-from fmcli.registry import LOSSES, SOLVERS
+from fmcli.cli.spellings.other_tools import FREE_LETTERS
+from fmcli.cli.spellings.own import SPELLINGS
+from fmcli.registry.catalogue import catalogue
+from fmcli.registry.tables import LOSSES, SOLVERS
+from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 # Wide enough that click breaks no line.

@@ -21,19 +21,19 @@ from typing import Any
 import numpy as np
 from modelfiles import read, write
 
-from fmcli import modelfile
-from fmcli._core import model
-from fmcli._core.layout import REAL_TYPE
 from fmcli.cli.report import as_json, section
 from fmcli.errors import BadInputError, FmcliError
-from fmcli.evaluation import figures, judge_model, usual_metrics
-from fmcli.inspection import inspect_model, views
-from fmcli.kernelform import kernel_form
-from fmcli.modelfile import ALIGNMENT, DIGITS, DTYPES, ModelFile, _header_checksum, _lay_out
-from fmcli.prediction import Counts, Scorer, load_earlier, load_model, predict
-from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
-from fmcli.specs import build_model
-from fmcli.textmodel import write_text
+from fmcli.export.kernel_form import kernel_form
+from fmcli.export.text import write_text
+from fmcli.inspect.inspection import inspect_model, views
+from fmcli.model_file import container
+from fmcli.model_file.container import ALIGNMENT, DIGITS, DTYPES, ModelFile, _header_checksum, _lay_out
+from fmcli.models import model
+from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.specs import build_model
+from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.scoring.evaluation import figures, judge_model, usual_metrics
+from fmcli.scoring.prediction import Counts, Scorer, load_earlier, load_model, predict
 
 INTEGERS = (0, 1, -1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 255, 500, 3000, 2**16, 2**16 + 1, 2**24, 2**30, 2**31 - 1, 2**31)
 LARGE = (2**32, 2**53, 2**62, 2**63 - 1, 2**63, 10**12, 10**400, -(2**31), -(2**63))
@@ -309,8 +309,8 @@ def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Rand
 
 def watch_memory() -> None:
     """Let arrays of files and room for work be memory whose ends the sanitizer watches; mapped memory has none."""
-    views = modelfile._views
-    modelfile._views = lambda *place: ((name, array.copy()) for name, array in views(*place))  # type: ignore[assignment]
+    views = container._views
+    container._views = lambda *place: ((name, array.copy()) for name, array in views(*place))  # type: ignore[assignment]
     model.allocate = lambda size: np.zeros(max(size, 1), REAL_TYPE)
 
 

@@ -5,11 +5,12 @@ from functools import cache
 import numpy as np
 from problems import dataset
 
-from fmcli import prediction, training
-from fmcli._core.data import Dataset
-from fmcli.modelfile import ModelFile, load
-from fmcli.registry import MODELS, SOLVERS
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.model_file.container import ModelFile, load
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.scoring import prediction
+from fmcli.training import job
 
 FEATURES, FIELDS, ROWS = 6, 3, 12
 # What kinds need besides the usual options.
@@ -44,8 +45,8 @@ def write(path: str, kind: str, solver: str | None = None, loss: str = "squared"
         data = data.changed(field=None)
     solver = solver or MODELS[kind].solver
     spec = make_spec(kind, None if MODELS[kind].closed_form else solver, loss, taken(kind, solver))
-    trained = training.train(training.plan(data, spec))
-    prediction.save_model(path, trained, training.summary(trained), "ffm", keep_state=keep_state)
+    trained = job.train(job.plan(data, spec))
+    prediction.save_model(path, trained, job.summary(trained), "ffm", keep_state=keep_state)
 
 
 def copy_of(file: ModelFile) -> ModelFile:

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from fmcli._core.data import Dataset
-from fmcli._core.loop import Trainer, scores
-from fmcli._core.loss import Loss
-from fmcli._core.model import Model, Workspace
-from fmcli._core.simd import REAL
-from fmcli.registry import MODELS, SOLVERS
-from fmcli.specs import build_model
+from fmcli.data.dataset import Dataset
+from fmcli.kernels.simd import REAL
+from fmcli.losses.loss import Loss
+from fmcli.models.model import Model, Workspace
+from fmcli.registry.specs import build_model
+from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.solvers.stochastic.loop import Trainer, scores
 from reference.slow_models import Choices, Params, Sample, column
 
 DOUBLE = REAL == "double"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fmcli.validation import Best
+from fmcli.training.validation import Best
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" / "bench" / "memory.py")

@@ -7,14 +7,14 @@ import pytest
 from problems import dataset
 from test_every_pair import planted
 
-from fmcli import training
-from fmcli.advice import advice, factors_are_zero
-from fmcli.specs import make_spec
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training.advice import advice, factors_are_zero
 
 
 def warnings(data, model="fm", solver="sgd", *, loss=None, plan=None, **options):
-    trained = training.train(training.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
-    return list(advice(trained, training.summary(trained)))
+    trained = job.train(job.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
+    return list(advice(trained, job.summary(trained)))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_what_has_no_factors_or_some_is_not_warned_of(halves):
         solver = None if model == "kernel-basis" else "adagrad"
         assert warnings(with_fields, model, solver) == []
     assert warnings(data, plan={"valid": test}, epochs=0, init_std=0.0) == []
-    trained = training.train(training.plan(data, make_spec("fm")))
+    trained = job.train(job.plan(data, make_spec("fm")))
     assert not factors_are_zero(trained.plan.model)
 
 
@@ -78,13 +78,13 @@ def test_a_model_that_is_no_better_than_a_constant_is_said_with_the_cause(halves
 
 def test_the_constant_stands_beside_each_metric(halves):
     data, test = halves
-    trained = training.train(training.plan(data, make_spec("linear"), valid=test, metrics=("rmse", "sparsity")))
-    figures = training.summary(trained)
+    trained = job.train(job.plan(data, make_spec("linear"), valid=test, metrics=("rmse", "sparsity")))
+    figures = job.summary(trained)
     assert figures["valid"].keys() == {"rmse", "sparsity"}
     constant = np.sqrt(np.mean((test.label - data.label.mean()) ** 2))
     assert figures["valid_constant"] == pytest.approx({"rmse": constant})
-    without = training.train(training.plan(data, make_spec("linear")))
-    assert training.summary(without)["valid_constant"] == {}
+    without = job.train(job.plan(data, make_spec("linear")))
+    assert job.summary(without)["valid_constant"] == {}
 
 
 def test_without_validation_data_a_model_worse_than_a_constant_on_its_rows_is_said():

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from problems import CLOSE, DOUBLE, ROW_SOLVERS, build, dataset, fill, parameters, random_rows, score_all
 
-from fmcli._core.anova import LARGEST_ORDER, AllSubsets, HigherOrder
-from fmcli._core.layout import REAL_TYPE
-from fmcli._core.loop import Trainer
-from fmcli._core.loss import Squared
-from fmcli._core.penalty import Penalty
-from fmcli._core.stub import SumOfSquares
-from fmcli._core.weighted import Beta
 from fmcli.errors import DivergedError
-from fmcli.registry import OPTIONS, SOLVERS
-from fmcli.specs import make_spec
-from fmcli.training import empty_score, plan, train
-from fmcli.warmstart import Earlier, take_over
+from fmcli.losses.loss import Squared
+from fmcli.models.anova import LARGEST_ORDER, AllSubsets, HigherOrder
+from fmcli.models.layout import REAL_TYPE
+from fmcli.models.stub import SumOfSquares
+from fmcli.models.weighted import Beta
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import OPTIONS, SOLVERS
+from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.training.job import empty_score, plan, train
+from fmcli.training.warm_start import Earlier, take_over
 from reference.slow_models import elementary
 
 FEATURES = 9

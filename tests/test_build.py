@@ -50,7 +50,7 @@ def test_the_sdist_holds_every_source(checkout, tmp_path):
     (archive,) = tmp_path.glob("fmcli-*.tar.gz")
     with tarfile.open(archive) as opened:
         held = {member.name.partition("/")[2] for member in opened.getmembers() if member.isfile()}
-    assert {"scripts/check", ".ci/run", "cython_src/fmcli/_core/types.h", "tests/test_build.py"} <= held
+    assert {"scripts/check", ".ci/run", "cython_src/fmcli/base/types.h", "tests/test_build.py"} <= held
     assert sources - held == set()
     assert {name for name in held - sources if "egg-info" not in name} == {"PKG-INFO", "setup.cfg"}
 

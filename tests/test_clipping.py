@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli import prediction, training
-from fmcli.clipping import is_scale
 from fmcli.errors import BadInputError, UsageError
-from fmcli.evaluation import judge_model
-from fmcli.modelfile import load, save
-from fmcli.specs import make_spec
+from fmcli.model_file.container import load, save
+from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
+from fmcli.scoring.evaluation import judge_model
+from fmcli.training import job
+from fmcli.training.clipping import is_scale
 
 RATINGS = [1.0, 2, 3, 4, 5] * 8
 
@@ -37,8 +38,8 @@ def fitted(path, labels=RATINGS, *, loss=None, keywords=None, valid=None, **opti
     """A linear model that predicts far beyond its labels for feature 1: it is trained on one row of it."""
     rows = [{0: 1.0}] * (len(labels) - 1) + [{1: 0.01}]
     spec = make_spec("linear", "cd", loss, {"l2": 0.0, **options})
-    trained = training.train(training.plan(dataset(rows, 2, labels), spec, valid=valid, **(keywords or {})))
-    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    trained = job.train(job.plan(dataset(rows, 2, labels), spec, valid=valid, **(keywords or {})))
+    prediction.save_model(path, trained, job.summary(trained), "libsvm")
     return trained
 
 
@@ -72,7 +73,7 @@ def test_what_is_clipped_and_to_what(tmp_path, labels, options, keywords, limits
     assert prediction.load_model(path).default_output() == "value"
     rmse = np.sqrt(np.mean((wanted - FAR.label) ** 2))
     assert trained.epochs[-1].valid["rmse"] == pytest.approx(rmse)
-    summary = training.summary(trained)
+    summary = job.summary(trained)
     assert summary["valid"]["rmse"] == pytest.approx(rmse)
     assert summary["train"]["rmse"] < 1e3
     assert trained.plan.spec.values["clip"] == (limits is not None)

@@ -5,8 +5,8 @@ import pytest
 from problems import DOUBLE, FOLLOWED, assert_close, build, dataset, fill, parameters, random_rows
 from test_solvers import make_loss
 
-from fmcli._core.penalty import Penalty
-from fmcli.descent import CoordinateDescent
+from fmcli.penalties.penalty import Penalty
+from fmcli.solvers.coordinate.trainer import CoordinateDescent
 
 FEATURES, ROWS, LARGE = 7, 12, 1000
 LOSSY = {"rtol": 1e-2, "atol": 1e-2}

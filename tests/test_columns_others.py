@@ -7,11 +7,11 @@ import pytest
 from problems import DOUBLE, FOLLOWED, assert_close, build, choices, dataset, fill, parameters, random_rows
 from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
 
-from fmcli import descent
-from fmcli._core.loop import Trainer
-from fmcli._core.penalty import Penalty
-from fmcli.descent import CoordinateDescent
-from fmcli.registry import SOLVERS
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.tables import SOLVERS
+from fmcli.solvers.coordinate import trainer
+from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.stochastic.loop import Trainer
 from reference import slow_losses, slow_models
 
 FEATURES, ROWS, FIELDS, SLICE = 7, 9, 3, 16
@@ -234,8 +234,8 @@ def test_field_aware_rows_with_an_index_in_two_fields_take_the_slow_way():
 
 @pytest.mark.parametrize("name", ["poly2", "pn", "lifted-pn", "bilinear", "ffm", "llfm"])
 def test_threads_change_nothing(name, monkeypatch):
-    monkeypatch.setattr(descent, "ENTRIES_TO_SHARE", 1)
-    monkeypatch.setattr(descent, "SAMPLES_A_TASK", 4)
+    monkeypatch.setattr(trainer, "ENTRIES_TO_SHARE", 1)
+    monkeypatch.setattr(trainer, "SAMPLES_A_TASK", 4)
     rng = np.random.default_rng(5)
     keys = [(int(rng.integers(4)), 4 + int(rng.integers(3))) for _ in range(ROWS)]
     rows = [{(key if name != "ffm" else (key, key // 4)): 1.0 for key in x} for x in keys]

@@ -7,31 +7,31 @@ import numpy as np
 import pytest
 from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, random_rows
 
-from fmcli._core.anova import HOFM, HOFMShared
-from fmcli._core.batch import Batch
-from fmcli._core.coding import Soft
-from fmcli._core.columns import Columns, by_row
-from fmcli._core.data import Dataset
-from fmcli._core.descent import Descent
-from fmcli._core.ffm import FFM
-from fmcli._core.fm import FM
-from fmcli._core.kernel_basis import KernelBasis
-from fmcli._core.lifted import LiftedAnova
-from fmcli._core.llfm import LLFM
-from fmcli._core.loop import Trainer, mean_loss, scores
-from fmcli._core.loss import Softmax, Squared
-from fmcli._core.model import Workspace
-from fmcli._core.objective import Objective
-from fmcli._core.parser import Rows
-from fmcli._core.penalty import Penalty
-from fmcli._core.poly2 import MOST_ENTRIES, Poly2
-from fmcli._core.polynet import PN
-from fmcli._core.sgd import SGD
-from fmcli._core.visitor import Visitor
+from fmcli.data.dataset import Dataset
+from fmcli.data.parser import Rows
 from fmcli.errors import BadInputError, NotEnoughMemoryError
-from fmcli.specs import make_spec, resolve
-from fmcli.training import make_solver
-from fmcli.validation import split
+from fmcli.losses.loss import Softmax, Squared
+from fmcli.models.anova import HOFM, HOFMShared
+from fmcli.models.ffm import FFM
+from fmcli.models.fm import FM
+from fmcli.models.kernel_basis import KernelBasis
+from fmcli.models.lifted import LiftedAnova
+from fmcli.models.local.coding import Soft
+from fmcli.models.local.llfm import LLFM
+from fmcli.models.model import Workspace
+from fmcli.models.poly2 import MOST_ENTRIES, Poly2
+from fmcli.models.polynet import PN
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import make_spec, resolve
+from fmcli.solvers.coordinate.columns import Columns, by_row
+from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.visitor import Visitor
+from fmcli.solvers.full_batch.objective import Objective
+from fmcli.solvers.stochastic.batch import Batch
+from fmcli.solvers.stochastic.loop import Trainer, mean_loss, scores
+from fmcli.solvers.stochastic.sgd import SGD
+from fmcli.training.job import make_solver
+from fmcli.training.validation import split
 
 FEATURES = 7
 REFUSED = (ValueError, TypeError, IndexError)

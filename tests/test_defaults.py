@@ -5,8 +5,8 @@ import re
 import pytest
 
 from fmcli.cli.options import in_words, notes
-from fmcli.registry import MODELS, OPTIONS, SOLVERS
-from fmcli.specs import REFINES, make_spec, resolve
+from fmcli.registry.specs import REFINES, make_spec, resolve
+from fmcli.registry.tables import MODELS, OPTIONS, SOLVERS
 
 PAIRS = [
     (model, solver)

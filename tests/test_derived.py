@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli import catalogue, prediction, registry, training
 from fmcli.cli.models import lines
 from fmcli.cli.options import notes
-from fmcli.derived import Derived
-from fmcli.specs import make_spec
+from fmcli.registry import catalogue, tables
+from fmcli.registry.derived import Derived
+from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
+from fmcli.training import job
 
 ROWS = [{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 2.0}, {2: 1.0}]
 # Rules that show each fact, for an option of every run, one of a solver and one that others refine.
@@ -27,9 +29,9 @@ RULES = {
 @pytest.fixture
 def rules(monkeypatch):
     for name, rule in RULES.items():
-        monkeypatch.setitem(registry.OPTIONS, name, replace(registry.OPTIONS[name], default=rule))
+        monkeypatch.setitem(tables.OPTIONS, name, replace(tables.OPTIONS[name], default=rule))
     # ftrl's own defaults would come before these.
-    monkeypatch.setitem(registry.SOLVERS, "ftrl", replace(registry.SOLVERS["ftrl"], defaults={}))
+    monkeypatch.setitem(tables.SOLVERS, "ftrl", replace(tables.SOLVERS["ftrl"], defaults={}))
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def data():
 
 
 def planned(data, options=None, **plan):
-    return training.plan(data, make_spec("fm", "ftrl", None, options), **plan)
+    return job.plan(data, make_spec("fm", "ftrl", None, options), **plan)
 
 
 def test_they_are_resolved_by_the_facts_of_the_run(rules, data):
@@ -66,9 +68,9 @@ def test_a_given_value_is_taken_as_it_is(rules, data):
 
 
 def test_the_model_file_has_numbers(rules, data, tmp_path):
-    trained = training.train(planned(data))
+    trained = job.train(planned(data))
     path = str(tmp_path / "model.fm")
-    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    prediction.save_model(path, trained, job.summary(trained), "libsvm")
     options = prediction.load_model(path).meta["options"]
     assert (options["init_std"], options["l2_w"], options["epochs"]) == (1 / 16, 0.1, 8)
     assert prediction.load_earlier(path).options == options
@@ -81,7 +83,7 @@ def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):
 
 
 def test_they_are_shown_in_words(rules):
-    assert "default: 1 / 2^rows; " in notes(registry.OPTIONS["init_std"])
+    assert "default: 1 / 2^rows; " in notes(tables.OPTIONS["init_std"])
     listed = catalogue.catalogue()
     json.dumps(listed)
     assert next(piece for piece in listed["solvers"] if piece["name"] == "ftrl")["options"]["alpha"] == "1/non-zeros"
@@ -89,4 +91,4 @@ def test_they_are_shown_in_words(rules):
 
 
 def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
-    assert "default: --l2; 10/rows for cd, lbfgs" in notes(registry.OPTIONS["l2_v"])
+    assert "default: --l2; 10/rows for cd, lbfgs" in notes(tables.OPTIONS["l2_v"])

@@ -19,9 +19,9 @@ from problems import (
 )
 from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
 
-from fmcli._core.penalty import Penalty
-from fmcli.descent import CoordinateDescent
-from fmcli.registry import LOSSES
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.tables import LOSSES
+from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from reference import slow_descent, slow_models
 
 pytestmark = pytest.mark.exact

@@ -5,13 +5,14 @@ import pytest
 from problems import dataset
 from test_every_pair import planted
 
-from fmcli import prediction, training
-from fmcli.baseline import Baseline, baseline_of, beats
-from fmcli.divergence import MOST_AT_END, diverged
 from fmcli.errors import DivergedError
-from fmcli.registry import LOSSES
-from fmcli.specs import make_spec
-from fmcli.training import make_loss
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import LOSSES
+from fmcli.scoring import prediction
+from fmcli.training import job
+from fmcli.training.baseline import Baseline, baseline_of, beats
+from fmcli.training.divergence import MOST_AT_END, diverged
+from fmcli.training.job import make_loss
 
 # One feature, always 1: a step of sgd multiplies the error of a row by 1 - rate.
 ROWS = [{0: 1.0}] * 40
@@ -27,7 +28,7 @@ def plan(rate, loss="squared", *, labels=None, epochs=3, solver="sgd", keywords=
     labels = LABELS[LOSSES[loss].task] if labels is None else labels
     options |= {"epochs": epochs, "l2": 0.0} | ({"learning_rate": rate} if solver == "sgd" else {})
     spec = make_spec("linear", solver, loss, options)
-    return training.plan(dataset(ROWS, 1, labels), spec, **(keywords or {}))
+    return job.plan(dataset(ROWS, 1, labels), spec, **(keywords or {}))
 
 
 def test_a_loss_that_rises_far_above_the_constants_is_divergence():
@@ -35,7 +36,7 @@ def test_a_loss_that_rises_far_above_the_constants_is_divergence():
     with pytest.raises(
         DivergedError, match=r"epoch 2, where the best constant has 0.5.* --learning-rate 0.22 "
     ) as caught:
-        training.train(plan(2.2, bias=False, epochs=5), on_epoch=seen.append)
+        job.train(plan(2.2, bias=False, epochs=5), on_epoch=seen.append)
     assert len(seen) == 1
     assert seen[0].loss > 1000 * 0.5
     assert caught.value.trained is None
@@ -45,10 +46,10 @@ def test_a_single_epoch_is_judged_by_the_model_that_it_leaves():
     with pytest.raises(
         DivergedError, match=r"the model's loss on the training rows is .*, where the best constant has 0.5"
     ):
-        training.train(plan(2.2, bias=False, epochs=1))
-    assert training.train(plan(2.2, bias=False, epochs=1, keywords={"stream": True})).best == 1
+        job.train(plan(2.2, bias=False, epochs=1))
+    assert job.train(plan(2.2, bias=False, epochs=1, keywords={"stream": True})).best == 1
     with pytest.raises(DivergedError, match="epoch 2"):
-        training.train(plan(2.2, bias=False, epochs=3, keywords={"stream": True}))
+        job.train(plan(2.2, bias=False, epochs=3, keywords={"stream": True}))
 
 
 @pytest.mark.parametrize("solver", ["sgd", "fobos"])
@@ -63,40 +64,40 @@ def test_default_steps_are_fit_for_outliers(solver, model, scale):
     data = dataset([dict(enumerate(row)) for row in values.tolist()], 8, label.tolist())
     options = {"scale": scale, "epochs": 5}
     with pytest.raises(DivergedError):
-        training.train(training.plan(data, make_spec(model, solver, options={**options, "learning_rate": 0.01})))
-    trained = training.train(training.plan(data, make_spec(model, solver, options=options)))
+        job.train(job.plan(data, make_spec(model, solver, options={**options, "learning_rate": 0.01})))
+    trained = job.train(job.plan(data, make_spec(model, solver, options=options)))
     rmse = trained.plan.judge.measure(trained.plan.model, trained.outcome)["rmse"]
     assert rmse < 0.5 * label.std()
     # The same for rows of unit length: nothing is long.
-    normed = training.plan(data, make_spec(model, solver, options={**options, "norm": True}))
+    normed = job.plan(data, make_spec(model, solver, options={**options, "norm": True}))
     assert normed.spec.values["learning_rate"] == 0.01
 
 
 def test_what_is_bad_but_not_far_above_the_constant_is_no_divergence():
     """Such steps keep the error of the last row at about its size."""
-    trained = training.train(plan(1.5, bias=False))
+    trained = job.train(plan(1.5, bias=False))
     assert 1 < trained.epochs[-1].loss / trained.baseline.loss < MOST_AT_END
 
 
 def test_start_values_are_not_judged_unless_they_are_not_finite():
     far = plan(0.1, labels=[100.0, 101.0] * 20, bias=False, epochs=0)
-    assert training.train(far).best == 0
+    assert job.train(far).best == 0
     with pytest.raises(DivergedError, match="start values have a parameter that is not a finite number"):
-        training.train(plan(0.1, labels=[1e300, 1.0] * 20, epochs=0))
+        job.train(plan(0.1, labels=[1e300, 1.0] * 20, epochs=0))
 
 
 def test_labels_that_are_all_the_same_give_no_measure():
-    assert training.train(plan(2.2, labels=[5.0] * 40, bias=False)).best == 3
+    assert job.train(plan(2.2, labels=[5.0] * 40, bias=False)).best == 3
 
 
 def test_an_epoch_that_validation_found_better_is_kept_only_if_it_is_good():
     data = dataset([{0: 1.0}] * 3, 1, [1.0, 2, 3])
     with pytest.raises(DivergedError) as caught:
-        training.train(plan(2.2, bias=False, keywords={"valid": data}))
+        job.train(plan(2.2, bias=False, keywords={"valid": data}))
     assert caught.value.trained is None
     good = plan(0.1, epochs=6, keywords={"valid": data, "patience": 6})
     with pytest.raises(DivergedError, match="epoch 3") as caught:
-        training.train(good, on_epoch=lambda epoch: good.model.parameters["w"].fill(1e9) if epoch.number == 2 else None)
+        job.train(good, on_epoch=lambda epoch: good.model.parameters["w"].fill(1e9) if epoch.number == 2 else None)
     assert caught.value.trained.best in (1, 2)
     assert np.abs(good.model.parameters["w"]).max() < 10
 
@@ -106,14 +107,14 @@ def test_an_epoch_that_validation_found_better_is_kept_only_if_it_is_good():
     [(loss, solver) for loss in LOSSES for solver in ("sgd", "cd", "lbfgs") if solver == "sgd" or LOSSES[loss].smooth],
 )
 def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, tmp_path):
-    trained = training.train(plan(0.1, loss, epochs=1))
+    trained = job.train(plan(0.1, loss, epochs=1))
     path = str(tmp_path / "m")
     trained.plan.model.parameters["w"][..., 0] = np.nan
     prediction.save_model(path, trained, {}, "libsvm")
     earlier = prediction.load_earlier(path)
     for epochs in (0, 2):
         with pytest.raises(DivergedError, match=f"{path} has a parameter that is not a finite number"):
-            training.train(plan(0.1, loss, epochs=epochs, solver=solver, keywords={"earlier": earlier}))
+            job.train(plan(0.1, loss, epochs=epochs, solver=solver, keywords={"earlier": earlier}))
 
 
 def test_scores_that_overflow_are_not_saved():
@@ -121,11 +122,11 @@ def test_scores_that_overflow_are_not_saved():
     huge = dataset([{0: 1e30, 1: 1e30}, {0: 1.0}], 2, [-1.0, 1.0])
     spec = make_spec("fm", "sgd", "hinge", {"epochs": 0, "init_std": 1e30})
     with pytest.raises(DivergedError, match=r"the start values give a training row a score .* --init-std"):
-        training.train(training.plan(huge, spec))
+        job.train(job.plan(huge, spec))
 
 
 def test_state_that_is_not_finite_is_not_saved(tmp_path):
-    trained = training.train(plan(0.1, epochs=1, solver="adagrad"))
+    trained = job.train(plan(0.1, epochs=1, solver="adagrad"))
     trained.plan.model.states["w"][0][...] = np.inf
     path = tmp_path / "m"
     with pytest.raises(DivergedError, match="--keep-state"):
@@ -143,7 +144,7 @@ def test_state_that_is_not_finite_is_not_saved(tmp_path):
     ],
 )
 def test_the_best_constant(loss, label, scores, value):
-    of_labels = training.plan(dataset(ROWS[: len(label)], 1, label), make_spec("linear", loss=loss))
+    of_labels = job.plan(dataset(ROWS[: len(label)], 1, label), make_spec("linear", loss=loss))
     baseline = baseline_of(of_labels, make_loss(of_labels.spec, of_labels.labels))
     np.testing.assert_allclose(baseline.scores, scores)
     assert baseline.loss == pytest.approx(value, rel=1e-6)
@@ -151,7 +152,7 @@ def test_the_best_constant(loss, label, scores, value):
 
 def test_the_constant_is_measured_on_validation_rows():
     data, test = planted("linear", "squared")
-    judged = training.plan(data, make_spec("linear"), valid=test, metrics=("rmse", "r2", "sparsity")).validation
+    judged = job.plan(data, make_spec("linear"), valid=test, metrics=("rmse", "r2", "sparsity")).validation
     found = Baseline(np.array([2.0]), 1.0).measure(judged)
     assert found.keys() == {"rmse", "r2"}
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean((test.label - 2) ** 2)))

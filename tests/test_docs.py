@@ -17,9 +17,9 @@ from fmcli import errors
 from fmcli.cli import COMMANDS
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.train import PATIENCE
-from fmcli.metrics import METRICS
-from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
-from fmcli.validation import ENOUGH_ROWS, USUAL_SHARE
+from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.scoring.metrics import METRICS
+from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()

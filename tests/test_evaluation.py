@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from fmcli import evaluation
-from fmcli.evaluation import Limit, class_table, confusion, read_predictions
-from fmcli.metrics import METRICS, Outcome
+from fmcli.scoring import evaluation
+from fmcli.scoring.evaluation import Limit, class_table, confusion, read_predictions
+from fmcli.scoring.metrics import METRICS, Outcome
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, score_all
 
-from fmcli import prediction, training
-from fmcli._core.data import Dataset
-from fmcli._core.loop import mean_loss
-from fmcli.registry import LOSSES, MODELS, SOLVERS
-from fmcli.specs import make_spec
-from fmcli.validation import model_sparsity
+from fmcli.data.dataset import Dataset
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import LOSSES, MODELS, SOLVERS
+from fmcli.scoring import prediction
+from fmcli.solvers.stochastic.loop import mean_loss
+from fmcli.training import job
+from fmcli.training.validation import model_sparsity
 from reference.slow_models import BY_FEATURE
 
 FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 4000, 4, 3, 3, 20
@@ -84,7 +85,7 @@ def coordinate(model, j):
 def run(model, solver, loss, data, **options):
     """A trained model, of rows as they are unless `norm` says otherwise."""
     spec = make_spec(model, solver, loss, {"norm": False, **LEARNABLE.get(model, {}), **options})
-    return training.train(training.plan(data, spec))
+    return job.train(job.plan(data, spec))
 
 
 def steps(solver, loss):
@@ -109,7 +110,7 @@ def weak_penalties(model, solver="sgd", loss="squared"):
 def loss_on(trained, data):
     """Mean loss on data, which training may not have seen."""
     label = trained.plan.labels.encode(data.label)
-    loss = training.make_loss(trained.plan.spec, trained.plan.labels)
+    loss = job.make_loss(trained.plan.spec, trained.plan.labels)
     return mean_loss(loss, label, score_all(trained.plan.model, data))
 
 
@@ -142,7 +143,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         trained = run(model, solver, loss, train, epochs=2, seed=seed, **steps(solver, loss))
         files[name] = tmp_path / name
-        prediction.save_model(str(files[name]), trained, training.summary(trained), "libsvm")
+        prediction.save_model(str(files[name]), trained, job.summary(trained), "libsvm")
         if name == "one":
             saw = score_all(trained.plan.model, test)
     content = {name: path.read_bytes() for name, path in files.items()}
@@ -164,7 +165,7 @@ def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
             assert not rows[1::2].any()
             assert (rows[::2] != 0).any() == (epochs > 0 or name != "w")
         if epochs == 0 and trained.plan.model.has_bias:
-            assert training.empty_score(trained.plan.model) == pytest.approx(train.label.mean(), rel=1e-5)
+            assert job.empty_score(trained.plan.model) == pytest.approx(train.label.mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize(("model", "solver"), [pair for pair in PAIRS if pair[1] in ROW_SOLVERS])

@@ -5,10 +5,11 @@ import pytest
 from problems import CLOSE, build, choices, dataset, fill, random_rows, score_all
 from test_every_pair import planted, run
 
-from fmcli import prediction, training
-from fmcli._core.layout import REAL_TYPE
 from fmcli.errors import BadInputError, UsageError
-from fmcli.specs import make_spec
+from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
+from fmcli.training import job
 from reference import slow_models
 
 pytestmark = pytest.mark.exact
@@ -73,12 +74,12 @@ def test_bilinear_of_two_one_hot_groups_is_ffm_of_two_fields(rng, one_hot):
 
 def trained(data, model="ffm", solver="adagrad", epochs=2, earlier=None, **options):
     spec = make_spec(model, solver, "squared", {"epochs": epochs, "norm": False, **options})
-    return training.train(training.plan(data, spec, earlier=earlier))
+    return job.train(job.plan(data, spec, earlier=earlier))
 
 
 def saved(done, path, **keywords):
     """What a later run goes on from."""
-    prediction.save_model(str(path), done, training.summary(done), "ffm", **keywords)
+    prediction.save_model(str(path), done, job.summary(done), "ffm", **keywords)
     return prediction.load_earlier(str(path))
 
 
@@ -101,9 +102,9 @@ def test_factors_that_met_nothing_are_zero(solver, epochs, group_l1):
 
 
 def test_rows_held_out_do_not_count():
-    plan = training.plan(dataset(ROWS * 5, 7, LABELS * 5), make_spec("ffm", "sgd", "squared", {"epochs": 0}))
+    plan = job.plan(dataset(ROWS * 5, 7, LABELS * 5), make_spec("ffm", "sgd", "squared", {"epochs": 0}))
     plan.model.prepare(plan.data, np.array([0, 2], dtype=np.int32), None)
-    assert not_zero(training.train(plan).plan.model) == {(0, 1), (1, 0)}
+    assert not_zero(job.train(plan).plan.model) == {(0, 1), (1, 0)}
 
 
 def test_unknown_fields_and_an_index_in_several_fields(rng):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fmcli import leftovers
 from fmcli.errors import OutputError
-from fmcli.files import atomic_output, probe_output, same_file
+from fmcli.system import leftovers
+from fmcli.system.files import atomic_output, probe_output, same_file
 
 
 def write(path, data=b"new"):
@@ -147,7 +147,7 @@ def test_a_write_that_fails_names_the_users_path(tmp_path, size):
     code = (
         "import resource, sys\n"
         "from fmcli.errors import OutputError\n"
-        "from fmcli.files import atomic_output\n"
+        "from fmcli.system.files import atomic_output\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5))\n"
         "try:\n"
         "    with atomic_output(sys.argv[1]) as file:\n"
@@ -201,7 +201,7 @@ def test_a_pipe_whose_reader_is_gone_stays_a_broken_pipe(tmp_path):
 
 
 def test_standard_output_by_its_device_name(tmp_path):
-    code = "from fmcli.files import atomic_output\nwith atomic_output('/dev/stdout') as file: file.write(b'new')"
+    code = "from fmcli.system.files import atomic_output\nwith atomic_output('/dev/stdout') as file: file.write(b'new')"
     out = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
     assert out.stdout == b"new"
 
@@ -331,7 +331,7 @@ def test_same_file(tmp_path, monkeypatch):
 
 KILLED = """
 import os, sys
-from fmcli.files import atomic_output
+from fmcli.system.files import atomic_output
 with atomic_output(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

@@ -9,10 +9,10 @@ import pytest
 from problems import TRAINED
 from test_every_pair import planted, run
 
-from fmcli import inspection
-from fmcli._core.layout import REAL_TYPE
 from fmcli.cli.report import as_json, section
-from fmcli.inspection import (
+from fmcli.data.occurrences import UNKNOWN
+from fmcli.inspect import inspection
+from fmcli.inspect.inspection import (
     Subject,
     degrees,
     effects,
@@ -22,10 +22,10 @@ from fmcli.inspection import (
     shares_of_degrees,
     views,
 )
-from fmcli.occurrences import UNKNOWN
-from fmcli.prediction import export_arrays, save_model
-from fmcli.registry import MODELS
-from fmcli.training import summary
+from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.tables import MODELS
+from fmcli.scoring.prediction import export_arrays, save_model
+from fmcli.training.job import summary
 
 
 def subject(seen=None, **arrays):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from problems import CLOSE, TRAINED, build, choices, dataset, fields_of, fill, random_rows
 
-from fmcli import inspection, occurrences
-from fmcli._core.data import most_frequent
-from fmcli.inspection import Subject
-from fmcli.interactions import interactions
-from fmcli.occurrences import Occurrences, added, compact
+from fmcli.data import occurrences
+from fmcli.data.dataset import most_frequent
+from fmcli.data.occurrences import Occurrences, added, compact
+from fmcli.inspect import inspection
+from fmcli.inspect.inspection import Subject
+from fmcli.inspect.interactions import interactions
 from reference import slow_models
 
 FEATURES = 9

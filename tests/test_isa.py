@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from fmcli._core.simd import ISA, LEVELS, available
+from fmcli.kernels.simd import ISA, LEVELS, available
 
 TRAIN = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
 from problems import TRAINED
 from test_every_pair import PAIRS, planted, run
-from fmcli._core.simd import ISA
-from fmcli.registry import SOLVERS
+from fmcli.kernels.simd import ISA
+from fmcli.registry.tables import SOLVERS
 digest = hashlib.sha256()
 for model, solver in PAIRS:
     data, _ = planted(model, "logistic")
@@ -52,7 +52,7 @@ def test_the_best_level_is_the_default():
 
 
 def test_a_level_that_is_not_there_is_refused():
-    done = python("import fmcli._core.simd", FMCLI_ISA="v9")
+    done = python("import fmcli.kernels.simd", FMCLI_ISA="v9")
     assert done.returncode != 0
     assert "FMCLI_ISA is 'v9'" in done.stderr
     assert "baseline" in done.stderr
@@ -60,5 +60,5 @@ def test_a_level_that_is_not_there_is_refused():
 
 @pytest.mark.parametrize("level", available())
 def test_levels_are_named_as_they_are_chosen(level):
-    done = python("from fmcli._core.simd import ISA; print(ISA)", FMCLI_ISA=level)
+    done = python("from fmcli.kernels.simd import ISA; print(ISA)", FMCLI_ISA=level)
     assert done.stdout.strip() == level

@@ -9,12 +9,13 @@ from problems import dataset, random_rows
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
 
-from fmcli import prediction, training
-from fmcli._core.kernel_basis import INDPTR, LANDMARK
-from fmcli.closedform import LEAST_ROWS
 from fmcli.errors import DivergedError, UsageError
-from fmcli.registry import LOSSES, SOLVERS
-from fmcli.specs import make_spec
+from fmcli.models.kernel_basis import INDPTR, LANDMARK
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import LOSSES, SOLVERS
+from fmcli.scoring import prediction
+from fmcli.solvers.closed_form import LEAST_ROWS
+from fmcli.training import job
 
 pytestmark = pytest.mark.exact
 
@@ -31,7 +32,7 @@ def slow_kernel(p, x, kernel, order, coef0):
 
 
 def fitted(data, **options):
-    return training.train(training.plan(data, make_spec("kernel-basis", None, None, options)))
+    return job.train(job.plan(data, make_spec("kernel-basis", None, None, options)))
 
 
 def problem(rows=40, seed=0, weights=None):
@@ -62,7 +63,7 @@ def test_scores_are_those_of_the_definition(kernel, order, tmp_path):
         for x in samples
     ]
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    prediction.save_model(path, trained, job.summary(trained), "libsvm")
     np.testing.assert_allclose(prediction.load_model(path).scores(data)[:, 0], slow, rtol=1e-9, atol=1e-9)
     exported = prediction.export_arrays(path)
     assert all((exported[name] == arrays[name]).all() for name in arrays)
@@ -121,7 +122,7 @@ def test_many_rows_go_through_in_parts():
     label = x[:, 0] * x[:, 1] + 2 * x[:, 0] - 1
     data = dataset([{0: float(a), 1: float(b)} for a, b in x], 2, label)
     trained = fitted(data, order=2, rank=30, l2=1e-12, seed=3)
-    assert training.summary(trained)["train"]["rmse"] < 1e-4
+    assert job.summary(trained)["train"]["rmse"] < 1e-4
 
 
 def test_landmarks_are_distinct_rows_and_seeded():
@@ -148,7 +149,7 @@ def test_equal_landmarks_do_no_harm():
     data = dataset(samples, 2, [1.0, 2.0, -1.0] * 10)
     trained = fitted(data, rank=30, l2=1e-9)
     assert np.isfinite(trained.plan.model.exported()["beta"]).all()
-    assert training.summary(trained)["train"]["rmse"] < 1e-3
+    assert job.summary(trained)["train"]["rmse"] < 1e-3
 
 
 def test_two_label_values_are_signs(tmp_path):
@@ -158,7 +159,7 @@ def test_two_label_values_are_signs(tmp_path):
     assert trained.plan.spec.loss == "squared"
     assert set(trained.plan.data.label) == {-1.0, 1.0}
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    prediction.save_model(path, trained, job.summary(trained), "libsvm")
     scorer = prediction.load_model(path)
     lines = scorer.text(scorer.predictions(data, "label"), "label").decode().split()
     assert set(lines) == {"4", "7"}
@@ -194,9 +195,9 @@ def test_going_on_is_refused(tmp_path):
     _, data = problem()
     trained = fitted(data, rank=5)
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, training.summary(trained), "libsvm", keep_state=True)
+    prediction.save_model(path, trained, job.summary(trained), "libsvm", keep_state=True)
     with pytest.raises(UsageError, match="solved anew from its data"):
-        training.plan(data, trained.plan.spec, earlier=prediction.load_earlier(path))
+        job.plan(data, trained.plan.spec, earlier=prediction.load_earlier(path))
 
 
 def test_arrays_that_contradict_each_other_are_refused():

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from problems import DOUBLE, build, dataset, fill, parameters, random_rows, score_all
 
-from fmcli import prediction, training
 from fmcli.errors import UsageError
-from fmcli.kernelform import DIRECT, decompose, kernel_form, write_kernel_form
-from fmcli.prediction import Scorer, load_earlier, load_model, save_model
-from fmcli.specs import make_spec
+from fmcli.export.kernel_form import DIRECT, decompose, kernel_form, write_kernel_form
+from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
+from fmcli.scoring.prediction import Scorer, load_earlier, load_model, save_model
+from fmcli.training import job
 from reference import slow_models
 
 pytestmark = pytest.mark.exact
@@ -22,8 +23,8 @@ def saved(path, name, rng, keep_state=False, solver="adagrad", **options):
     rows = random_rows(rng, 40, FEATURES - 2)
     data = dataset(rows, FEATURES, rng.integers(CLASSES, size=40).astype(float))
     options = {"rank": RANK, "epochs": 1, "init_std": 0.3} | options
-    trained = training.train(training.plan(data, make_spec(name, solver, "softmax", options)))
-    save_model(str(path), trained, training.summary(trained), "libsvm", keep_state=keep_state)
+    trained = job.train(job.plan(data, make_spec(name, solver, "softmax", options)))
+    save_model(str(path), trained, job.summary(trained), "libsvm", keep_state=keep_state)
     return dataset(random_rows(rng, 40, FEATURES), FEATURES)
 
 
@@ -101,7 +102,7 @@ def test_training_goes_on_from_the_direct_model(name, tmp_path, rng):
     data = dataset(random_rows(rng, 40, FEATURES - 2), FEATURES, rng.integers(CLASSES, size=40).astype(float))
     rank = load_model(direct).meta["options"]["rank"]
     spec = make_spec(DIRECT[name][0], "adagrad", "softmax", {"rank": rank, "epochs": 0})
-    trained = training.train(training.plan(data, spec, earlier=load_earlier(direct)))
+    trained = job.train(job.plan(data, spec, earlier=load_earlier(direct)))
     scores = one.scores(data)
     assert np.abs(score_all(trained.plan.model, data) - scores).max() <= SAME * max(1, np.abs(scores).max())
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from problems import ROW_SOLVERS, dataset, parameters
 
-from fmcli._core.penalty import Penalty
 from fmcli.errors import UsageError
-from fmcli.registry import MODELS, SOLVERS
-from fmcli.specs import make_spec
-from fmcli.training import plan, train
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.training.job import plan, train
 
 SPARSE = (*ROW_SOLVERS, "cd")
 # So strong that it leaves no factor alive, also under ftrl, which weighs it against a sum.

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from problems import CLOSE, build, dataset, fill, gradient, random_rows, score_all
 
-from fmcli import training
-from fmcli._core.loss import Squared
-from fmcli._core.penalty import Penalty
-from fmcli._core.sgd import SGD
 from fmcli.errors import UsageError
-from fmcli.registry import MODELS
-from fmcli.specs import build_model, make_spec
+from fmcli.losses.loss import Squared
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import build_model, make_spec
+from fmcli.registry.tables import MODELS
+from fmcli.solvers.stochastic.sgd import SGD
+from fmcli.training import job
 from reference import slow_models
 
 FEATURES, RANK = 8, 5
@@ -27,7 +27,7 @@ def started(name, rng, **options):
     """A model as a run of so many features and rows would start it."""
     rows = random_rows(rng, 20, FEATURES)
     data = dataset(rows, FEATURES, rng.normal(3, 1, size=20))
-    return training.train(training.plan(data, make_spec(name, options={"epochs": 0, "rank": RANK, **options}))).plan
+    return job.train(job.plan(data, make_spec(name, options={"epochs": 0, "rank": RANK, **options}))).plan
 
 
 @pytest.mark.parametrize("order", [2, 3, 5])
@@ -139,7 +139,7 @@ def test_constants_of_lifted_anova_start_at_random_or_at_1(rng):
 def test_an_empty_row_starts_at_the_mean(name, order, rng):
     plan = started(name, rng, order=order, augment=True)
     mean = plan.data.label.mean()
-    assert training.empty_score(plan.model) == pytest.approx(mean, rel=1e-6)
+    assert job.empty_score(plan.model) == pytest.approx(mean, rel=1e-6)
     away = {"pn": 1, "lifted-pn": RANK}.get(name, 0)  # sum_s beta_s gamma_s^m
     assert plan.model.parameters["bias"][0] == pytest.approx(mean - away, rel=1e-6)
 
@@ -149,7 +149,7 @@ def test_beta_is_fitted_where_the_order_is_even(order, fitted, rng):
     data = dataset(random_rows(rng, 50, FEATURES), FEATURES, rng.normal(size=50))
     for choice, moves in ((None, fitted), (True, True), (False, False)):
         options = {"epochs": 1, "rank": RANK, "order": order, "fit_beta": choice, "init_std": 0.1, "l2": 0.1}
-        params = training.train(training.plan(data, make_spec("pn", "adagrad", options=options))).plan.model.parameters
+        params = job.train(job.plan(data, make_spec("pn", "adagrad", options=options))).plan.model.parameters
         assert (np.abs(params["beta"]) != 1).any() == moves
 
 

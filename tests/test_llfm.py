@@ -6,17 +6,18 @@ from problems import CLOSE, ROW_SOLVERS, assert_close, build, dataset, fill, par
 from sklearn.cluster import KMeans
 from test_solvers import follow, labels_of, make_loss
 
-from fmcli import prediction, training
 from fmcli._core import kmeans as kmeans_module
-from fmcli._core.coding import Adaptive, Soft
-from fmcli._core.kmeans import MOST_ROWS, distances, kmeans, matrix
-from fmcli._core.layout import REAL_TYPE
-from fmcli._core.loop import Trainer, scores
-from fmcli._core.model import Workspace
-from fmcli._core.penalty import Penalty
 from fmcli.errors import UsageError
-from fmcli.specs import make_spec, resolve
-from fmcli.warmstart import Earlier
+from fmcli.models.layout import REAL_TYPE
+from fmcli.models.local.coding import Adaptive, Soft
+from fmcli.models.local.kmeans import MOST_ROWS, distances, kmeans, matrix
+from fmcli.models.model import Workspace
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import make_spec, resolve
+from fmcli.scoring import prediction
+from fmcli.solvers.stochastic.loop import Trainer, scores
+from fmcli.training import job
+from fmcli.training.warm_start import Earlier
 from reference import slow_losses, slow_models
 
 pytestmark = pytest.mark.exact
@@ -162,7 +163,7 @@ def test_rows_that_no_sample_comes_near_are_zero():
     options = {"anchors": 5, "neighbours": 2, "coding_c": 1.0, "llfm_variant": "do", "rank": 3}
     ends = {}
     for epochs in (0, 1, 3):
-        trained = training.train(training.plan(data, make_spec("llfm", "sgd", None, options | {"epochs": epochs})))
+        trained = job.train(job.plan(data, make_spec("llfm", "sgd", None, options | {"epochs": epochs})))
         ends[epochs] = parameters(trained.plan.model)
     touched = np.zeros((1, 5, 50), dtype=bool)
     for x in rows:
@@ -181,9 +182,9 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
     rng = np.random.default_rng(5)
     data, valid = (dataset(sparse_rows(rng, 80, 60), 60, rng.normal(size=80)) for _ in range(2))
     spec = make_spec("llfm", solver, None, {"epochs": 2, "rank": 3, "anchors": 6})
-    trained = training.train(training.plan(data, spec, valid=valid))
+    trained = job.train(job.plan(data, spec, valid=valid))
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, training.summary(trained), "libsvm")
+    prediction.save_model(path, trained, job.summary(trained), "libsvm")
     score = prediction.load_model(path).scores(valid)[:, 0]
     found = trained.epochs[trained.best - 1].valid["rmse"]
     assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
@@ -191,7 +192,7 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
 
 def earlier_of(trained, tmp_path, keep_state=False) -> Earlier:
     path = str(tmp_path / "earlier")
-    prediction.save_model(path, trained, training.summary(trained), "libsvm", keep_state=keep_state)
+    prediction.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)
     return prediction.load_earlier(path)
 
 
@@ -202,13 +203,13 @@ def test_going_on_with_more_features(solver, features, tmp_path):
     old = dataset(sparse_rows(rng, 100, features), features, rng.normal(size=100))
     options = {"epochs": 2, "rank": 3, "anchors": 6, "neighbours": 3}
     spec = make_spec("llfm", solver, None, options)
-    earlier = earlier_of(training.train(training.plan(old, spec)), tmp_path)
+    earlier = earlier_of(job.train(job.plan(old, spec)), tmp_path)
     known = {name: array.astype(np.float64) for name, array in earlier.model.parameters.items()}
     # The new rows have features of their own only, so that all of the earlier model's rows stay as they are.
     new = dataset(sparse_rows(rng, 50, 5, first=features), features + 5, rng.normal(size=50))
     for epochs in (0, 2):
         spec = make_spec("llfm", solver, None, options | {"epochs": epochs, "l2": 0.0})
-        now = parameters(training.train(training.plan(new, spec, earlier=earlier)).plan.model)
+        now = parameters(job.train(job.plan(new, spec, earlier=earlier)).plan.model)
         rounding = {"rtol": 4 * np.finfo(REAL_TYPE).eps, "atol": 0}
         np.testing.assert_allclose(now["V"][:, :, :features], known["V"], **rounding)
         np.testing.assert_allclose(now["w"][:, :, :features], known["w"], **rounding)
@@ -227,7 +228,7 @@ def test_going_on_with_state_is_one_run(solver, tmp_path):
 
     def run(epochs, earlier=None):
         spec = make_spec("llfm", solver, None, options | {"epochs": epochs})
-        return training.train(training.plan(data, spec, earlier=earlier))
+        return job.train(job.plan(data, spec, earlier=earlier))
 
     whole, begun = run(4), run(2)
     resumed = run(2, earlier_of(begun, tmp_path, keep_state=True))
@@ -277,11 +278,11 @@ def test_the_summary_counts_active_anchors():
     rows = random_rows(rng, 30, FEATURES)
     data = dataset(rows, FEATURES, rng.normal(size=30))
     options = {"rank": 2, "anchors": 6, "lc": 0.05, "epochs": 1}
-    trained = training.train(training.plan(data, make_spec("llfm", "sgd", None, options)))
+    trained = job.train(job.plan(data, make_spec("llfm", "sgd", None, options)))
     params = parameters(trained.plan.model)
     counts = [len(slow_models.coding({"anchors": params["anchors"]}, x, options)) for x in rows]
     assert len(set(counts)) > 1
-    assert training.summary(trained)["active_anchors"] == pytest.approx(np.mean(counts))
+    assert job.summary(trained)["active_anchors"] == pytest.approx(np.mean(counts))
 
 
 def test_too_many_rows_are_refused():

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fmcli._core.loop import mean_loss
-from fmcli.registry import LOSSES
+from fmcli.registry.tables import LOSSES
+from fmcli.solvers.stochastic.loop import mean_loss
 from reference import slow_losses
 
 pytestmark = pytest.mark.exact

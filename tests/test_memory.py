@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from fmcli.errors import NotEnoughMemoryError
-from fmcli.machine import cpu_count
-from fmcli.memory import available, human_bytes, require
+from fmcli.system.machine import cpu_count
+from fmcli.system.memory import available, human_bytes, require
 
 MIB = 1024 * 1024
 V2_MOUNT = "30 23 0:26 {inside} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
@@ -141,7 +141,7 @@ def test_a_real_limit_of_the_address_space():
     code = (
         "import mmap, resource\n"
         "from fmcli.errors import NotEnoughMemoryError\n"
-        "from fmcli.memory import available, require\n"
+        "from fmcli.system.memory import available, require\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))\n"
         "before = available()\n"
         "kept = mmap.mmap(-1, 2**28)\n"
@@ -211,7 +211,7 @@ def test_processors_without_cgroups(tmp_path):
 def test_the_affinity_mask_of_this_process():
     code = (
         "import os\n"
-        "from fmcli.machine import cpu_count\n"
+        "from fmcli.system.machine import cpu_count\n"
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
         "print(cpu_count())\n"
     )

@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fmcli.errors import UsageError
-from fmcli.metrics import Outcome, allowed, check, default_metrics, measure
-from fmcli.registry import LOSSES
+from fmcli.registry.tables import LOSSES
+from fmcli.scoring.metrics import Outcome, allowed, check, default_metrics, measure
 
 CLIP = 1e-15
 REAL = [name for name, loss in LOSSES.items() if loss.task in ("real", "counts")]

@@ -6,14 +6,15 @@ from problems import REAL, TRAINED, assert_close, build, dataset, fields_of, fil
 from test_descent import FEATURES, RANK, labels_of, make_loss, outputs_of
 from test_every_pair import planted
 
-from fmcli import prediction, training
-from fmcli._core.loop import Trainer, mean_loss
-from fmcli._core.loss import Squared
-from fmcli._core.penalty import Penalty
 from fmcli.errors import NotEnoughMemoryError, UsageError
-from fmcli.lbfgs import LBFGS
-from fmcli.registry import MODELS, SOLVERS
-from fmcli.specs import make_spec, resolve
+from fmcli.losses.loss import Squared
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import make_spec, resolve
+from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.scoring import prediction
+from fmcli.solvers.full_batch.lbfgs import LBFGS
+from fmcli.solvers.stochastic.loop import Trainer, mean_loss
+from fmcli.training import job
 
 pytestmark = pytest.mark.exact
 
@@ -22,7 +23,7 @@ CLOSE = 1e-6
 
 
 def train(data, model, solver, loss="squared", *, plan=None, **options):
-    return training.train(training.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
+    return job.train(job.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
 
 
 def dense(x, y):
@@ -278,7 +279,7 @@ def test_going_on_begins_where_the_earlier_run_ended(name, solver, tmp_path):
     own = {"rank": 3, "init_std": 0.1, "norm": False, "epochs": 4, "tol": 0}
     first = train(data, name, solver, **own)
     path = tmp_path / "first.fm"
-    prediction.save_model(str(path), first, training.summary(first), "libsvm")
+    prediction.save_model(str(path), first, job.summary(first), "libsvm")
     second = train(data, name, solver, plan={"earlier": prediction.load_earlier(str(path))}, **own)
     objectives = [epoch.objective for epoch in (*first.epochs, *second.epochs)]
     assert np.diff(objectives).max() <= 1e-5 * objectives[0]
@@ -298,17 +299,17 @@ def test_rows_without_entries(name, solver):
     )
     empty = rows.take(np.array([1, 2, 1], dtype=np.int32))
     trained = train(empty, name, solver, epochs=3, norm=False, **({} if MODELS[name].positive else {"l2": 1e-5}))
-    np.testing.assert_allclose(training.empty_score(trained.plan.model), 8 / 3, rtol=1e-3)
+    np.testing.assert_allclose(job.empty_score(trained.plan.model), 8 / 3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_data_without_features(solver, tmp_path):
     trained = train(dataset([{}, {}, {}], 0, [1, 2, 4]), "fm", solver, epochs=2)
-    assert training.empty_score(trained.plan.model)[0] == pytest.approx(7 / 3, abs=0.2)
+    assert job.empty_score(trained.plan.model)[0] == pytest.approx(7 / 3, abs=0.2)
     path = tmp_path / "empty.fm"
-    prediction.save_model(str(path), trained, training.summary(trained), "libsvm")
+    prediction.save_model(str(path), trained, job.summary(trained), "libsvm")
     scored = prediction.load_model(str(path)).scores(dataset([{}], 0))
-    assert scored[0] == training.empty_score(trained.plan.model)
+    assert scored[0] == job.empty_score(trained.plan.model)
 
 
 def test_nothing_is_held_out_unasked():
@@ -321,12 +322,12 @@ def test_nothing_is_held_out_unasked():
 @pytest.mark.parametrize("solver", WHOLE)
 def test_what_training_needs_is_asked_for_first(solver, monkeypatch):
     data, _ = planted("fm", "squared")
-    plan = training.plan(data, make_spec("fm", solver, "squared"))
+    plan = job.plan(data, make_spec("fm", solver, "squared"))
     assert plan.bytes - plan.held >= SOLVERS[solver].load().bytes_needed(plan.model, plan.data, 1)
-    monkeypatch.setattr("fmcli.memory.available", lambda *_: 0)
-    monkeypatch.setattr("fmcli.memory._tightest", lambda *_: (1000, "left", "buy more"))
+    monkeypatch.setattr("fmcli.system.memory.available", lambda *_: 0)
+    monkeypatch.setattr("fmcli.system.memory._tightest", lambda *_: (1000, "left", "buy more"))
     with pytest.raises(NotEnoughMemoryError, match="training needs"):
-        training.train(plan)
+        job.train(plan)
 
 
 @pytest.mark.parametrize(

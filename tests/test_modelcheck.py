@@ -7,13 +7,13 @@ import pytest
 from modelfiles import FEATURES, read, write
 
 import fmcli
+from fmcli.data.occurrences import COUNTS, TOGETHER, TYPES
 from fmcli.errors import BadInputError
-from fmcli.inspection import inspect_model, views
-from fmcli.modelcheck import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
-from fmcli.modelfile import ModelFile, save
-from fmcli.occurrences import COUNTS, TOGETHER, TYPES
-from fmcli.prediction import load_model, scorer_of
-from fmcli.registry import MODELS, OPTIONS
+from fmcli.inspect.inspection import inspect_model, views
+from fmcli.model_file.check import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
+from fmcli.model_file.container import ModelFile, save
+from fmcli.registry.tables import MODELS, OPTIONS
+from fmcli.scoring.prediction import load_model, scorer_of
 
 # The kinds that have arrays of their own, and one that stands for the others.
 KINDS = ("fm", "poly2", "hofm", "lifted-anova", "bilinear", "ffm", "llfm", "kernel-basis")

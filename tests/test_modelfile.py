@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fmcli import modelfile
 from fmcli.errors import BadInputError, MissingInputError, OutputError
-from fmcli.modelfile import ALIGNMENT, DIGITS, DTYPES, FORMAT, ModelFile, load, save
+from fmcli.model_file import container
+from fmcli.model_file.container import ALIGNMENT, DIGITS, DTYPES, FORMAT, ModelFile, load, save
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -227,7 +227,7 @@ class TestSaving:
     @pytest.mark.parametrize("copied", [1, 48, 1 << 24])
     def test_arrays_are_saved_in_their_own_order(self, path, monkeypatch, copied):
         """However they lie in memory, and however little of them is copied at a time."""
-        monkeypatch.setattr("fmcli.modelfile.COPIED_BYTES", copied)
+        monkeypatch.setattr("fmcli.model_file.container.COPIED_BYTES", copied)
         numbers = np.arange(120, dtype=np.float32)
         arrays = {"a": numbers.reshape(2, 3, 20)[:, :, ::2], "b": numbers.reshape(4, 30).T, "c": numbers[::-3]}
         save(path, ModelFile({}, arrays))
@@ -252,8 +252,8 @@ class TestSaving:
         """Under a limit that leaves no room for a second copy."""
         code = (
             "import resource, sys, numpy as np\n"
-            "from fmcli.modelfile import ModelFile, save\n"
-            "from fmcli.memory import available\n"
+            "from fmcli.model_file.container import ModelFile, save\n"
+            "from fmcli.system.memory import available\n"
             "model = ModelFile({}, {'v': np.ones((2**24, 2), dtype=np.float32)})\n"
             "size = resource.getrlimit(resource.RLIMIT_AS)[1]\n"
             "mapped = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
@@ -335,7 +335,7 @@ class TestDamage:
 
     def test_large_tensors_are_read_only_on_demand(self, path, data, monkeypatch):
         put(path, data.replace(MAP_BYTES, b"\1" + MAP_BYTES[1:]))
-        monkeypatch.setattr(modelfile, "ALWAYS_VERIFIED", 100)
+        monkeypatch.setattr(container, "ALWAYS_VERIFIED", 100)
         assert load(path).tensors["map"][0] == 1
         with pytest.raises(BadInputError, match="tensor 'map' does not match its checksum"):
             load(path, verify=True)
@@ -351,7 +351,7 @@ class TestDamage:
         code = (
             "import resource, sys\n"
             "from fmcli.errors import NotEnoughMemoryError\n"
-            "from fmcli.modelfile import load\n"
+            "from fmcli.model_file.container import load\n"
             "resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))\n"
             "try:\n"
             "    load(sys.argv[1])\n"

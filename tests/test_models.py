@@ -20,13 +20,13 @@ from problems import (
     score_all,
 )
 
-from fmcli._core.layout import REAL_TYPE, row_stride
-from fmcli._core.loop import Trainer
-from fmcli._core.loss import Squared
-from fmcli._core.penalty import Penalty
-from fmcli._core.sgd import SGD
-from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import OPTIONS
+from fmcli.losses.loss import Squared
+from fmcli.models.layout import REAL_TYPE, row_stride
+from fmcli.models.stub import Stub, SumOfSquares
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.tables import OPTIONS
+from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.sgd import SGD
 from reference import slow_models
 from reference.slow_models import BY_FEATURE
 

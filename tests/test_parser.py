@@ -19,8 +19,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fmcli
-from fmcli import data, sources
-from fmcli._core.parser import PADDING, Rows
+from fmcli.data import reader, sources
+from fmcli.data.parser import PADDING, Rows
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
 from reference import slow_parser
 
@@ -36,9 +36,9 @@ LIMIT = 1000
 def demands(monkeypatch):
     """Replaces the check of memory; holds what was asked of it."""
     asked = []
-    memory = types.ModuleType("fmcli.memory")
+    memory = types.ModuleType("fmcli.system.memory")
     memory.require = lambda needed, purpose, *, held=0: asked.append((needed, purpose))
-    monkeypatch.setitem(sys.modules, "fmcli.memory", memory)
+    monkeypatch.setitem(sys.modules, "fmcli.system.memory", memory)
     monkeypatch.setattr(fmcli, "memory", memory, raising=False)
     return asked
 
@@ -69,15 +69,15 @@ def read_all(path, text, *, training, format="auto", keep_fields=False, limit=LI
         rows.entries.extend(entries[a:b] for a, b in zip(dataset.indptr, dataset.indptr[1:], strict=False))
         assert dataset.value is None or dataset.nnz == 0 or (dataset.value != 1).any()
 
-    saved, data.BLOCK_BYTES = data.BLOCK_BYTES, block
+    saved, reader.BLOCK_BYTES = reader.BLOCK_BYTES, block
     try:
         if training:
-            table = data.read([path], format=format, keep_fields=keep_fields, threads=threads)
+            table = reader.read([path], format=format, keep_fields=keep_fields, threads=threads)
             add(table.dataset)
             assert table.bytes == len(text.removeprefix(b"\xef\xbb\xbf"))
             rows.features, rows.fields, rows.repeated = table.dataset.features, table.fields, table.repeated_rows
         else:
-            pieces = data.score_pieces(
+            pieces = reader.score_pieces(
                 [path], lambda d: d, format=format, keep_fields=keep_fields, limit=limit, threads=threads
             )
             for piece in pieces:
@@ -88,7 +88,7 @@ def read_all(path, text, *, training, format="auto", keep_fields=False, limit=LI
                 rows.unseen += piece.unseen
                 rows.repeated += piece.repeated_rows
     finally:
-        data.BLOCK_BYTES = saved
+        reader.BLOCK_BYTES = saved
     return rows
 
 
@@ -166,7 +166,7 @@ def test_values_have_the_bits_of_strtof(path):
         half = (Decimal(float(low)) + Decimal(float(np.nextafter(low, np.float32(np.inf))))) / 2
         texts += [f"{half:.{digits}e}" for digits in (6, 8, 15, 16, 17, 18, 60)] + [f"{half:f}", f"{half:f}1"]
     texts = [text + ("" if set(text) & set(".e") else ".0") for text in texts]
-    table = data.read([write(path, "\n".join(f"0 1:0.5 3:{text}" for text in texts).encode())])
+    table = reader.read([write(path, "\n".join(f"0 1:0.5 3:{text}" for text in texts).encode())])
     got = np.zeros(len(texts), np.float32)  # an entry that rounds to 0 is not stored
     stored = table.dataset.index == 3
     got[np.flatnonzero(np.diff(table.dataset.indptr) == 2)] = table.dataset.value[stored]
@@ -182,7 +182,7 @@ def test_labels_have_the_bits_of_strtod(path):
     texts = [repr(rng.choice([rng.random(), rng.gauss(0, 1e5), 10 ** rng.uniform(-320, 308)])) for _ in range(20000)]
     texts += [f"{rng.random():.{rng.randint(1, 25)}f}" for _ in range(20000)]
     texts += ["9007199254740993", "9007199254740993e-3", "4.9e-324", "2.4e-324", "-1e-400", "1.7976931348623157e308"]
-    table = data.read([write(path, "\n".join(f"{text} 0:1" for text in texts).encode())])
+    table = reader.read([write(path, "\n".join(f"{text} 0:1" for text in texts).encode())])
     assert bits(table.dataset.label) == bits([slow_parser.LIBC.strtod(text.encode(), None) for text in texts])
 
 
@@ -259,7 +259,7 @@ def test_ffm_rows(path, text, **how):
 def test_junk_is_refused_where_the_slow_parser_refuses_it(path, text, **how):
     if looks_compressed(text):
         with pytest.raises(BadInputError):
-            data.read([write(path, text)])
+            reader.read([write(path, text)])
     else:
         agree(path, text, **how)
 
@@ -311,13 +311,13 @@ def test_rows_that_must_have_fields(path, format, training):
 
 
 def test_values_that_are_all_one_are_not_stored(path):
-    assert data.read([write(path, b"1 3:0.5 3:0.5 4:1 5:0\n")]).dataset.value is None
-    assert data.read([write(path, b"1 3:0.5 4:1\n")]).dataset.value.tolist() == [0.5, 1]
+    assert reader.read([write(path, b"1 3:0.5 3:0.5 4:1 5:0\n")]).dataset.value is None
+    assert reader.read([write(path, b"1 3:0.5 4:1\n")]).dataset.value.tolist() == [0.5, 1]
 
 
 def test_table(path):
     text = b"1 2:7:1 0:3:2 2:7:1\n-1 1:9:0\n\n# no row\n3"
-    table = data.read([write(path, text)], keep_fields=True)
+    table = reader.read([write(path, text)], keep_fields=True)
     dataset = table.dataset
     assert (table.format, table.fields, table.repeated_rows, table.bytes) == ("ffm", 3, 1, len(text))
     assert dataset.features == 10  # the entry 9:0 is not stored, but there
@@ -328,7 +328,7 @@ def test_table(path):
     assert dataset.label.tolist() == [1, -1, 3]
     assert [dataset.indptr.dtype, dataset.index.dtype, dataset.field.dtype] == [np.int64, np.int32, np.int32]
     assert [dataset.value.dtype, dataset.label.dtype] == [np.float32, np.float64]
-    merged = data.read([path]).dataset
+    merged = reader.read([path]).dataset
     assert merged.field is None
     assert merged.index.tolist() == [3, 7]
 
@@ -339,11 +339,11 @@ def test_table(path):
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block", [1, 20, 1 << 20])
 def test_pieces(path, threads, block, monkeypatch):
-    monkeypatch.setattr(data, "BLOCK_BYTES", block)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", block)
     text = b"1 3:1 5:1 4000000000000000000:1\n\n# note\n4:2 9:0 7:0.5 qid\n"
     write(path, text.replace(b" qid", b""))
     caller = threading.get_ident()
-    pieces = list(data.score_pieces([path], lambda d: (d, threading.get_ident()), limit=5, threads=threads))
+    pieces = list(reader.score_pieces([path], lambda d: (d, threading.get_ident()), limit=5, threads=threads))
     assert sum(piece.rows for piece in pieces) == 3
     assert sum(piece.nnz for piece in pieces) == 2
     assert sum(piece.unseen for piece in pieces) == 3
@@ -359,18 +359,18 @@ def test_pieces(path, threads, block, monkeypatch):
 
 def test_rows_without_labels(path):
     for text in (b"qid:4 1:1\n2:1", b"1:1\n2:1\n", b" 1:1 # 5\n\t+2:1"):
-        (piece,) = data.score_pieces([write(path, text)], lambda d: d, limit=9)
+        (piece,) = reader.score_pieces([write(path, text)], lambda d: d, limit=9)
         assert piece.result.label is None
         assert piece.result.index.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
-    monkeypatch.setattr(data, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 16)
     write(path, b"1 1:1\n" * 100 + b"1 x:1\n" + b"1 1:1\n" * 100 + b"1 y:1\n")
     rows = []
     with pytest.raises(BadInputError, match=r"svm:101:3: found 'x:1'"):
-        rows.extend(piece.rows for piece in data.score_pieces([path], len, limit=9, threads=threads))
+        rows.extend(piece.rows for piece in reader.score_pieces([path], len, limit=9, threads=threads))
     assert 98 <= sum(rows) <= 100
 
 
@@ -378,12 +378,12 @@ def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
 def test_an_error_of_the_work_is_raised(path, threads):
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError) as caught:
-        list(data.score_pieces([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
+        list(reader.score_pieces([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
     assert threading.active_count() == before, caught  # even while the traceback lives
 
 
 def test_few_blocks_are_in_flight(path, monkeypatch):
-    monkeypatch.setattr(data, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 64)
     write(path, b"1 1:1\n" * 20000)
     started = 0
 
@@ -391,10 +391,10 @@ def test_few_blocks_are_in_flight(path, monkeypatch):
         nonlocal started
         started += 1
 
-    pieces = data.score_pieces([path], work, limit=9, threads=3)
+    pieces = reader.score_pieces([path], work, limit=9, threads=3)
     next(pieces)
     pieces.close()
-    assert started <= 3 + data.BLOCKS_AHEAD
+    assert started <= 3 + reader.BLOCKS_AHEAD
 
 
 # Errors
@@ -468,30 +468,30 @@ FFM_ERRORS = {
 @pytest.mark.parametrize(("text", "message"), [*LIBSVM_ERRORS.items(), *FFM_ERRORS.items()])
 def test_messages(path, text, message, threads):
     with pytest.raises(BadInputError) as caught:
-        data.read([write(path, text)], threads=threads)
+        reader.read([write(path, text)], threads=threads)
     assert str(caught.value) == f"{path}:" + message if message[0].isdigit() else f"{path}: {message}"
 
 
 def test_the_format_that_was_asked_for(path):
     write(path, b"1 1:2:3")
-    assert data.read([path], format="ffm").format == "ffm"
+    assert reader.read([path], format="ffm").format == "ffm"
     with pytest.raises(BadInputError, match="two colons"):
-        data.read([path], format="libsvm")
-    assert data.read([write(path, b"1\n0\n")], format="libsvm").dataset.nnz == 0
+        reader.read([path], format="libsvm")
+    assert reader.read([write(path, b"1\n0\n")], format="libsvm").dataset.nnz == 0
 
 
 def test_an_unclear_format_is_fine_where_nothing_depends_on_it(path, monkeypatch):
     write(path, b"1\n\n0\n")
-    (piece,) = data.score_pieces([path], lambda d: d.rows, limit=3)
+    (piece,) = reader.score_pieces([path], lambda d: d.rows, limit=3)
     assert piece.result == 3
-    monkeypatch.setattr(data, "BLOCK_BYTES", 2)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 2)
     with pytest.raises(BadInputError, match="say -f libsvm or -f ffm"):
-        list(data.score_pieces([path], lambda d: d.rows, limit=3))
+        list(reader.score_pieces([path], lambda d: d.rows, limit=3))
 
 
 def test_an_error_comes_before_the_doubt_about_the_format(path):
     with pytest.raises(BadInputError, match="label 'abc' is not a number"):
-        data.read([write(path, b"abc\n")])
+        reader.read([write(path, b"abc\n")])
 
 
 def test_several_files(tmp_path):
@@ -499,16 +499,16 @@ def test_several_files(tmp_path):
     write(a, b"1 1:1\n0 2:1")
     write(b, gzip.compress(b"# b\n1 3:1\n"))
     write(c, b"1 1:1\n1 y:1\n")
-    table = data.read([a, b])
+    table = reader.read([a, b])
     assert table.dataset.index.tolist() == [1, 2, 3]
     assert table.bytes == 21
     for threads in (1, 3):
         with pytest.raises(BadInputError) as caught:
-            data.read([a, b, c, a], threads=threads)
+            reader.read([a, b, c, a], threads=threads)
         assert str(caught.value).startswith(f"{c}:2:3: found 'y:1'")
     write(b, b"#\n")
     with pytest.raises(BadInputError, match=r"b: the file holds no rows"):
-        data.read([a, b])
+        reader.read([a, b])
 
 
 # Compression
@@ -527,13 +527,13 @@ COMPRESS = {
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
 def test_compressed(path, compress, threads, monkeypatch):
-    monkeypatch.setattr(data, "BLOCK_BYTES", 1000)
-    want = data.read([write(path, TEXT)]).dataset
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 1000)
+    want = reader.read([write(path, TEXT)]).dataset
     once = compress(TEXT)
     twice = compress(TEXT[:2000]) + compress(b"") + compress(TEXT[2000:])
     padded = compress(TEXT[:2000]) + b"\0" * 8 + compress(TEXT[2000:]) + b"\0" * 4
     for packed in (once, twice, padded):
-        got = data.read([write(path, packed)], threads=threads)
+        got = reader.read([write(path, packed)], threads=threads)
         assert got.bytes == len(TEXT)
         assert got.dataset.indptr.tobytes() == want.indptr.tobytes()
         assert got.dataset.index.tobytes() == want.index.tobytes()
@@ -541,7 +541,7 @@ def test_compressed(path, compress, threads, monkeypatch):
 
 def test_a_zstd_file_that_begins_with_a_frame_to_skip(path):
     skipped = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"abcd"
-    assert data.read([write(path, skipped + zstd.compress(TEXT) + skipped)]).dataset.rows == 300
+    assert reader.read([write(path, skipped + zstd.compress(TEXT) + skipped)]).dataset.rows == 300
 
 
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
@@ -549,19 +549,19 @@ def test_a_truncated_file_is_never_a_short_one(path, compress):
     packed = compress(START) * 2
     for size in set(range(1, len(packed))) - {len(packed) // 2}:
         with pytest.raises(BadInputError):
-            data.read([write(path, packed[:size])])
+            reader.read([write(path, packed[:size])])
 
 
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
 def test_a_corrupt_file_is_refused(path, compress):
     packed = compress(START)
-    want = data.read([write(path, START)]).dataset
+    want = reader.read([write(path, START)]).dataset
     refused = 0
     for at in range(len(packed)):
         changed = bytearray(packed)
         changed[at] ^= 0x55
         try:
-            got = data.read([write(path, bytes(changed))]).dataset
+            got = reader.read([write(path, bytes(changed))]).dataset
         except BadInputError:
             refused += 1
         else:  # a time stamp, or a format without a checksum
@@ -569,24 +569,24 @@ def test_a_corrupt_file_is_refused(path, compress):
     assert refused > len(packed) // 2
     for junk in (b"junk", packed[:1], b"\0\1"):
         with pytest.raises(BadInputError, match=r"corrupt|truncated"):
-            data.read([write(path, packed + junk)])
+            reader.read([write(path, packed + junk)])
     second = bytearray(packed)
     second[0] ^= 1
     with pytest.raises(BadInputError, match=r"corrupt|truncated"):
-        data.read([write(path, packed + bytes(second))])
+        reader.read([write(path, packed + bytes(second))])
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_in_the_text_comes_before_the_truncation_behind_it(path, threads, monkeypatch):
-    monkeypatch.setattr(data, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 100)
     rng = random.Random(0)
     tail = b"".join(b"1 %d:1\n" % rng.randrange(10**8) for _ in range(3000))
     write(path, gzip.compress(b"1 1:1\n1 z:1\n" + tail)[:-10])
     with pytest.raises(BadInputError, match="found 'z:1'"):
-        data.read([path], threads=threads)
+        reader.read([path], threads=threads)
     write(path, gzip.compress(b"1 1:1\n" + tail)[:-10])
     with pytest.raises(BadInputError, match="the gzip data is truncated"):
-        data.read([path], threads=threads)
+        reader.read([path], threads=threads)
 
 
 # Inputs
@@ -617,34 +617,34 @@ class Trickle(io.RawIOBase):
 def test_standard_input(monkeypatch, packed, trickle):
     source = Trickle(packed) if trickle else io.BytesIO(packed)
     monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=source, closed=False))
-    assert data.read(["-"]).dataset.rows == 300
+    assert reader.read(["-"]).dataset.rows == 300
     assert not source.closed
 
 
 def test_errors_in_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"1 x:1"), closed=False))
     with pytest.raises(BadInputError, match=r"^<stdin>:1:3: found 'x:1'"):
-        data.read(["-"])
+        reader.read(["-"])
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(MissingInputError, match="standard input: it is closed"):
-        data.read(["-"])
+        reader.read(["-"])
 
 
 def test_missing_inputs(tmp_path):
     with pytest.raises(MissingInputError, match=re.escape(f"cannot read {tmp_path}/none: No such file")):
-        data.read([f"{tmp_path}/none"])
+        reader.read([f"{tmp_path}/none"])
     with pytest.raises(MissingInputError, match="Is a directory"):
-        list(data.score_pieces([str(tmp_path)], len, limit=3))
+        list(reader.score_pieces([str(tmp_path)], len, limit=3))
     with pytest.raises(MissingInputError, match="Input/output error"):
-        data.read(["/proc/self/mem"])
+        reader.read(["/proc/self/mem"])
 
 
 def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
-    data.read([write(path, TEXT)])
+    reader.read([write(path, TEXT)])
     assert not demands  # all was in the first block
-    monkeypatch.setattr(data, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
     for threads in (1, 3):
-        dataset = data.read([path], threads=threads).dataset
+        dataset = reader.read([path], threads=threads).dataset
         need = dataset.rows * 16 + dataset.nnz * 8
         ((asked, purpose),) = demands
         assert need * 0.8 < asked < need * 1.2
@@ -654,18 +654,18 @@ def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
     def refuse(needed, purpose, *, held=0):
         raise NotEnoughMemoryError(purpose)
 
-    monkeypatch.setattr(sys.modules["fmcli.memory"], "require", refuse)
+    monkeypatch.setattr(sys.modules["fmcli.system.memory"], "require", refuse)
     with pytest.raises(NotEnoughMemoryError):
-        data.read([path])
+        reader.read([path])
 
 
 def test_memory_is_asked_for_while_rows_of_unknown_number_grow(path, demands, monkeypatch):
     """The size of a compressed file says little: it is the rows read so far that tell."""
-    monkeypatch.setattr(data, "BLOCK_BYTES", 400)
-    monkeypatch.setattr(data, "GROWTH", 2000)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(reader, "GROWTH", 2000)
     write(path, gzip.compress(TEXT * 20))
     for threads in (1, 3):
-        rows = data.read([path], threads=threads).dataset
+        rows = reader.read([path], threads=threads).dataset
         asked = [needed for needed, _ in demands]
         assert len(asked) > 5
         assert asked == sorted(asked)
@@ -676,10 +676,10 @@ def test_memory_is_asked_for_while_rows_of_unknown_number_grow(path, demands, mo
 
 def test_memory_for_standard_input_is_asked_for_by_its_name(demands, monkeypatch, tmp_path):
     (tmp_path / "in").write_bytes(TEXT)
-    monkeypatch.setattr(data, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
     with (tmp_path / "in").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        data.read(["-"])
+        reader.read(["-"])
     assert demands[0][1] == "reading <stdin>"
 
 

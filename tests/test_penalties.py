@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from problems import TRAINED, build, choices, fill
 
-from fmcli._core.penalty import Penalty
-from fmcli._core.sgd import SGD
-from fmcli._core.stub import Stub
+from fmcli.models.stub import Stub
+from fmcli.penalties.penalty import Penalty
+from fmcli.solvers.stochastic.sgd import SGD
 from reference import slow_models
 
 STRENGTHS = {"l1_w": 0.3, "l1_v": 0.7, "l2_w": 1.1, "l2_v": 1.9, "group_l1": 0.4}

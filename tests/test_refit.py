@@ -5,10 +5,11 @@ import pytest
 from problems import dataset, parameters
 from test_every_pair import planted
 
-from fmcli import prediction, refit, training
-from fmcli.advice import advice
 from fmcli.errors import DivergedError
-from fmcli.specs import make_spec
+from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
+from fmcli.training import job, refit
+from fmcli.training.advice import advice
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def rows():
 def trained_again(data, model="fm", solver="adagrad", *, plan=None, **options):
     """The run that chose, and the one on all rows."""
     spec = make_spec(model, None if model == "kernel-basis" else solver, None, options)
-    chosen = training.train(training.plan(data, spec, **{"holdout": 0.2, **(plan or {})}))
+    chosen = job.train(job.plan(data, spec, **{"holdout": 0.2, **(plan or {})}))
     assert refit.refits(chosen.plan, None)
     return chosen, refit.refit(chosen, refit.whole(chosen))
 
@@ -47,16 +48,16 @@ def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, optio
     given = {name: value for name, value in values.items() if name in (*options, "l2_w", "l2_v")} | epochs
     if model == "kernel-basis":
         given = options
-    plain = training.train(training.plan(data, make_spec(model, solver, None, given)))
+    plain = job.train(job.plan(data, make_spec(model, solver, None, given)))
     for name, array in parameters(plain.plan.model).items():
         np.testing.assert_array_equal(array, again.plan.model.parameters[name])
     assert again.solver.updates == plain.solver.updates
-    figures, before = training.summary(again), training.summary(chosen)
+    figures, before = job.summary(again), job.summary(chosen)
     assert (figures["refit"], before["refit"]) == (True, False)
     assert (figures["rows"], before["rows"]) == (1500, 1200)
     for name in ("valid", "valid_constant", "epochs", "best_epoch"):
         assert figures[name] == before[name]
-    assert figures["train"] == training.summary(plain)["train"] != before["train"]
+    assert figures["train"] == job.summary(plain)["train"] != before["train"]
     assert figures["loss"] == plain.epochs[-1].loss
     assert again.plan.spec == chosen.plan.spec
     assert list(advice(again, figures)) == []
@@ -65,12 +66,10 @@ def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, optio
 def test_it_resumes_from_the_same_earlier_model(rows, tmp_path):
     path = str(tmp_path / "m")
     spec = make_spec("fm", "adagrad", None, {"epochs": 2})
-    prediction.save_model(path, training.train(training.plan(rows, spec)), {}, "libsvm", keep_state=True)
+    prediction.save_model(path, job.train(job.plan(rows, spec)), {}, "libsvm", keep_state=True)
     earlier = prediction.load_earlier(path)
     chosen, again = trained_again(rows, epochs=2, plan={"earlier": earlier})
-    plain = training.train(
-        training.plan(rows, make_spec("fm", "adagrad", None, {"epochs": chosen.best}), earlier=earlier)
-    )
+    plain = job.train(job.plan(rows, make_spec("fm", "adagrad", None, {"epochs": chosen.best}), earlier=earlier))
     for name, array in parameters(plain.plan.model).items():
         np.testing.assert_array_equal(array, again.plan.model.parameters[name])
         for ours, theirs in zip(again.plan.model.states[name], plain.plan.model.states[name], strict=True):
@@ -79,7 +78,7 @@ def test_it_resumes_from_the_same_earlier_model(rows, tmp_path):
 
 def test_only_held_out_rows_are_worth_it_and_only_if_it_is_cheap(rows, monkeypatch):
     def planned(**keywords):
-        return training.plan(rows, make_spec("fm", options={"epochs": 4, "rank": 5}), **keywords)
+        return job.plan(rows, make_spec("fm", options={"epochs": 4, "rank": 5}), **keywords)
 
     held = planned(holdout=0.2)
     work = 4 * rows.nnz * 5
@@ -90,7 +89,7 @@ def test_only_held_out_rows_are_worth_it_and_only_if_it_is_cheap(rows, monkeypat
     assert not refit.refits(held, False)
     assert not refit.refits(planned(), True)
     assert not refit.refits(planned(valid=rows), True)
-    assert not refit.refits(training.plan(rows, make_spec("fm", options={"epochs": 0}), holdout=0.2), True)
+    assert not refit.refits(job.plan(rows, make_spec("fm", options={"epochs": 0}), holdout=0.2), True)
 
 
 def test_if_it_diverges_the_run_that_chose_is_left():
@@ -98,10 +97,10 @@ def test_if_it_diverges_the_run_that_chose_is_left():
     label = [1.0, 3.0] * 10
     for row in range(20):
         entries = [{0: 1e3 if number == row else 0.01} for number in range(20)]
-        plan = training.plan(dataset(entries, 1, label), make_spec("linear", "sgd", "squared"), holdout=0.2)
+        plan = job.plan(dataset(entries, 1, label), make_spec("linear", "sgd", "squared"), holdout=0.2)
         if row not in plan.rows:
             break
-    chosen = training.train(plan)
+    chosen = job.train(plan)
     before = parameters(plan.model)
     with pytest.raises(DivergedError) as caught:
         refit.refit(chosen, refit.whole(chosen))

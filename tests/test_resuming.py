@@ -8,20 +8,22 @@ import pytest
 from problems import ROW_SOLVERS
 from test_every_pair import planted
 
-from fmcli import data, prediction, training
+from fmcli.data import reader
 from fmcli.errors import BadInputError, MissingInputError, UsageError
-from fmcli.modelfile import load, save
-from fmcli.specs import make_spec
+from fmcli.model_file.container import load, save
+from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
+from fmcli.training import job
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
 
 
 def train(rows, spec, **keywords):
-    return training.train(training.plan(rows, spec, **keywords))
+    return job.train(job.plan(rows, spec, **keywords))
 
 
 def saved(path, trained, *, keep_state=True):
-    prediction.save_model(str(path), trained, training.summary(trained), "libsvm", keep_state=keep_state)
+    prediction.save_model(str(path), trained, job.summary(trained), "libsvm", keep_state=keep_state)
     return str(path)
 
 
@@ -120,7 +122,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
 def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
     earlier = earlier_of(tmp_path, epochs=1)
     with pytest.raises(UsageError, match=message):
-        training.check_earlier(earlier, earlier.continued(model, None, loss, options))
+        job.check_earlier(earlier, earlier.continued(model, None, loss, options))
 
 
 OLDER = Path(__file__).parent / "older" / "anova.fm"
@@ -129,15 +131,15 @@ OLDER = Path(__file__).parent / "older" / "anova.fm"
 def test_a_file_of_the_first_version_is_read_and_resumed_from():
     """anova -k 2 --l2 1e-3 -s sgd -r 1e-4 --keep-state -e 20 on the diabetes sample, before what was given was kept."""
     scorer = prediction.load_model(str(OLDER))
-    test = data.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
+    test = reader.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
     np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)
     earlier = prediction.load_earlier(str(OLDER))
     assert {"l2", "l2_w", "l2_v", "learning_rate", "rank", "epochs", "solver"} <= earlier.given
-    rows = data.read([str(SAMPLE / "diabetes.train.libsvm")]).dataset
-    resumed = training.plan(rows, earlier.continued(None, None, None, {"epochs": 1}), earlier=earlier)
+    rows = reader.read([str(SAMPLE / "diabetes.train.libsvm")]).dataset
+    resumed = job.plan(rows, earlier.continued(None, None, None, {"epochs": 1}), earlier=earlier)
     assert resumed.resumes
     assert resumed.spec.values["learning_rate"] == 1e-4
-    assert training.train(resumed).epochs[0].loss < 2000
+    assert job.train(resumed).epochs[0].loss < 2000
 
 
 def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):

@@ -6,15 +6,17 @@ from modelfiles import copy_of
 from problems import dataset, random_rows
 from test_training import save, train
 
-from fmcli import prediction, scaling, training
 from fmcli.cli.training_log import scale_warning
+from fmcli.data import scaling
+from fmcli.data.scaling import odd_columns
 from fmcli.errors import BadInputError
-from fmcli.inspection import inspect_model, views
-from fmcli.kernelform import kernel_form
-from fmcli.modelfile import load
-from fmcli.prediction import exported, load_earlier, load_model, scorer_of
-from fmcli.scaling import odd_columns
-from fmcli.specs import make_spec
+from fmcli.export.kernel_form import kernel_form
+from fmcli.inspect.inspection import inspect_model, views
+from fmcli.model_file.container import load
+from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
+from fmcli.scoring.prediction import exported, load_earlier, load_model, scorer_of
+from fmcli.training import job
 
 FEATURES = 6
 # Column 5 never occurs; 4 is an indicator of value 1000; 3 is 7 in every row; the others have scales of their own.
@@ -122,7 +124,7 @@ def test_going_on_keeps_the_earlier_scale_of_known_columns(rng, tmp_path):
     expected = scaling.learn(known, rows_, "max-abs")
     expected[1] = scaling.learn(more, rows_, "max-abs")[1]  # new: by the new rows
     np.testing.assert_array_equal(scale, expected)
-    other = training.plan(more, make_spec(options={"scale": "standard"}), earlier=earlier)
+    other = job.plan(more, make_spec(options={"scale": "standard"}), earlier=earlier)
     np.testing.assert_array_equal(other.scale, scaling.learn(more, rows_, "standard"))
     assert earlier.continued(None, None, None, {}).values["scale"] == "max-abs"
     assert "--scale standard (was max-abs)" in earlier.changes(other.spec)
@@ -153,7 +155,7 @@ def test_columns_far_from_1_are_named(rng):
     assert "column 0 has values up to" in scale_warning(odd, "none")
     assert "--scale standard" in scale_warning(odd, "none")
     for method in ("standard", "max-abs"):
-        assert training.plan(data, make_spec(options={"scale": method})).odd is None
+        assert job.plan(data, make_spec(options={"scale": method})).odd is None
     apart = dataset([{0: 500.0, 1: 0.1}, {0: 1.0, 1: 0.2}], 2)
     text = scale_warning(odd_columns(apart, everything[:2]), "none")
     assert "column 0 has values up to 500, column 1 only up to 0.2" in text

@@ -3,12 +3,12 @@
 import pytest
 from modelfiles import write
 
-from fmcli import memory
 from fmcli.errors import NotEnoughMemoryError
-from fmcli.evaluation import judge_model, judge_predictions
-from fmcli.inspection import inspect_model
-from fmcli.kernelform import kernel_form
-from fmcli.prediction import Counts, export_arrays, load_model, predict
+from fmcli.export.kernel_form import kernel_form
+from fmcli.inspect.inspection import inspect_model
+from fmcli.scoring.evaluation import judge_model, judge_predictions
+from fmcli.scoring.prediction import Counts, export_arrays, load_model, predict
+from fmcli.system import memory
 
 ROWS = "1 0:1 2:1\n2 1:1 2:1\n3 0:1 1:1\n" * 9
 

@@ -18,12 +18,12 @@ from problems import (
     random_rows,
 )
 
-from fmcli._core.loop import Trainer
-from fmcli._core.penalty import Penalty
-from fmcli._core.stub import Stub, SumOfSquares
-from fmcli.registry import LOSSES
-from fmcli.specs import make_spec
-from fmcli.training import empty_score, plan, train
+from fmcli.models.stub import Stub, SumOfSquares
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import LOSSES
+from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.training.job import empty_score, plan, train
 from reference import slow_losses, slow_solvers
 from reference.slow_solvers import Options
 

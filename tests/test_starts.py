@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli import training
-from fmcli.data import read
+from fmcli.data.reader import read
 from fmcli.errors import UsageError
-from fmcli.specs import make_spec, resolve
+from fmcli.registry.specs import make_spec, resolve
+from fmcli.training import job
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def adult():
 
 
 def train(data, model, solver=None, loss=None, **options):
-    return training.train(training.plan(data, make_spec(model, solver, loss, options)))
+    return job.train(job.plan(data, make_spec(model, solver, loss, options)))
 
 
 # Half the mean square of labels of variance 1: what a constant reaches.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fmcli.cli.report import section
+from fmcli.data.labels import Labels, fit_labels
 from fmcli.errors import BadInputError
-from fmcli.labels import Labels, fit_labels
 from fmcli.text import number, printable, shell_word
 
 

@@ -6,15 +6,17 @@ from problems import dataset, parameters, score_all
 from scipy.optimize import minimize
 from test_every_pair import FEATURES, planted
 
-from fmcli import prediction, stochastic, training
+from fmcli.data.labels import fit_labels
 from fmcli.errors import BadInputError, DivergedError, UsageError
-from fmcli.labels import fit_labels
-from fmcli.registry import LOSSES
-from fmcli.specs import make_spec
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import LOSSES
+from fmcli.scoring import prediction
+from fmcli.solvers.stochastic import trainer
+from fmcli.training import job
 
 
 def train(data, model="fm", solver="adagrad", loss=None, *, plan=None, **options):
-    return training.train(training.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
+    return job.train(job.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
 
 
 # ---- Labels ----
@@ -76,7 +78,7 @@ def test_the_best_epoch_is_kept():
     kept = train(data, epochs=trained.best, learning_rate=0.3, init_std=0.1)
     for name, array in parameters(kept.plan.model).items():
         np.testing.assert_array_equal(array, trained.plan.model.parameters[name])
-    figures = training.summary(trained)
+    figures = job.summary(trained)
     assert figures["valid"] == trained.epochs[trained.best - 1].valid
     assert figures["train"]["logloss"] < figures["valid"]["logloss"]
 
@@ -119,7 +121,7 @@ def test_divergence_after_a_good_epoch_gives_that_epoch():
         train(data, "linear", "sgd", learning_rate=50.0)
     assert caught.value.trained is None
     values = np.ones(data.nnz, dtype=np.float32)
-    plan = training.plan(data.changed(value=values), make_spec("linear", "sgd"), valid=test)
+    plan = job.plan(data.changed(value=values), make_spec("linear", "sgd"), valid=test)
 
     def poison(epoch):
         if epoch.number == 2:
@@ -127,7 +129,7 @@ def test_divergence_after_a_good_epoch_gives_that_epoch():
             weights[...] = np.finfo(weights.dtype).max
 
     with pytest.raises(DivergedError) as caught:
-        training.train(plan, on_epoch=poison)
+        job.train(plan, on_epoch=poison)
     assert caught.value.trained.best == 2
     assert np.abs(plan.model.parameters["w"]).max() < 10
 
@@ -137,12 +139,12 @@ def test_a_value_that_is_wholly_held_out(loss):
     data, _ = planted("linear", "logistic")
     label = np.where(np.arange(40) == 7, 1.0, 0.0)
     rare = data.take(np.arange(40)).changed(label=label)
-    plan = training.plan(rare, make_spec("linear", loss=loss), holdout=0.5)
+    plan = job.plan(rare, make_spec("linear", loss=loss), holdout=0.5)
     while 7 in plan.rows:
-        plan = training.plan(
+        plan = job.plan(
             rare, make_spec("linear", loss=loss, options={"seed": plan.spec.values["seed"] + 1}), holdout=0.5
         )
-    assert np.isfinite(training.train(plan).plan.model.parameters["bias"]).all()
+    assert np.isfinite(job.train(plan).plan.model.parameters["bias"]).all()
 
 
 # ---- Warm starts ----
@@ -150,7 +152,7 @@ def test_a_value_that_is_wholly_held_out(loss):
 
 def save(tmp_path, name, trained, **options):
     path = str(tmp_path / name)
-    prediction.save_model(path, trained, training.summary(trained), "libsvm", **options)
+    prediction.save_model(path, trained, job.summary(trained), "libsvm", **options)
     return path
 
 
@@ -196,7 +198,7 @@ def test_a_warm_start_grows_for_new_features(tmp_path):
 
 def shifted(data):
     """The same rows under features that no earlier model has seen."""
-    from fmcli._core.data import Dataset
+    from fmcli.data.dataset import Dataset
 
     return Dataset(data.indptr, data.index + FEATURES, data.value, data.label, 2 * FEATURES)
 
@@ -219,7 +221,7 @@ def test_the_state_that_is_kept_is_the_best_epochs(tmp_path):
 def test_held_out_rows_are_as_long_as_what_training_knows_of_them():
     data, _ = planted("fm", "squared")
     few = data.take(np.arange(12))
-    plan = training.plan(few, make_spec("fm", options={"norm": True}), holdout=0.5)
+    plan = job.plan(few, make_spec("fm", options={"norm": True}), holdout=0.5)
     known = few.seen(plan.rows)
     assert not known[few.index].all()
     held = plan.validation.data
@@ -254,7 +256,7 @@ def test_a_model_of_normalised_rows_normalises_what_it_scores(tmp_path):
 
 def test_columns_that_the_model_lacks_are_left_out_of_validation_data():
     data, _ = planted("fm", "squared")
-    both = training.plan(data, make_spec("fm"), valid=shifted(data)).validation.data
+    both = job.plan(data, make_spec("fm"), valid=shifted(data)).validation.data
     assert both.features == FEATURES
     assert both.nnz == 0
     some = dataset([{1: 2.0, 7: 3.0}, {7: 1.0}, {0: 1.0}], 8, [1, 2, 3]).within(5)
@@ -283,7 +285,7 @@ def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
     options = {"l2": l2, "epochs": 300, "learning_rate": 0.1}
     options |= {} if solver == "adagrad" else {"schedule": "invscaling", "power": 0.7, "learning_rate": 0.3}
     trained = train(data, "linear", solver, loss, **options)
-    compiled = training.make_loss(trained.plan.spec, trained.plan.labels)
+    compiled = job.make_loss(trained.plan.spec, trained.plan.labels)
 
     def objective(p):
         values = [compiled.evaluate(y, np.array([p[0] + x @ p[1:]])) for x, y in zip(X, label, strict=True)]
@@ -330,11 +332,11 @@ def test_fobos_finds_the_zeros_of_the_lasso():
 def test_no_bit_depends_on_the_pieces_of_an_epoch(monkeypatch, batch_size):
     data, _ = planted("fm", "logistic")
     losses, ends = set(), set()
-    for chunk in (stochastic.CHUNK_NONZEROS, 6 * 100, 1):
-        monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", chunk)
+    for chunk in (trainer.CHUNK_NONZEROS, 6 * 100, 1):
+        monkeypatch.setattr(trainer, "CHUNK_NONZEROS", chunk)
         pieces = []
-        trained = training.train(
-            training.plan(data, make_spec("fm", "adagrad", None, {"epochs": 2, "batch_size": batch_size})),
+        trained = job.train(
+            job.plan(data, make_spec("fm", "adagrad", None, {"epochs": 2, "batch_size": batch_size})),
             on_rows=lambda epoch, rows, pieces=pieces: pieces.append((epoch, rows)),
         )
         assert (len(pieces) > 2) == (chunk < data.nnz)
@@ -351,7 +353,7 @@ def test_the_loss_so_far_is_a_weighted_mean():
     data = data.changed(weight=weight)
     said = []
     spec = make_spec("linear", "sgd", "squared", {"epochs": 1, "shuffle": False, "learning_rate": 1e-12, "l2": 0.0})
-    trained = training.train(training.plan(data, spec), on_loss=lambda *figures: said.append(figures), every=5)
+    trained = job.train(job.plan(data, spec), on_loss=lambda *figures: said.append(figures), every=5)
     assert [rows for _, rows, _ in said] == list(range(5, data.rows + 1, 5))
     assert np.isnan([said[0][2], said[1][2]]).all()
     start = data.label - np.average(data.label, weights=weight)

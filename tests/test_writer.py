@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fmcli._core.writer import REAL, format_table, format_values
+from fmcli.data.writer import REAL, format_table, format_values
 
 pytestmark = pytest.mark.exact
 

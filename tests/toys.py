@@ -3,11 +3,11 @@ that exist: a recipe's compiled step is the constructor's call."""
 
 import numpy as np
 
-from fmcli._core.fm import SecondOrder
-from fmcli._core.layout import BlockLayout
-from fmcli._core.loss import Huber
-from fmcli._core.sgd import SGD
-from fmcli.registry import LOSSES, MODELS, SOLVERS, Piece
+from fmcli.losses.loss import Huber
+from fmcli.models.fm import SecondOrder
+from fmcli.models.layout import BlockLayout
+from fmcli.registry.tables import LOSSES, MODELS, SOLVERS, Piece
+from fmcli.solvers.stochastic.sgd import SGD
 
 DELTA = 0.6  # no kink at the tests' scores
 FASTER = 1.5

@@ -1,7 +1,7 @@
 """The command line: a group of commands, each imported when it is used, and the one place where errors end.
 
 What a command raises becomes a message on standard error and an exit status. Signals need nothing here: they end the
-process by themselves (fmcli._core.interrupt), so that a shell sees what happened.
+process by themselves (fmcli.system.interrupt), so that a shell sees what happened.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import click
 
 import fmcli
 from fmcli.cli.options import HELP_NAMES
-from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
 from fmcli.cli.output import know_names, say
-from fmcli.cli.spellings import in_our_words
+from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
+from fmcli.cli.spellings.own import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
-from fmcli.machine import pin_blas
 from fmcli.names import no_such
+from fmcli.system.machine import pin_blas
 from fmcli.text import shell_word
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
@@ -72,7 +72,7 @@ def no_such_command(name: str) -> str:
 def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
     """Print version and real type, and end."""
     if wanted:
-        from fmcli._core.simd import REAL
+        from fmcli.kernels.simd import REAL
 
         click.echo(f"fmcli {fmcli.__version__} ({REAL})")
         ctx.exit()

@@ -23,14 +23,14 @@ from fmcli.cli.predict import say_counts, say_model
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
-from fmcli.registry import LOSSES
+from fmcli.registry.tables import LOSSES
 from fmcli.text import number
 
 if TYPE_CHECKING:
-    from fmcli.evaluation import Limit
-    from fmcli.labels import Labels
-    from fmcli.metrics import Outcome
-    from fmcli.prediction import Counts, Scorer
+    from fmcli.data.labels import Labels
+    from fmcli.scoring.evaluation import Limit
+    from fmcli.scoring.metrics import Outcome
+    from fmcli.scoring.prediction import Counts, Scorer
 
 # Classes up to which the table of labels and predictions is shown; JSON has it always.
 MOST_CLASSES_SHOWN = 12
@@ -147,7 +147,7 @@ def command(
 
 def parse_limit(text: str) -> Limit:
     """METRIC=X. Raises UsageError."""
-    from fmcli.evaluation import Limit
+    from fmcli.scoring.evaluation import Limit
 
     name, _, number = text.partition("=")
     try:
@@ -161,7 +161,7 @@ def parse_limit(text: str) -> Limit:
 
 def run(log: Log, request: Request) -> None:
     """Judge, report, and compare with the limits."""
-    from fmcli.evaluation import figures, usual_metrics
+    from fmcli.scoring.evaluation import figures, usual_metrics
 
     labels, outcome, scorer, counts = judged(log, request)
     names = request.named
@@ -176,10 +176,10 @@ def run(log: Log, request: Request) -> None:
 
 def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, Counts]:
     """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as can be."""
-    from fmcli.evaluation import check_metrics, judge_model, judge_predictions
-    from fmcli.machine import cpu_count
-    from fmcli.prediction import Counts, load_model
-    from fmcli.sources import name_of
+    from fmcli.data.sources import name_of
+    from fmcli.scoring.evaluation import check_metrics, judge_model, judge_predictions
+    from fmcli.scoring.prediction import Counts, load_model
+    from fmcli.system.machine import cpu_count
 
     begin = time.perf_counter()
     counts = Counts()
@@ -210,7 +210,7 @@ def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, 
 
 def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Counts) -> str:
     """The figures as text or JSON; tables of classes unless metrics were chosen."""
-    from fmcli.evaluation import class_table, confusion
+    from fmcli.scoring.evaluation import class_table, confusion
 
     tables: dict[str, Any] = {}
     classified = LOSSES[labels.loss].task in ("binary", "classes")  # kernel-basis takes two label values as numbers

@@ -9,7 +9,7 @@ import click
 from fmcli.cli.options import SectionCommand, check_files, logging_options, option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
-from fmcli.files import atomic_output, probe_output
+from fmcli.system.files import atomic_output, probe_output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +74,7 @@ def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: boo
 
 def run_numpy(log: Log, model: str, output: str) -> None:
     """Load and write arrays."""
-    from fmcli.prediction import export_arrays
+    from fmcli.scoring.prediction import export_arrays
 
     write_numpy(log, export_arrays(model), output)
 
@@ -90,8 +90,8 @@ def write_numpy(log: Log, arrays: dict[str, NDArray[np.float64]], output: str) -
 
 def run_kernel_form(log: Log, model: str, output: str) -> None:
     """Load a lifted model and write the direct one."""
-    from fmcli.kernelform import kernel_form, write_kernel_form
-    from fmcli.prediction import load_model
+    from fmcli.export.kernel_form import kernel_form, write_kernel_form
+    from fmcli.scoring.prediction import load_model
 
     scorer = load_model(model)
     if output.endswith(NUMPY):
@@ -102,8 +102,8 @@ def run_kernel_form(log: Log, model: str, output: str) -> None:
 
 def run_text(log: Log, model: str, output: str | None) -> None:
     """Load and write text."""
-    from fmcli.prediction import exported, load_model
-    from fmcli.textmodel import write_text
+    from fmcli.export.text import write_text
+    from fmcli.scoring.prediction import exported, load_model
 
     scorer = load_model(model)
     with open_sink(output, "name a file in place of -") as sink:
@@ -113,7 +113,7 @@ def run_text(log: Log, model: str, output: str | None) -> None:
 
 def say_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:
     """What was written, and which of it no program can use."""
-    from fmcli.divergence import are_finite
+    from fmcli.training.divergence import are_finite
 
     say_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
     for name, array in arrays.items():

@@ -47,7 +47,7 @@ def command(model: str, top: int, verify: bool, json: bool, quiet: int, verbose:
 
 def run(log: Log, path: str, top: int, verify: bool, json: bool) -> None:
     """Load, look, write."""
-    from fmcli.inspection import inspect_model, views
+    from fmcli.inspect.inspection import inspect_model, views
 
     subject = inspect_model(path, top=top, verify=verify)
     size = Path(path).stat().st_size

@@ -10,7 +10,7 @@ import click
 
 from fmcli.cli.options import SectionCommand, logging_options, notes, option
 from fmcli.cli.output import write_report
-from fmcli.registry import OPTIONS
+from fmcli.registry.tables import OPTIONS
 
 COLUMNS = 100
 
@@ -25,7 +25,7 @@ COLUMNS = 100
 @logging_options
 def command(json: bool, quiet: int, verbose: bool) -> None:
     """List models, solvers, losses and penalties, their options with defaults, and what combines."""
-    from fmcli.catalogue import catalogue, refusals
+    from fmcli.registry.catalogue import catalogue, refusals
 
     listed = catalogue()
     if json:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.types import StringParamType
 
-from fmcli.cli.spellings import LIBFM, in_our_words
-from fmcli.derived import Derived, of_libfm
+from fmcli.cli.spellings.own import LIBFM, in_our_words
 from fmcli.errors import MissingInputError, UsageError
-from fmcli.registry import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
-from fmcli.specs import REFINES, takers_of
+from fmcli.registry.derived import Derived, of_libfm
+from fmcli.registry.specs import REFINES, takers_of
+from fmcli.registry.tables import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -30,7 +30,7 @@ SECTIONS = {
 METAVARS = {int: "N", float: "X", str: "NAME"}
 # Metavars of options whose values are files, for shells to complete.
 FILES = ("FILE", "MODEL")
-# fmcli.metrics has them, and takes NumPy's time to import.
+# fmcli.scoring.metrics has them, and takes NumPy's time to import.
 METRIC_NAMES = (
     *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
     "sparsity",
@@ -134,7 +134,7 @@ class SectionCommand(click.Command):
         return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
 
     def invoke(self, ctx: click.Context) -> Any:
-        from fmcli.memory import require_address_space
+        from fmcli.system.memory import require_address_space
 
         require_address_space(NUMPY_BYTES, "loading numpy")
         return super().invoke(ctx)
@@ -305,7 +305,7 @@ def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
     import os
     from itertools import combinations, product
 
-    from fmcli.files import same_file
+    from fmcli.system.files import same_file
 
     if inputs.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from fmcli.errors import OutputError
-from fmcli.files import atomic_output, followed_output
+from fmcli.system.files import atomic_output, followed_output
 from fmcli.text import printable
 
 # Seconds between two updates of the progress line.

@@ -19,10 +19,10 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.errors import UsageError
-from fmcli.files import probe_output
+from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
-    from fmcli.prediction import Counts, OutputType, Scorer
+    from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
 # A share of unseen non-zeros above which model and data hardly belong together.
 SUSPECT_SHARE = 0.5
@@ -111,8 +111,8 @@ def run(
     threads: int | None,
 ) -> None:
     """Load the model, score, write."""
-    from fmcli.machine import cpu_count
-    from fmcli.prediction import Counts, load_model, predict
+    from fmcli.scoring.prediction import Counts, load_model, predict
+    from fmcli.system.machine import cpu_count
 
     begin = time.perf_counter()
     scorer = load_model(model)

@@ -23,17 +23,17 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_lines
-from fmcli.cli.spellings import SPELLINGS
+from fmcli.cli.spellings.own import SPELLINGS
 from fmcli.errors import DivergedError, UsageError
-from fmcli.files import probe_output
-from fmcli.registry import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS, Piece
-from fmcli.specs import Spec, make_spec
+from fmcli.registry.specs import Spec, make_spec
+from fmcli.registry.tables import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS, Piece
+from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
-    from fmcli.data import Table
-    from fmcli.training import Trained
-    from fmcli.warmstart import Earlier
+    from fmcli.data.reader import Table
+    from fmcli.training.job import Trained
+    from fmcli.training.warm_start import Earlier
 
 ENDING = ".fm"
 PATIENCE = 3
@@ -76,7 +76,7 @@ class Request:
     def share_held_out(self) -> float | None:
         """The share of rows to hold out, as asked for; else None, the usual one of the data, unless those come from a
         stream or no metric could choose an epoch."""
-        from fmcli.validation import of_predictions
+        from fmcli.training.validation import of_predictions
 
         if self.holdout is not None:
             return self.holdout
@@ -278,8 +278,8 @@ def choose(
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
     check_files([init_model], [log_json] if log_json not in (None, "-") else [])
-    from fmcli.prediction import load_earlier
-    from fmcli.training import check_earlier
+    from fmcli.scoring.prediction import load_earlier
+    from fmcli.training.job import check_earlier
 
     earlier = load_earlier(init_model)
     spec = earlier.continued(model, solver, loss, options)
@@ -292,8 +292,8 @@ def check_judging(spec: Spec, valid: tuple[str, ...], holdout: float | None, met
     if valid and holdout:
         raise UsageError("-v and --holdout both give validation data; choose one")
     if metrics:
-        from fmcli.metrics import check
-        from fmcli.validation import of_predictions
+        from fmcli.scoring.metrics import check
+        from fmcli.training.validation import of_predictions
 
         check(of_predictions(metrics), spec.loss)
         if not of_predictions(metrics) and (valid or holdout):
@@ -313,10 +313,10 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
 
 def run(log: Log, spec: Spec, request: Request) -> None:
     """Read, train and save."""
-    from fmcli import training
     from fmcli.cli.training_log import Progress, needs, say_best, say_diverged, say_plan, say_refit, sizes
-    from fmcli.machine import cpu_count
-    from fmcli.refit import refit, refits, whole
+    from fmcli.system.machine import cpu_count
+    from fmcli.training import job
+    from fmcli.training.refit import refit, refits, whole
 
     begin = time.perf_counter()
     threads = request.threads or cpu_count()
@@ -324,7 +324,7 @@ def run(log: Log, spec: Spec, request: Request) -> None:
     fields = MODELS[spec.model].needs_fields(spec.values)
     table = read_rows(log, request.inputs, request.format, fields, threads)
     valid = read_rows(log, request.valid, table.format, fields, threads).dataset if request.valid else None
-    plan = training.plan(
+    plan = job.plan(
         table.dataset,
         spec,
         valid=valid,
@@ -350,7 +350,7 @@ def run(log: Log, spec: Spec, request: Request) -> None:
             save(log, progress, trained, table, request, begin, diverged=diverged)
 
         try:
-            trained = training.train(
+            trained = job.train(
                 plan,
                 on_epoch=progress.epoch,
                 on_rows=progress.rows,
@@ -381,7 +381,7 @@ def run(log: Log, spec: Spec, request: Request) -> None:
 def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, threads: int) -> Table:
     """Read examples and say so."""
     from fmcli.cli.training_log import say_read
-    from fmcli.data import read
+    from fmcli.data.reader import read
 
     begin = time.perf_counter()
     log.progress(f"reading {inputs[0]}")
@@ -394,10 +394,10 @@ def save(
     log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, *, diverged: bool
 ) -> None:
     """Write the model and its figures."""
-    from fmcli.advice import advice
     from fmcli.cli.training_log import figures, sizes
-    from fmcli.prediction import save_model
-    from fmcli.training import summary
+    from fmcli.scoring.prediction import save_model
+    from fmcli.training.advice import advice
+    from fmcli.training.job import summary
 
     log.progress(f"writing {request.output}")
     training = summary(trained)

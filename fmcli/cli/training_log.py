@@ -8,18 +8,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.output import Lines, Log, clock, seconds
-from fmcli.derived import Derived
-from fmcli.memory import available, human_bytes
-from fmcli.registry import LOSSES, MODELS, OPTIONS
-from fmcli.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
-from fmcli.specs import Spec
+from fmcli.data.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
+from fmcli.registry.derived import Derived
+from fmcli.registry.specs import Spec
+from fmcli.registry.tables import LOSSES, MODELS, OPTIONS
+from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
-from fmcli.training import Epoch, Plan, Trained, finite
-from fmcli.validation import SPARSITY
+from fmcli.training.job import Epoch, Plan, Trained, finite
+from fmcli.training.validation import SPARSITY
 
 if TYPE_CHECKING:
-    from fmcli.data import Table
-    from fmcli.warmstart import Earlier
+    from fmcli.data.reader import Table
+    from fmcli.training.warm_start import Earlier
 
 # What durations are at least taken to be when rates are made of them.
 LEAST_SECONDS = 1e-9

@@ -18,15 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fmcli import training
-from fmcli._core.anova import HigherOrder
-from fmcli._core.data import Dataset
-from fmcli._core.loop import Trainer, scores
-from fmcli._core.loss import Squared
-from fmcli._core.model import Workspace
-from fmcli._core.simd import ISA, REAL
-from fmcli._core.solver import Solver
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.kernels.simd import ISA, REAL
+from fmcli.losses.loss import Squared
+from fmcli.models.anova import HigherOrder
+from fmcli.models.model import Workspace
+from fmcli.registry.specs import make_spec
+from fmcli.solvers.stochastic.loop import Trainer, scores
+from fmcli.solvers.stochastic.solver import Solver
+from fmcli.training import job
 
 ORDERS, RANKS = (2, 3, 4, 5), (4, 8, 16, 32, 64)
 FEATURES, NONZEROS, EPOCHS = 500, 100_000, 3
@@ -128,7 +128,7 @@ def kernel(data: Dataset, order: int, rank: int, runs: int, scalar: ctypes.CDLL)
 def epoch(data: Dataset, order: int, rank: int, runs: int) -> float:
     """Seconds of the fastest epoch."""
     spec = make_spec("hofm-shared", "adagrad", "squared", {"order": order, "rank": rank, "epochs": EPOCHS})
-    return min(one.seconds for _ in range(runs) for one in training.train(training.plan(data, spec)).epochs)
+    return min(one.seconds for _ in range(runs) for one in job.train(job.plan(data, spec)).epochs)
 
 
 def main() -> None:

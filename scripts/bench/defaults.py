@@ -23,11 +23,11 @@ import numpy as np
 
 from fmcli.cli import group
 from fmcli.errors import BadInputError, DivergedError
-from fmcli.evaluation import judge_model
-from fmcli.metrics import measure
-from fmcli.prediction import Counts, load_model
-from fmcli.registry import MODELS
-from fmcli.validation import model_sparsity
+from fmcli.registry.tables import MODELS
+from fmcli.scoring.evaluation import judge_model
+from fmcli.scoring.metrics import measure
+from fmcli.scoring.prediction import Counts, load_model
+from fmcli.training.validation import model_sparsity
 
 SETS = {
     "u1": "ml-100k/u1.train.ffm",

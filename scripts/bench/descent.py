@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
 
 RANK, EPOCHS, HOLDOUT, NEAR = 8, 25, 0.1, 0.0005
 GRID = [{"l2": l2, "init_std": std} for l2 in (3e-6, 5e-6, 1e-5) for std in (0.03, 0.1)]
@@ -52,8 +52,8 @@ def choose(train: Dataset) -> dict[str, float]:
     curves = []
     for options in GRID:
         spec = make_spec("fm", "cd", "squared", options | {"rank": RANK, "epochs": EPOCHS})
-        plan = training.plan(train, spec, holdout=HOLDOUT, metrics=("rmse",))
-        curves.append([epoch.valid["rmse"] for epoch in training.train(plan).epochs])
+        plan = job.plan(train, spec, holdout=HOLDOUT, metrics=("rmse",))
+        curves.append([epoch.valid["rmse"] for epoch in job.train(plan).epochs])
     enough = min(map(min, curves)) + NEAR
     first = [next((e for e, rmse in enumerate(curve) if rmse <= enough), EPOCHS) for curve in curves]
     return GRID[int(np.argmin(first))]
@@ -62,12 +62,12 @@ def choose(train: Dataset) -> dict[str, float]:
 def ours(options: dict[str, float], train: Dataset, test: Dataset, target: float) -> Reached:
     """Of our coordinate descent: how many epochs it takes, then the time of so many that nothing watches."""
     own = options | {"rank": RANK, "epochs": EPOCHS, "tol": 0}
-    plan = training.plan(train, make_spec("fm", "cd", "squared", own), valid=test, metrics=("rmse",), patience=EPOCHS)
-    rmse = [epoch.valid["rmse"] for epoch in training.train(plan).epochs]
+    plan = job.plan(train, make_spec("fm", "cd", "squared", own), valid=test, metrics=("rmse",), patience=EPOCHS)
+    rmse = [epoch.valid["rmse"] for epoch in job.train(plan).epochs]
     found = reached([0.0] * len(rmse), rmse, target)
-    plan = training.plan(train, make_spec("fm", "cd", "squared", own | {"epochs": found.epochs}))
+    plan = job.plan(train, make_spec("fm", "cd", "squared", own | {"epochs": found.epochs}))
     begin = time.process_time()
-    training.train(plan)
+    job.train(plan)
     return found._replace(seconds=time.process_time() - begin + found.seconds)
 
 

@@ -11,10 +11,10 @@ import time
 
 import numpy as np
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
 
 ROWS, VALUES, EXPONENT = 100_000, 5000, 1.1
 
@@ -46,8 +46,8 @@ def measure(name: str, data: Dataset, solver: str, rank: int, epochs: int) -> No
         seconds.append(now - begin)
         begin = now
 
-    plan = training.plan(data, make_spec("ffm", solver, "logistic", {"rank": rank, "epochs": epochs + 1}))
-    training.train(plan, on_epoch=note)
+    plan = job.plan(data, make_spec("ffm", solver, "logistic", {"rank": rank, "epochs": epochs + 1}))
+    job.train(plan, on_epoch=note)
     best = min(seconds[1:])  # the first one's include the start
     a_row = data.nnz / data.rows
     pairs = a_row * (a_row - 1) / 2

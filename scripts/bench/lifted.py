@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fmcli._core.simd import ISA, REAL
+from fmcli.kernels.simd import ISA, REAL
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))

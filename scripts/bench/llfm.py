@@ -8,19 +8,19 @@ the last column divides it by fm's time for each active anchor.
 
 import argparse
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli._core.simd import ISA, REAL
-from fmcli.data import read
-from fmcli.registry import SOLVERS
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.kernels.simd import ISA, REAL
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import SOLVERS
+from fmcli.training import job
 
 ANCHORS, RANKS = (1, 5, 10, 20), (4, 8, 16)
 
 
 def fastest(data: Dataset, model: str, solver: str, options: dict[str, object]) -> tuple[float, float]:
     """Seconds of the fastest epoch, and active anchors."""
-    trained = training.train(training.plan(data, make_spec(model, solver, None, options)))
+    trained = job.train(job.plan(data, make_spec(model, solver, None, options)))
     active = trained.plan.model.figures(data, trained.plan.rows).get("active_anchors", 1.0)
     return min(epoch.seconds for epoch in trained.epochs), active
 

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fmcli.registry import MODELS, SOLVERS
+from fmcli.registry.tables import MODELS, SOLVERS
 
 FACTOR, SLACK = 1.15, 30e6  # of the promise
 MOST_FACTOR = 1.5  # of what may be announced beyond the peak
@@ -31,15 +31,15 @@ TRAINED, DIVERGED, REFUSED = 0, 3, 4  # statuses
 # peak of the process that started this one.
 CHILD = """
 import os, sys
-from fmcli import training
+from fmcli.training import job
 from fmcli.cli import run
-out, train = os.dup(1), training.train
+out, train = os.dup(1), job.train
 def told(plan, **keywords):
     os.write(out, f"{plan.bytes}\\n".encode())
     if plan.bytes > float(sys.argv[1]):
         sys.exit(4)
     return train(plan, **keywords)
-training.train = told
+job.train = told
 status = run(sys.argv[2:])
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
 os.write(out, f"{int(peak) * 1024}\\n".encode())

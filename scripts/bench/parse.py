@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fmcli import data
+from fmcli.data import reader
 
 RUNS = 7
 SKLEARN_RUNS = 3
@@ -45,13 +45,13 @@ def main() -> None:
     parser.add_argument("path", help="a libsvm or ffm file")
     path = parser.parse_args().path
     size = os.path.getsize(path)
-    is_ffm = data.read([path]).format == "ffm"
+    is_ffm = reader.read([path]).format == "ffm"
     print(f"{Path(path).name}: {size / 1e6:.0f} MB, {'ffm' if is_ffm else 'libsvm'}")
     reference = None if is_ffm else sklearn_speed(path)
     if reference:
         print(f"  scikit-learn       {reference / 1e6:7.0f} MB/s")
     for threads in (1, 2):
-        speed = size / best(lambda threads=threads: data.read([path], threads=threads), RUNS)
+        speed = size / best(lambda threads=threads: reader.read([path], threads=threads), RUNS)
         ratio = f"  {speed / reference:5.1f} x scikit-learn" if reference else ""
         print(f"  fmcli, {threads} thread{'s' if threads > 1 else ' '}   {speed / 1e6:7.0f} MB/s{ratio}")
 

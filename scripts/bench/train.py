@@ -9,11 +9,11 @@ slows. An epoch's time includes shuffling and the penalty's value, as a user mee
 import argparse
 import time
 
-from fmcli import training
-from fmcli._core.simd import ISA, REAL
-from fmcli.data import read
-from fmcli.registry import MODELS, SOLVERS
-from fmcli.specs import make_spec
+from fmcli.data.reader import read
+from fmcli.kernels.simd import ISA, REAL
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.training import job
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
         seconds = []
         for _ in range(given.runs):
             spec = make_spec(given.model, solver, None, options)
-            trained = training.train(training.plan(data, spec))
+            trained = job.train(job.plan(data, spec))
             seconds += [epoch.seconds for epoch in trained.epochs]
         best = min(seconds)
         print(f"{given.model} {solver:8} {best:.3f} s an epoch, {best / data.nnz * 1e9:.1f} ns a non-zero", flush=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tuned import folded, followed, grid, read_pair
 
-from fmcli._core.data import Dataset
+from fmcli.data.dataset import Dataset
 
 FOLDS, EPOCHS, ENOUGH = 10, 60, 0.923
 PENALTIES = grid(l2_w=[2, 4, 8], l2_v=[9, 12, 15])

@@ -24,13 +24,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.metrics import Outcome, measure
-from fmcli.prediction import load_earlier, load_model, save_model
-from fmcli.specs import make_spec
-from fmcli.training import Trained
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.scoring.metrics import Outcome, measure
+from fmcli.scoring.prediction import load_earlier, load_model, save_model
+from fmcli.training import job
+from fmcli.training.job import Trained
 
 SETS = {"adult": "adult/{}.ffm", "ml-100k": "ml-100k/side.u1.bin.{}.ffm"}
 GRID = {"learning_rate": (0.05, 0.1, 0.2), "init_std": (0.1, 0.3), "l2": (1e-5, 1e-4)}
@@ -48,8 +48,8 @@ class Problem:
 
     def run(self, model: str, options: dict[str, float], holdout: float | None, earlier: str | None = None) -> Trained:
         spec = make_spec(model, "adagrad", "logistic", options)
-        plan = training.plan(self.train, spec, holdout=holdout, earlier=load_earlier(earlier) if earlier else None)
-        return training.train(plan)
+        plan = job.plan(self.train, spec, holdout=holdout, earlier=load_earlier(earlier) if earlier else None)
+        return job.train(plan)
 
     def report(self, what: str, trained: Trained, options: dict[str, float]) -> None:
         """Print the metrics on the test data of a model as it is saved."""
@@ -67,7 +67,7 @@ class Problem:
 def write(trained: Trained, folder: str) -> str:
     """A model file."""
     path = str(Path(folder) / "model")
-    save_model(path, trained, training.summary(trained), "ffm")
+    save_model(path, trained, job.summary(trained), "ffm")
     return path
 
 

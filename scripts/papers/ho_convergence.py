@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from figures import draw
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.specs import make_spec
-from fmcli.validation import score_rows
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training.validation import score_rows
 
 RANK, INIT_STD = 30, 0.1
 PENALTY = {2: 1e-3, 3: 1e-4, 4: 1e-6}
@@ -36,9 +36,9 @@ TIMED, EPOCHS_TIMED, ENOUGH = (2, 3, 4, 5, 6), 5, 1.4
 ROUNDING = 1e-5
 
 
-def make_plan(data: Dataset, order: int, solver: str, **options: Any) -> training.Plan:
+def make_plan(data: Dataset, order: int, solver: str, **options: Any) -> job.Plan:
     common = {"order": order, "rank": RANK, "init_std": INIT_STD, "l2": PENALTY.get(order, PENALTY[4])}
-    return training.plan(data, make_spec("hofm-shared", solver, "squared", common | options))
+    return job.plan(data, make_spec("hofm-shared", solver, "squared", common | options))
 
 
 def curve(data: Dataset, order: int, solver: str, **options: Any) -> np.ndarray:
@@ -46,12 +46,12 @@ def curve(data: Dataset, order: int, solver: str, **options: Any) -> np.ndarray:
     plan = make_plan(data, order, solver, epochs=EPOCHS[solver], **options)
     seconds, objectives = [], []
 
-    def note(epoch: training.Epoch) -> None:
+    def note(epoch: job.Epoch) -> None:
         loss = np.mean((score_rows(plan.model, data)[:, 0] - data.label) ** 2) / 2
         seconds.append(epoch.seconds)
         objectives.append(loss + epoch.penalty)
 
-    training.train(plan, on_epoch=note)
+    job.train(plan, on_epoch=note)
     return np.stack([np.cumsum(seconds), objectives], axis=1)
 
 
@@ -67,12 +67,12 @@ def seconds_an_epoch(data: Dataset, order: int) -> float:
     """The fastest epoch of coordinate descent, in CPU time."""
     begin, seconds = time.process_time(), []
 
-    def note(_: training.Epoch) -> None:
+    def note(_: job.Epoch) -> None:
         nonlocal begin
         seconds.append(time.process_time() - begin)
         begin = time.process_time()
 
-    training.train(make_plan(data, order, "cd", epochs=EPOCHS_TIMED, tol=0), on_epoch=note)
+    job.train(make_plan(data, order, "cd", epochs=EPOCHS_TIMED, tol=0), on_epoch=note)
     return min(seconds)
 
 

@@ -19,11 +19,11 @@ from itertools import product
 import numpy as np
 from figures import draw
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.specs import make_spec
-from fmcli.validation import Validation
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training.validation import Validation
 
 SPLITS, MOST_EPOCHS = 5, 12
 PAPER = {
@@ -67,10 +67,10 @@ def split(x: np.ndarray, label: np.ndarray, seed: int) -> tuple[Dataset, Dataset
     return sparse(scaled[train], label[train]), sparse(scaled[test], label[test])
 
 
-def fit(name: str, data: Dataset, options: dict[str, float], holdout: float = 0.0) -> training.Trained:
+def fit(name: str, data: Dataset, options: dict[str, float], holdout: float = 0.0) -> job.Trained:
     own = {} if name in ("linear", "fm") else {"llfm_variant": name}
     spec = make_spec("llfm" if own else name, "adagrad", "logistic", {**options, **own})
-    return training.train(training.plan(data, spec, holdout=holdout, metrics=("logloss",)))
+    return job.train(job.plan(data, spec, holdout=holdout, metrics=("logloss",)))
 
 
 def choose(name: str, data: Dataset) -> dict[str, float]:

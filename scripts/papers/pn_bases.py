@@ -16,9 +16,9 @@ import numpy as np
 from pn_kernel_bases import CLOSE, LAMBDAS, SEEDS, kernel_ridge, score
 from tuned import read_pair
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
 
 ORDER, EPOCHS, INIT_STD = 3, 50, 0.3
 BASES = (3, 6, 12, 24, 48)
@@ -31,8 +31,8 @@ def learned(data: Dataset, model: str, k: int, l2: float, seed: int = 0, test: D
     own = {"rank": k // ORDER, "order": ORDER, "augment": True, "linear": False, "norm": True, "init_std": INIT_STD}
     spec = make_spec(model, "cd", "squared", own | {"l2": l2, "seed": seed, "epochs": EPOCHS})
     holdout = 0.2 if test is None else 0.0
-    plan = training.plan(data, spec, valid=test, holdout=holdout, metrics=("r2",), patience=EPOCHS)
-    return training.train(plan).epochs[-1].valid["r2"]
+    plan = job.plan(data, spec, valid=test, holdout=holdout, metrics=("r2",), patience=EPOCHS)
+    return job.train(plan).epochs[-1].valid["r2"]
 
 
 def measure(name: str, data: Dataset, k: int, l2: float, seed: int = 0, test: Dataset | None = None) -> float:

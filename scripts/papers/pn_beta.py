@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
 
 LAMBDA, INIT_STD, SEEDS, EPOCHS, TOL = 0.01, 0.1, 3, 300, 1e-6
 ORDERS, SECOND = (2, 4), 2
@@ -43,7 +43,7 @@ def objective(data: Dataset, model: str, order: int, rank: int, fitted: bool, st
     else:
         penalty, of_fixed = {"nuclear": LAMBDA} if fitted else {"l2": 2 * LAMBDA}, 0.0
     spec = make_spec(model, "cd", "squared", options | penalty)
-    return training.train(training.plan(data, spec)).epochs[-1].objective + (0.0 if fitted else of_fixed)
+    return job.train(job.plan(data, spec)).epochs[-1].objective + (0.0 if fitted else of_fixed)
 
 
 def table(data: Dataset, model: str, order: int, ranks: list[int]) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from tuned import read_pair, run
 
-from fmcli._core.data import Dataset
+from fmcli.data.dataset import Dataset
 
 RANKS, STARTS, EPOCHS, TOL, CLOSE = (2, 4, 8, 16), 3, 1000, 1e-6, 0.01
 LAMBDA, INIT_STD = 0.01, 0.1

@@ -17,9 +17,9 @@ import math
 import numpy as np
 from tuned import read_pair
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
 
 SEEDS = 5
 LAMBDAS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
@@ -33,8 +33,8 @@ def score(
     """R² on `test`, or on a fifth of the data that is held out."""
     options = {"basis": basis, "rank": k, "l2": l2, "order": order, "seed": seed, "norm": True}
     spec = make_spec("kernel-basis", options=options)
-    plan = training.plan(data, spec, valid=test, holdout=0.2 if test is None else 0.0, metrics=("r2",))
-    return training.train(plan).epochs[0].valid["r2"]
+    plan = job.plan(data, spec, valid=test, holdout=0.2 if test is None else 0.0, metrics=("r2",))
+    return job.train(plan).epochs[0].valid["r2"]
 
 
 def mean_score(train: Dataset, test: Dataset, basis: str, k: int, l2: float, order: int) -> float:

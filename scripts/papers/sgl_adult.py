@@ -12,11 +12,11 @@ import argparse
 
 import numpy as np
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.specs import make_spec
-from fmcli.validation import Validation
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training.validation import Validation
 
 DENSE = ("fm", "shfm", "sha2")  # trained with FTRL
 SPARSE = {"sglfm": ("l1", "group_l1"), "glfm": ("group_l1",), "l1fm": ("l1",)}  # trained with FOBOS; their penalties
@@ -35,7 +35,7 @@ def factors_kept(parameters: dict[str, np.ndarray]) -> np.ndarray:
 
 def row(train: Dataset, test: Dataset, model: str, solver: str, options: dict[str, float], penalty: str) -> None:
     """Train, measure on `test` and print a line."""
-    trained = training.train(training.plan(train, make_spec(model, solver, "logistic", options), holdout=None))
+    trained = job.train(job.plan(train, make_spec(model, solver, "logistic", options), holdout=None))
     plan = trained.plan
     prepared = test.within(plan.data.features).changed(label=plan.labels.encode(test.label))
     logloss, auc, sparsity = Validation(prepared, "logistic", METRICS, 0).measure(plan.model).values()

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.specs import make_spec
+from fmcli.data.dataset import Dataset
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
 
 RANKS = (10, 20, 50, 100)
 CURVES_RANK = 50
@@ -68,8 +68,8 @@ def curve(
     """(epochs, 3) After every epoch: RMSE on `test`, share of zeros, RMSE on `train` before each row's own update."""
     run = {"adaptive": True, "learning_rate": LEARNING_RATE, "epochs": epochs}
     spec = make_spec(model, "fobos", "squared", options | run)
-    plan = training.plan(train, spec, valid=test, metrics=("rmse", "sparsity"), patience=patience)
-    done = training.train(plan).epochs
+    plan = job.plan(train, spec, valid=test, metrics=("rmse", "sparsity"), patience=patience)
+    done = job.train(plan).epochs
     return np.array([(e.valid["rmse"], e.valid["sparsity"], np.sqrt(2 * e.loss)) for e in done])
 
 

@@ -15,10 +15,10 @@ from itertools import product
 
 import numpy as np
 
-from fmcli import training
-from fmcli.data import read
-from fmcli.specs import make_spec
-from fmcli.validation import Validation
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training.validation import Validation
 
 MODELS = ("linear", "fm", "anova", "shfm", "sha2")
 ALPHA = {1: 0.05, 16: 0.1, 64: 0.2}  # by batch size
@@ -41,7 +41,7 @@ def main() -> None:
             options["rank"] = 10
         begin = time.perf_counter()
         spec = make_spec(model, "ftrl", "softmax", options)
-        trained = training.train(training.plan(train, spec, holdout=None))
+        trained = job.train(job.plan(train, spec, holdout=None))
         seconds = (time.perf_counter() - begin) / len(trained.epochs)
         plan = trained.plan
         prepared = test.within(plan.data.features).changed(label=plan.labels.encode(test.label))

@@ -10,11 +10,11 @@ import argparse
 
 from sklearn.metrics import log_loss, roc_auc_score
 
-from fmcli import training
-from fmcli.data import read
-from fmcli.prediction import probability
-from fmcli.specs import make_spec
-from fmcli.validation import model_sparsity, score_rows
+from fmcli.data.reader import read
+from fmcli.registry.specs import make_spec
+from fmcli.scoring.prediction import probability
+from fmcli.training import job
+from fmcli.training.validation import model_sparsity, score_rows
 
 LAMBDAS = (0.0, 0.1, 1.0, 10.0, 30.0, 100.0, 1000.0, 10000.0)
 
@@ -31,7 +31,7 @@ def main() -> None:
         points = []
         for l1 in LAMBDAS:
             spec = make_spec(model, "ftrl", "logistic", {"l1": l1, "epochs": given.epochs})
-            trained = training.train(training.plan(train, spec))
+            trained = job.train(job.plan(train, spec))
             plan = trained.plan
             scores = score_rows(plan.model, test)[:, 0]
             positive = test.label == plan.labels.values[1]

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli import training
-from fmcli._core.data import Dataset
-from fmcli.data import read
-from fmcli.metrics import METRICS
-from fmcli.specs import Spec, make_spec
-from fmcli.training import Epoch, Trained
-from fmcli.validation import score_rows
+from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.registry.specs import Spec, make_spec
+from fmcli.scoring.metrics import METRICS
+from fmcli.training import job
+from fmcli.training.job import Epoch, Trained
+from fmcli.training.validation import score_rows
 
 FOLDS = 3
 
@@ -46,8 +46,8 @@ def spec_of(model: str, options: dict[str, Any]) -> Spec:
 
 def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:
     """A model trained with these options."""
-    plan = training.plan(train, spec_of(model, options), valid=judged, metrics=(metric,), patience=patience)
-    return training.train(plan)
+    plan = job.plan(train, spec_of(model, options), valid=judged, metrics=(metric,), patience=patience)
+    return job.train(plan)
 
 
 def followed(
@@ -59,13 +59,13 @@ def followed(
 ) -> tuple[list[float], float]:
     """A measure of labels and scores that loss and metrics do not have together, after every epoch; and the seconds of
     training."""
-    plan = training.plan(train, spec_of(model, options))
+    plan = job.plan(train, spec_of(model, options))
     values = []
 
     def note(_: Epoch) -> None:
         values.append(measure(judged.label, score_rows(plan.model, judged)[:, 0]))
 
-    trained = training.train(plan, on_epoch=note)
+    trained = job.train(plan, on_epoch=note)
     return values, sum(epoch.seconds for epoch in trained.epochs)
 
 

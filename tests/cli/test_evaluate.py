@@ -8,8 +8,8 @@ import pytest
 import sklearn.metrics
 
 from fmcli.cli.evaluate import MOST_CLASSES_SHOWN
-from fmcli.evaluation import OF_MODELS, Limit
-from fmcli.metrics import METRICS
+from fmcli.scoring.evaluation import OF_MODELS, Limit
+from fmcli.scoring.metrics import METRICS
 
 
 def figures(done):

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fmcli._core.simd import REAL
-from fmcli.prediction import export_arrays
-from fmcli.textmodel import CHUNK, lines
+from fmcli.export.text import CHUNK, lines
+from fmcli.kernels.simd import REAL
+from fmcli.scoring.prediction import export_arrays
 
 README = (Path(__file__).resolve().parent.parent.parent / "README.md").read_text()
 # Agreement of a score summed in doubles with one of the build's type.

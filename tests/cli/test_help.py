@@ -9,9 +9,9 @@ import pytest
 
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import METRIC_NAMES, SECTIONS, SectionCommand, SectionOption
-from fmcli.metrics import METRICS
-from fmcli.registry import OPTIONS
-from fmcli.validation import SPARSITY
+from fmcli.registry.tables import OPTIONS
+from fmcli.scoring.metrics import METRICS
+from fmcli.training.validation import SPARSITY
 
 TOP = click.Context(group, info_name="fmcli", max_content_width=10_000, terminal_width=10_000)
 

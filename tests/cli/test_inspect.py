@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fmcli.prediction import export_arrays
+from fmcli.scoring.prediction import export_arrays
 
 
 def figures(done):
@@ -158,7 +158,7 @@ def test_verify_finds_what_is_wrong_in_a_large_model(run, adult_model, tmp_path)
     content = bytearray(adult_model.read_bytes())
     content[-70] ^= 1
     (tmp_path / "m").write_bytes(content)
-    large = "import fmcli.modelfile as m; m.ALWAYS_VERIFIED = 0"
+    large = "import fmcli.model_file.container as m; m.ALWAYS_VERIFIED = 0"
     done = run("inspect", "m", before=large)
     assert done.returncode == 0
     assert "whose header matches its checksum; --verify checks the rest" in done.stderr

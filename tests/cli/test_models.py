@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fmcli import catalogue
 from fmcli.cli import models
-from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.registry import catalogue
+from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
 
 
 def test_json_is_the_registry(run):

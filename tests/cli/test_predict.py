@@ -9,8 +9,8 @@ import os
 import numpy as np
 import pytest
 
-from fmcli import modelfile
-from fmcli.prediction import load_model
+from fmcli.model_file import container
+from fmcli.scoring.prediction import load_model
 
 
 def numbers(done):
@@ -153,10 +153,10 @@ def test_dash_is_standard_output(run, sample, adult_model, tmp_path):
 @pytest.fixture
 def broken(tmp_path, adult_model):
     """The adult model, whose weight of feature 3 is not a number."""
-    file = modelfile.load(str(adult_model))
+    file = container.load(str(adult_model))
     file.tensors["w"] = file.tensors["w"].copy()
     file.tensors["w"][0, 3] = np.nan
-    modelfile.save(str(tmp_path / "broken"), file)
+    container.save(str(tmp_path / "broken"), file)
     return "broken"
 
 

@@ -74,8 +74,8 @@ def test_a_child_leaves_its_parents_files(tmp_path):
     """A forked child that is ended must not remove what its parent writes."""
     code = (
         "import os, signal\n"
-        "from fmcli._core.interrupt import end_by_signals\n"
-        "from fmcli.files import atomic_output\n"
+        "from fmcli.system.interrupt import end_by_signals\n"
+        "from fmcli.system.files import atomic_output\n"
         "end_by_signals()\n"
         "with atomic_output('whole') as file:\n"
         "    child = os.fork()\n"
@@ -127,4 +127,4 @@ def test_little_is_imported_before_signals_are_taken():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = [name for name in done.stdout.split() if "cython" not in name.lower()]
-    assert ours == ["fmcli", "fmcli.__main__", "fmcli._core", "fmcli._core.interrupt"]
+    assert ours == ["fmcli", "fmcli.__main__", "fmcli._core", "fmcli.system.interrupt"]

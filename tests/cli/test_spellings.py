@@ -6,12 +6,12 @@ import click
 import pytest
 
 from fmcli.cli import group
-from fmcli.cli.other_tools import COMMANDS as OTHER_COMMANDS
-from fmcli.cli.other_tools import FREE_LETTERS, LOSS_NAMES, MODEL_NAMES, VALUES, WORDS
-from fmcli.cli.spellings import SPELLINGS, options_of
+from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
+from fmcli.cli.spellings.other_tools import FREE_LETTERS, LOSS_NAMES, MODEL_NAMES, VALUES, WORDS
+from fmcli.cli.spellings.own import SPELLINGS, options_of
 from fmcli.errors import UsageError
 from fmcli.names import close
-from fmcli.registry import LOSSES, MODELS
+from fmcli.registry.tables import LOSSES, MODELS
 
 TOP = click.Context(group, info_name="fmcli")
 COMMANDS = {name: group.get_command(TOP, name) for name in group.list_commands(TOP)}

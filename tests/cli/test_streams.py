@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 import fmcli
-from fmcli._core.simd import REAL
 from fmcli.cli import COMMANDS
+from fmcli.kernels.simd import REAL
 
 # Commands that report on standard output; "m" is a model and "t" are its rows.
 REPORTS = [["evaluate", "m", "t"], ["inspect", "m"], ["models"], ["export", "m", "-"]]
@@ -216,7 +216,7 @@ def test_a_disk_that_is_full_only_at_the_end_is_an_error(run, sample, adult_mode
 
 def test_what_is_meant_for_a_closed_stream_lands_in_no_file(run, sample, adult_model, tmp_path):
     noisy = (
-        "import os, fmcli.prediction as p; write = p.format_values;"
+        "import os, fmcli.scoring.prediction as p; write = p.format_values;"
         "p.format_values = lambda values: (os.write(2, b'noise'), write(values))[1]"
     )
     test = sample / "adult.test.libsvm"

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fmcli.cli.train import command
-from fmcli.metrics import METRICS
-from fmcli.prediction import load_model
-from fmcli.registry import LOSSES, MODELS, OPTIONS, SOLVERS
-from fmcli.specs import takers_of
+from fmcli.registry.specs import takers_of
+from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.scoring.metrics import METRICS
+from fmcli.scoring.prediction import load_model
 
 
 def files(folder):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from fmcli.prediction import load_model
+from fmcli.scoring.prediction import load_model
 
 
 def events(path):

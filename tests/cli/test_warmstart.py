@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fmcli.prediction import load_model
+from fmcli.scoring.prediction import load_model
 
 
 @pytest.fixture

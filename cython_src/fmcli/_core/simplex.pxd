@@ -1,4 +1,0 @@
-from fmcli._core.types cimport real
-
-
-cdef void project_to_simplex(real* theta, Py_ssize_t n) noexcept nogil

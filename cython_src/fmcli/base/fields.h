@@ -1,0 +1,71 @@
+// What models that look at fields, or sum by index themselves, take from one sample.
+#ifndef FMCLI_FIELDS_H
+#define FMCLI_FIELDS_H
+
+#include "fmcli/base/types.h"
+
+// The fields that occur in a sample, in the order of its entries. `slot` counts them from 0.
+typedef struct Presence {
+    ptrdiff_t slots;
+    int32_t* slot;   // of each entry; -1 where the model does not have its field: it takes part in no pair
+    int32_t* field;  // of each slot
+    int32_t* count;  // entries of each slot
+    int32_t* end;    // behind the arrays
+} Presence;
+
+// Whether an entry and some other entry whose field has the slot q are a pair.
+static inline int meets(const Presence* p, ptrdiff_t entry, ptrdiff_t q) {
+    const int32_t own = p->slot[entry];
+    return own >= 0 && (q != own || p->count[q] > 1);
+}
+
+// Where `survey` has put what it found of a sample.
+static inline Presence surveyed(const Sample* x, ptrdiff_t fields, int32_t* room) {
+    const ptrdiff_t most = fields < x->nnz ? fields : x->nnz;
+    int32_t* const slot = room + 1 + fields;
+    const Presence p = {room[0], slot, slot + x->nnz, slot + x->nnz + most, slot + x->nnz + 2 * most};
+    return p;
+}
+
+// Find a sample's fields below `fields`. The room begins with the number of slots and, for each field, its slot + 1,
+// which is 0 again when this returns.
+static inline Presence survey(const Sample* x, ptrdiff_t fields, int32_t* room) {
+    int32_t* const slot_of = room + 1;
+    Presence p = surveyed(x, fields, room);
+    p.slots = 0;
+    for (ptrdiff_t i = 0; i < x->nnz; ++i) {
+        const ptrdiff_t f = x->field ? x->field[i] : fields;
+        if (f >= fields) {
+            p.slot[i] = -1;
+            continue;
+        }
+        if (!slot_of[f]) {
+            p.field[p.slots] = (int32_t)f;
+            p.count[p.slots] = 0;
+            slot_of[f] = (int32_t)++p.slots;
+        }
+        p.slot[i] = slot_of[f] - 1;
+        ++p.count[p.slot[i]];
+    }
+    for (ptrdiff_t q = 0; q < p.slots; ++q) slot_of[p.field[q]] = 0;
+    room[0] = (int32_t)p.slots;
+    return p;
+}
+
+// The sample with each index once: x itself, or its sums in the two arrays.
+static inline Sample summed(const Sample* x, int32_t* index, float* value) {
+    ptrdiff_t i = 1, n = 0;
+    while (i < x->nnz && x->index[i] != x->index[i - 1]) ++i;
+    if (i >= x->nnz) return *x;
+    for (i = 0; i < x->nnz; ++i) {
+        if (i == 0 || x->index[i] != x->index[i - 1]) {
+            index[n] = x->index[i];
+            value[n++] = 0;
+        }
+        value[n - 1] += x->value[i];
+    }
+    const Sample sums = {index, 0, value, n};
+    return sums;
+}
+
+#endif

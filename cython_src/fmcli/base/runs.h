@@ -1,0 +1,53 @@
+// A row of factors taken apart into runs of vectors.
+#ifndef FMCLI_RUNS_H
+#define FMCLI_RUNS_H
+
+#include "fmcli/base/vector.h"
+
+namespace {
+
+inline ptrdiff_t pad(ptrdiff_t lanes) { return (lanes + LANES - 1) / LANES * LANES; }
+
+// N vectors V side by side, as a type that a generic lambda can take apart.
+template <class V, int N>
+struct Run {
+    using Vector = V;
+    static constexpr int count = N;
+};
+
+// An order that the compiler knows, as a type that a generic lambda can take apart.
+template <int M>
+struct Order {
+    static constexpr int value = M;
+};
+
+// f(at, Run) for the runs that together cover `lanes`, padded to LANES: at most 16 lanes each, so that a run's
+// accumulators stay in registers.
+template <class F>
+inline void by_run(ptrdiff_t lanes, F f) {
+    const ptrdiff_t padded = pad(lanes);
+    ptrdiff_t at = 0;
+    for (; at + 16 <= padded; at += 16) f(at, Run<Vec8, 2>{});
+    if (at + 8 <= padded) {
+        f(at, Run<Vec8, 1>{});
+        at += 8;
+    }
+    if (at < padded) f(at, Run<Vec4, 1>{});
+}
+
+// Rows mapped from a model file end where their factors end: what lies behind must neither be read nor counted.
+template <class V, int N>
+inline void load_row(const real* p, ptrdiff_t left, V (&v)[N]) {
+    constexpr ptrdiff_t size = N * width<V>;
+    if (left >= size) {
+        for (int n = 0; n < N; ++n) v[n] = load<V>(p + n * width<V>);
+        return;
+    }
+    real whole[size] = {};
+    for (ptrdiff_t i = 0; i < left; ++i) whole[i] = p[i];
+    for (int n = 0; n < N; ++n) v[n] = load<V>(whole + n * width<V>);
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,81 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+
+cdef extern from "fmcli/base/types.h" nogil:
+    ctypedef double real  # float or double, as built: Cython needs only to know that it is a real number
+    enum:
+        LANES
+
+    struct Sample:
+        const int32_t* index
+        const int32_t* field
+        const float* value
+        Py_ssize_t nnz
+
+    struct Block:
+        real* body
+        Py_ssize_t body_stride
+        Py_ssize_t lanes
+        real* weight
+        Py_ssize_t weight_stride
+        Py_ssize_t rows
+        Py_ssize_t columns
+        bint by_row
+        real* room
+
+    struct Factors:
+        const real* at
+        Py_ssize_t stride
+        Py_ssize_t lanes
+
+    struct Points:
+        const real* at
+        Py_ssize_t feature_stride
+        Py_ssize_t point_stride
+        const double* scale
+        const double* squares
+        Py_ssize_t n
+
+    struct Slab:
+        int block
+        const int32_t* row
+        Py_ssize_t n
+        Py_ssize_t first
+        real* body
+        real* weight
+        const uint8_t* touched
+
+    struct Csr:
+        const int64_t* indptr
+        const int32_t* index
+        const int32_t* field
+        const float* value
+        bint constant
+
+    Sample sample_of(const Csr* rows, Py_ssize_t i)
+
+    struct Visit:
+        int block, output
+        Py_ssize_t row
+        Py_ssize_t at, lanes
+        bint weight
+        Py_ssize_t apart
+        const int32_t* sample
+        const real* value
+        Py_ssize_t n
+        char* records
+        Py_ssize_t record_size, cache
+
+    struct Scratch:
+        Slab* slab
+        int n_slabs
+        double* score
+        double* slope
+        double rate_share
+        real* work
+        int32_t* ids
+        real* gradient
+
+    void into_huge_pages(const void* begin, size_t bytes)
+    void prefetch_line(const void* p)
+    void prefetch_reals(const real* p, Py_ssize_t n)

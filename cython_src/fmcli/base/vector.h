@@ -1,0 +1,126 @@
+// Vectors of 4 and 8 reals in GCC's portable notation: one source serves every instruction set. Compiled once an
+// instruction set under a target pragma, so nothing here may call the standard library (an inline function compiled
+// for a newer machine could be linked into the path of an older one).
+#ifndef FMCLI_VECTOR_H
+#define FMCLI_VECTOR_H
+
+#include "fmcli/base/types.h"
+
+namespace {
+
+typedef real Vec4 __attribute__((vector_size(4 * sizeof(real))));
+typedef real Vec8 __attribute__((vector_size(8 * sizeof(real))));
+
+// An unsigned integer as wide as a real.
+template <int bytes>
+struct Unsigned;
+template <>
+struct Unsigned<4> {
+    typedef uint32_t type;
+};
+template <>
+struct Unsigned<8> {
+    typedef uint64_t type;
+};
+typedef Unsigned<sizeof(real)>::type unsigned_like_real;
+
+template <class V>
+constexpr int width = sizeof(V) / sizeof(real);
+
+// Rows are as aligned as their stride allows, which is not always a vector's width: the copies become unaligned moves.
+template <class V>
+inline V load(const real* p) {
+    V v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+
+template <class V>
+inline V load_like(const V&, const real* p) {
+    return load<V>(p);
+}
+
+template <class V>
+inline void store(real* p, V v) {
+    __builtin_memcpy(p, &v, sizeof v);
+}
+
+#if __has_builtin(__builtin_shufflevector)
+inline Vec8 join(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7); }
+inline Vec4 low(Vec8 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3); }
+inline Vec4 high(Vec8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7); }
+#else  // GCC 11
+inline Vec8 join(Vec4 a, Vec4 b) { return Vec8{a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]}; }
+inline Vec4 low(Vec8 v) { return Vec4{v[0], v[1], v[2], v[3]}; }
+inline Vec4 high(Vec8 v) { return Vec4{v[4], v[5], v[6], v[7]}; }
+#endif
+
+inline void split(Vec8 v, real* a, real* b) {
+    store(a, low(v));
+    store(b, high(v));
+}
+
+inline float root(float x) { return __builtin_sqrtf(x); }
+inline double root(double x) { return __builtin_sqrt(x); }
+
+template <class V>
+inline V root(V x) {
+    V r;
+    for (int i = 0; i < width<V>; ++i) r[i] = root(x[i]);
+    return r;
+}
+
+inline float power(float x, float y) { return __builtin_powf(x, y); }
+inline double power(double x, double y) { return __builtin_pow(x, y); }
+
+template <class V>
+inline V power(V x, real y) {
+    V r;
+    for (int i = 0; i < width<V>; ++i) r[i] = power(x[i], y);
+    return r;
+}
+
+// The sum of a vector's entries in double, in an order that no instruction set changes.
+inline double sum(Vec4 v) { return ((double)v[0] + v[2]) + ((double)v[1] + v[3]); }
+inline double sum(Vec8 v) {
+    return (((double)v[0] + v[4]) + ((double)v[2] + v[6])) + (((double)v[1] + v[5]) + ((double)v[3] + v[7]));
+}
+
+// A vector's halves, added.
+inline Vec4 folded(Vec4 v) { return v; }
+inline Vec4 folded(Vec8 v) { return low(v) + high(v); }
+
+// Comparisons of vectors wider than the machine's are taken apart into scalars, so none is used: the sign is a bit.
+typedef unsigned_like_real Bits4 __attribute__((vector_size(sizeof(Vec4))));
+typedef unsigned_like_real Bits8 __attribute__((vector_size(sizeof(Vec8))));
+
+inline Bits4 bits(Vec4 v) { return (Bits4)v; }
+inline Bits8 bits(Vec8 v) { return (Bits8)v; }
+
+template <class V>
+inline V magnitude(V v) {
+    const unsigned_like_real sign = (unsigned_like_real)1 << (8 * sizeof(real) - 1);
+    return (V)(bits(v) & ~sign);
+}
+
+// The smaller ones of two vectors' numbers, up to rounding.
+template <class V>
+inline V smaller(V a, V b) {
+    return real(0.5) * ((a + b) - magnitude(a - b));
+}
+inline Vec4 smallest(Vec4 v) { return v; }
+inline Vec4 smallest(Vec8 v) { return smaller(low(v), high(v)); }
+
+// Is any of a vector's numbers below 0 (or -0)?
+template <class V>
+inline bool any_negative(V v) {
+    uint64_t words[sizeof(V) / sizeof(uint64_t)], all = 0;
+    __builtin_memcpy(words, &v, sizeof v);
+    for (const uint64_t word : words) all |= word;
+    const uint64_t sign = (uint64_t)1 << 63;
+    return all & (sizeof(real) < sizeof(uint64_t) ? sign | sign >> 32 : sign);
+}
+
+}  // namespace
+
+#endif

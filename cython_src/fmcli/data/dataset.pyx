@@ -1,0 +1,388 @@
+"""Rows of sparse examples in compressed form (CSR)."""
+
+import numpy as np
+
+from fmcli.base.types cimport Sample, into_huge_pages
+from libc.math cimport fabsf, sqrt
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class Dataset:
+    """Sparse rows with labels, checked once so that compiled loops need not check again.
+
+    Parameters
+    ----------
+    indptr : int64 array (rows + 1); row i is entries indptr[i] .. indptr[i + 1] - 1.
+    index : int32 array (nnz), the column of each entry, strictly increasing within a row
+        (with fields: strictly increasing by (index, field), none of which is negative).
+    value : float32 array (nnz), none of them 0; or None where every value is 1.
+    label : float64 array (rows), or None where the rows have none.
+    features : the number of columns; larger than every index.
+    field : int32 array (nnz) or None.
+    weight : float64 array (rows) or None, which means 1 each.
+
+    The arrays are kept, not copied. Raises ValueError where they do not fit together.
+    """
+
+    def __init__(self, indptr, index, value, label, features, field=None, weight=None):
+        cdef const int64_t[::1] indptr_ = indptr
+        cdef const int32_t[::1] index_ = index
+        cdef const float[::1] value_ = value
+        cdef const int32_t[::1] field_ = field
+        cdef const double[::1] label_ = label
+        cdef const double[::1] weight_ = weight
+
+        self.rows = indptr_.shape[0] - 1
+        self.nnz = index_.shape[0]
+        if self.rows < 0 or indptr_[0] != 0 or indptr_[self.rows] != self.nnz:
+            raise ValueError("indptr must start at 0 and end at the number of entries")
+        lengths = np.diff(indptr)
+        if self.rows and lengths.min() < 0:
+            raise ValueError("indptr must not decrease")
+        for name, array, size in (
+            ("value", value, self.nnz),
+            ("field", field, self.nnz),
+            ("label", label, self.rows),
+            ("weight", weight, self.rows),
+        ):
+            if array is not None and array.shape[0] != size:
+                raise ValueError(f"{name} has {array.shape[0]} entries where {size} are needed")
+
+        if features < 0:
+            raise ValueError("there cannot be fewer than 0 columns")
+        self.features = features
+        self.longest = lengths.max() if self.rows else 0
+        self.indptr, self.index, self.value, self.field = indptr, index, value, field
+        self.label, self.weight = label, weight
+        # Pointers into empty arrays are never read; a NULL means "there is none".
+        self.csr.indptr = &indptr_[0]
+        self.csr.index = &index_[0] if self.nnz else NULL
+        self.csr.field = &field_[0] if field is not None and self.nnz else NULL
+        self.label_ = &label_[0] if label is not None and self.rows else NULL
+        self.weight_ = &weight_[0] if weight is not None and self.rows else NULL
+        self.csr.constant = value is None
+        if self.csr.constant:
+            self.ones = np.ones(max(self.longest, 1), dtype=np.float32)
+            value_ = self.ones
+            self.csr.value = &value_[0]
+        else:
+            self.csr.value = &value_[0] if self.nnz else NULL
+        self.check_entries()
+
+    # ValueError unless indices and fields are what they must be.
+    cdef check_entries(self):
+        cdef Py_ssize_t i, at
+        cdef int32_t j, f
+        cdef int64_t here, before
+        cdef bint outside = False, unordered = False
+        with nogil:
+            for i in range(self.rows):
+                before = -1
+                for at in range(self.csr.indptr[i], self.csr.indptr[i + 1]):
+                    j = self.csr.index[at]
+                    f = self.csr.field[at] if self.csr.field != NULL else 0
+                    here = (<int64_t>j << 32) + f
+                    outside |= j < 0 or j >= self.features or f < 0
+                    unordered |= here <= before
+                    before = here
+        if outside:
+            raise ValueError("an index lies outside the columns, or a field is negative")
+        if unordered:
+            raise ValueError("the indices of a row do not increase")
+
+    def checked(self, const int32_t[::1] rows):
+        """The numbers of rows, each of which there is. Raises IndexError."""
+        self.check_rows(rows)
+        return rows
+
+    # IndexError unless there are rows of these numbers.
+    cdef check_rows(self, const int32_t[::1] rows):
+        cdef Py_ssize_t i
+        if rows is None:
+            raise TypeError("rows are numbers, not None")
+        cdef bint outside = False
+        for i in range(rows.shape[0]):
+            outside |= rows[i] < 0 or rows[i] >= self.rows
+        if outside:
+            raise IndexError(f"a row's number is not one of 0 to {self.rows - 1}")
+
+    @property
+    def arrays(self):
+        """All arrays that there are."""
+        arrays = self.indptr, self.index, self.value, self.field, self.label, self.weight, self.ones
+        return [array for array in arrays if array is not None]
+
+    @property
+    def nbytes(self):
+        """Bytes that the arrays take."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def fields(self):
+        """Largest field + 1; 0 where entries have none."""
+        return 0 if self.field is None or not self.nnz else int(self.field.max()) + 1
+
+    def changed(self, **arrays):
+        """The same rows with some of value, label, features, field and weight replaced; everything else is shared."""
+        kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}
+        return Dataset(self.indptr, self.index, **{**kept, **arrays})
+
+    def visited_at_random(self):
+        """Prepare for several passes in random order: in small pages, looking up addresses would cost them a tenth."""
+        cdef const unsigned char[::1] flat
+        for array in (self.indptr, self.index, self.field, self.value, self.label):
+            if array is not None and array.nbytes:
+                flat = array.view(np.uint8)
+                into_huge_pages(&flat[0], flat.shape[0])
+
+    def take(self, rows):
+        """A copy of some rows, in the order of their numbers in `rows`."""
+        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.diff(self.indptr)[rows], out=indptr[1:])
+        index, field, value = [
+            None if array is None else self.entries_of(rows, indptr, array.view(np.int32)).view(array.dtype)
+            for array in (self.index, self.field, self.value)
+        ]
+        label, weight = [None if array is None else array[rows] for array in (self.label, self.weight)]
+        return Dataset(indptr, index, value, label, self.features, field, weight)
+
+    # A copy of some rows' numbers among those of all entries.
+    cdef entries_of(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
+        cdef const int64_t[::1] chosen = np.asarray(rows, dtype=np.int64)
+        cdef Py_ssize_t i, at, begin
+        taken = np.empty(indptr[chosen.shape[0]], dtype=np.int32)
+        cdef int32_t[::1] out = taken
+        with nogil:
+            for i in range(chosen.shape[0]):
+                begin = self.csr.indptr[chosen[i]]
+                for at in range(indptr[i + 1] - indptr[i]):
+                    out[indptr[i] + at] = numbers[begin + at]
+        return taken
+
+    def within(self, features):
+        """The same rows with the first so many columns only."""
+        if self.features <= features:
+            return Dataset(
+                self.indptr, self.index, self.value, self.label, features, self.field, self.weight)
+        kept = self.index < features
+        before = np.concatenate([[0], np.cumsum(kept)])
+        arrays = [None if array is None else array[kept] for array in (self.value, self.field)]
+        return Dataset(
+            before[self.indptr], self.index[kept], arrays[0], self.label, features, arrays[1], self.weight)
+
+    def seen(self, rows=None):
+        """bool (features): whether a feature occurs in the rows of these numbers (int32), or in any."""
+        occurs = np.zeros(self.features, dtype=np.bool_)
+        cdef unsigned char[::1] marks = occurs.view(np.uint8)
+        cdef const int32_t[::1] chosen = rows
+        cdef Py_ssize_t i, row, entry
+        if chosen is not None:
+            self.check_rows(chosen)
+        with nogil:
+            if chosen is None:
+                for entry in range(self.nnz):
+                    marks[self.csr.index[entry]] = 1
+            else:
+                for i in range(chosen.shape[0]):
+                    row = chosen[i]
+                    for entry in range(self.csr.indptr[row], self.csr.indptr[row + 1]):
+                        marks[self.csr.index[entry]] = 1
+        return occurs
+
+    def counts(self, const int32_t[::1] rows):
+        """int32 (features): in how many of the rows of these numbers each feature is."""
+        self.check_rows(rows)
+        times_ = np.zeros(self.features, dtype=np.int32)
+        cdef int32_t[::1] times = times_
+        cdef Sample x
+        cdef Py_ssize_t i, entry
+        with nogil:
+            for i in range(rows.shape[0]):
+                self.sample(rows[i], &x)
+                for entry in range(x.nnz):
+                    times[x.index[entry]] += entry == 0 or x.index[entry] != x.index[entry - 1]
+        return times_
+
+    def first_fields(self, const int32_t[::1] rows, const int32_t[::1] features):
+        """int32 (n): of each of some features that occur in these rows, the field of its first entry; 0 without
+        fields."""
+        fields = np.zeros(features.shape[0], dtype=np.int32)
+        if self.field is None or not features.shape[0]:
+            return fields
+        cdef unsigned char[::1] place = self.places(features)
+        cdef int32_t[::1] found = fields
+        cdef Py_ssize_t i, entry, left = features.shape[0]
+        cdef Sample x
+        with nogil:
+            for i in range(rows.shape[0]):
+                if not left:
+                    break
+                self.sample(rows[i], &x)
+                for entry in range(x.nnz):
+                    if place[x.index[entry]]:
+                        found[place[x.index[entry]] - 1] = x.field[entry]
+                        place[x.index[entry]] = 0
+                        left -= 1
+        return fields
+
+    # uint8 (features): the place of each of at most 255 features, plus 1; 0 of others.
+    cdef places(self, const int32_t[::1] features):
+        chosen = np.asarray(features)
+        if len(chosen) > 255 or (len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.features):
+            raise ValueError("there are more features than have places, or one lies outside the columns")
+        places = np.zeros(max(self.features, 1), dtype=np.uint8)
+        places[chosen] = np.arange(1, len(chosen) + 1, dtype=np.uint8)
+        return places
+
+    def together(self, const int32_t[::1] rows, const int32_t[::1] features):
+        """int32 (n (n - 1) / 2): how many of the rows of these numbers have both of two features, for the pairs of
+        places (0, 1), (0, 2), .., (1, 2), .. among at most 255 features."""
+        self.check_rows(rows)
+        cdef unsigned char[::1] place = self.places(features)
+        cdef Py_ssize_t i, entry, a, b, n, size = features.shape[0]
+        table = np.zeros((max(size, 1), max(size, 1)), dtype=np.int32)
+        cdef int32_t[:, ::1] counts = table
+        cdef unsigned char[256] here
+        cdef Sample x
+        with nogil:
+            for i in range(rows.shape[0]):
+                self.sample(rows[i], &x)
+                n = 0
+                for entry in range(x.nnz):
+                    if place[x.index[entry]] and (entry == 0 or x.index[entry] != x.index[entry - 1]):
+                        here[n] = place[x.index[entry]] - 1
+                        n += 1
+                for a in range(n):
+                    for b in range(a):
+                        counts[here[a], here[b]] += 1
+        both = table + table.T
+        return both[np.triu_indices(size, 1)]
+
+    def magnitudes(self, rows):
+        """float32 (features), twice: the largest and the smallest absolute value of each column's entries in the rows
+        of these numbers (int32); 0 where there is none."""
+        largest_, smallest_ = np.zeros(self.features, dtype=np.float32), np.zeros(self.features, dtype=np.float32)
+        cdef float[::1] largest = largest_
+        cdef float[::1] smallest = smallest_
+        cdef const int32_t[::1] chosen = self.checked(rows)
+        cdef Sample x
+        cdef Py_ssize_t i, j
+        cdef int32_t column
+        cdef float size
+        with nogil:
+            for i in range(chosen.shape[0]):
+                self.sample(chosen[i], &x)
+                for j in range(x.nnz):
+                    column, size = x.index[j], fabsf(x.value[j])
+                    largest[column] = max(largest[column], size)
+                    if smallest[column] == 0 or size < smallest[column]:
+                        smallest[column] = size
+        return largest_, smallest_
+
+    def longest_square(self):
+        """The largest sum of a row's squared values; 0 without rows."""
+        cdef double largest = 0, squares
+        cdef Py_ssize_t i, j
+        cdef Sample x
+        with nogil:
+            for i in range(self.rows):
+                self.sample(i, &x)
+                squares = 0
+                for j in range(x.nnz):
+                    squares += <double>x.value[j] * x.value[j]
+                largest = max(largest, squares)
+        return largest
+
+    def deviations(self, rows):
+        """float64 (features): the standard deviation of each column over the rows of these numbers (int32), where the
+        entries that are not there are 0."""
+        sums_, squares_ = np.zeros(self.features), np.zeros(self.features)
+        counts_ = np.zeros(self.features, dtype=np.int64)
+        cdef double[::1] mean = sums_
+        cdef double[::1] squares = squares_
+        cdef int64_t[::1] counts = counts_
+        cdef const int32_t[::1] chosen = self.checked(rows)
+        cdef Py_ssize_t n = chosen.shape[0], i, j
+        cdef int32_t column
+        cdef Sample x
+        with nogil:
+            for i in range(n):
+                self.sample(chosen[i], &x)
+                for j in range(x.nnz):
+                    mean[x.index[j]] += x.value[j]
+                    counts[x.index[j]] += 1
+            for j in range(self.features):
+                mean[j] /= max(n, 1)
+            for i in range(n):
+                self.sample(chosen[i], &x)
+                for j in range(x.nnz):
+                    column = x.index[j]
+                    squares[column] += (x.value[j] - mean[column]) ** 2
+            for j in range(self.features):
+                squares[j] = sqrt((squares[j] + (n - counts[j]) * mean[j] ** 2) / max(n, 1))
+        return squares_
+
+    def scaled(self, divisors):
+        """The same rows with each value divided by the number of its column (float32, features)."""
+        values = np.empty(self.nnz, dtype=np.float32)
+        cdef float[::1] out = values
+        cdef const float[::1] by = divisors
+        if by is None or by.shape[0] < self.features:
+            raise ValueError("there is not a divisor for each column")
+        cdef Sample x
+        cdef Py_ssize_t i, j
+        with nogil:
+            for i in range(self.rows):
+                self.sample(i, &x)
+                for j in range(x.nnz):
+                    out[self.csr.indptr[i] + j] = x.value[j] / by[x.index[j]]
+        return self.changed(value=values)
+
+    def normalised(self, known=None):
+        """The same rows scaled to unit length; rows of length 0 stay.
+
+        With `known` (bool, features) other features count for nothing: a row is as long as what the model knows of it.
+        """
+        values = np.empty(self.nnz, dtype=np.float32)
+        cdef float[::1] out = values
+        cdef const unsigned char[::1] marks = None if known is None else known.view(np.uint8)
+        cdef Sample x
+        cdef Py_ssize_t i, j
+        cdef double squares, scale
+        if marks is not None and marks.shape[0] < self.features:
+            raise ValueError(f"{marks.shape[0]} features are known or not, of {self.features}")
+        with nogil:
+            for i in range(self.rows):
+                self.sample(i, &x)
+                squares = 0
+                for j in range(x.nnz):
+                    if marks is None or marks[x.index[j]]:
+                        squares += <double>x.value[j] * x.value[j]
+                scale = 1 / sqrt(squares) if squares > 0 else 1
+                for j in range(x.nnz):
+                    out[self.csr.indptr[i] + j] = <float>(scale * x.value[j])
+        return self.changed(value=values)
+
+    def __len__(self):
+        return self.rows
+
+
+def most_frequent(const int32_t[::1] times, Py_ssize_t count):
+    """int32 (n): the places of the largest numbers above 0, at most so many, in decreasing order, equal ones by place.
+    """
+    places_ = np.zeros(max(count, 0), dtype=np.int32)
+    cdef int32_t[::1] places = places_
+    cdef Py_ssize_t at, n = 0
+    cdef int32_t j
+    with nogil:
+        # An index is compared with the last of the largest so far, and seldom moves in.
+        for j in range(<int32_t>times.shape[0]):
+            if times[j] <= 0 or (n == places.shape[0] and (n == 0 or times[j] <= times[places[n - 1]])):
+                continue
+            at = n if n < places.shape[0] else n - 1
+            n = at + 1
+            while at and times[places[at - 1]] < times[j]:
+                places[at] = places[at - 1]
+                at -= 1
+            places[at] = j
+    return places_[:n]

@@ -1,0 +1,292 @@
+// Lines of libsvm or ffm text to rows. Plain tokens take a fast path that recognises them whole; whatever it does not take
+// goes to a slow one, which accepts every allowed spelling and says what is wrong with the others.
+#ifndef FMCLI_PARSER_H
+#define FMCLI_PARSER_H
+
+#include "fmcli/data/numbers.h"
+#include "fmcli/data/rows.h"
+
+namespace fmcli {
+
+struct Span {
+    const char* begin = nullptr;
+    const char* end = nullptr;
+};
+
+// What is wrong with a text and where. Nothing is when `complaint` is nullptr.
+struct Fault {
+    const char* complaint = nullptr;  // "is not a number"
+    const char* subject = "";         // "value"; empty when the complaint is of the whole token
+    const char* expected = "";        // "index:value"
+    Span token, part;                 // the token, and the part of it that is the subject
+    const char* line = nullptr;       // where its line begins
+};
+
+inline const char* skip_blanks(const char* p) {
+    while (is_blank(*p)) ++p;
+    return p;
+}
+
+inline const char* token_end(const char* p) {
+    while (!ends_token(*p)) ++p;
+    return p;
+}
+
+inline const char* line_break(const char* p, const char* end) {
+    return static_cast<const char*>(std::memchr(p, '\n', end - p));
+}
+
+template <bool ffm>
+class Parser {
+  public:
+    Parser(Rows& rows, const char* end) : rows_(rows), end_(end) {}
+
+    // Parses all lines from p; the text ends with a line break, PADDING bytes behind it may be read. Returns false at the
+    // first fault. `lines` counts the lines that have no fault.
+    bool parse(const char* p) {
+        for (lines = 0; p < end_; ++lines) {
+            line_ = p;
+            p = skip_blanks(p);
+            if (*p == '#') {
+                ++rows_.comments;
+                p = line_break(p, end_);
+            } else if (*p == '\n') {
+                if (!rows_.reading.training) rows_.end_row(rows_.index.size(), NAN, false);
+            } else if (!row(p)) {
+                return false;
+            }
+            ++p;
+        }
+        return true;
+    }
+
+    Fault fault;
+    int64_t lines = 0;
+
+  private:
+    struct Entry {
+        uint64_t index, field;
+        float value;
+    };
+
+    static constexpr const char* SHAPE = ffm ? "field:index:value" : "index:value";
+    static constexpr uint64_t LARGEST_ID = INT32_MAX - 1;  // one less than int32 holds: counts are largest + 1
+
+    Rows& rows_;
+    const char* end_;
+    const char* line_ = nullptr;
+
+    bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
+        fault = {complaint, subject, expected, token, part, line_};
+        return false;
+    }
+
+    // Parses one row; p is at its first token and at the line break behind it afterwards.
+    bool row(const char*& p) {
+        double y = NAN;
+        bool has_label = true;
+        if (!label(p, y, has_label)) return false;
+        p = skip_blanks(p);
+        if (p[0] == 'q' && std::memcmp(p, "qid:", 4) == 0 && !query(p)) return false;
+
+        return entries(p, y, has_label);
+    }
+
+    // Parses the entries at p, to the line break. There is room for all of them: `parse_text` made it.
+    bool entries(const char*& position, double y, bool has_label) {
+        const Reading& reading = rows_.reading;
+        const uint64_t limit = reading.limit;
+        int32_t* const index = rows_.index.data();
+        int32_t* const field = reading.keep_fields ? rows_.field.data() : nullptr;
+        float* value = rows_.valued ? rows_.value.data() : nullptr;
+        const size_t start = rows_.index.size();
+        size_t n = start;
+        int64_t last = -1, fields = rows_.fields;
+        bool untidy = false;  // the entries do not increase, or one is 0
+        const char* p = position;
+        for (;;) {
+            p = skip_blanks(p);
+            if (*p == '\n') break;
+            if (*p == '#') {
+                p = line_break(p, end_);
+                break;
+            }
+            Entry entry;
+            const char* next = plain_entry(p, entry);
+            if (!next) {
+                Entry odd;  // its address leaves this function; the entry above stays in registers
+                next = any_entry(p, odd);
+                if (!next) return false;
+                entry = odd;
+            }
+            if (entry.index >= limit) {
+                if (reading.training) return too_large(p);
+                rows_.unseen += entry.value != 0;
+                p = next;
+                continue;
+            }
+            p = next;
+            int64_t key = static_cast<int64_t>(entry.index);
+            if (ffm) {
+                const int64_t group = static_cast<int64_t>(entry.field);
+                fields = std::max(fields, group + 1);
+                if (field) {
+                    field[n] = static_cast<int32_t>(group);
+                    key = key << 32 | group;
+                }
+            }
+            untidy |= key <= last;
+            last = key;
+            index[n] = static_cast<int32_t>(entry.index);
+            if (entry.value != 1) {
+                untidy |= entry.value == 0;
+                if (!value) {
+                    rows_.start_values(n);
+                    value = rows_.value.data();
+                }
+            }
+            if (value) value[n] = entry.value;
+            ++n;
+        }
+        position = p;
+        rows_.fields = fields;
+        if (untidy) {
+            int32_t overflow = 0;
+            int64_t tidied = rows_.tidy(start, n, overflow);
+            if (tidied < 0) return sum_too_large(overflow);
+            n = static_cast<size_t>(tidied);
+        } else if (n > start) {
+            rows_.features = std::max(rows_.features, static_cast<int64_t>(index[n - 1]) + 1);
+        }
+        rows_.end_row(n, y, has_label);
+        return true;
+    }
+
+    bool label(const char*& p, double& y, bool& has_label) {
+        Decimal decimal;
+        const char* next = scan_decimal(p, decimal);
+        if (next && ends_token(*next) && to_double(decimal, y)) {
+            p = next;
+            return true;
+        }
+        const Span token = {p, token_end(p)};
+        if (std::find(token.begin, token.end, ':') != token.end) {
+            has_label = false;
+            return !rows_.reading.training ||
+                   fail("the row has no label, and only predict takes it so", "", "a label", token, token);
+        }
+        if (const char* wrong = read_number(token.begin, token.end, y)) return fail(wrong, "label", "a label", token, token);
+        p = token.end;
+        return true;
+    }
+
+    bool query(const char*& p) {
+        const Span token = {p, token_end(p)}, number = {p + 4, token.end};
+        uint64_t any;
+        if (const char* wrong = read_whole(number.begin, number.end, any))
+            return fail(wrong, "query number", "qid:number", token, number);
+        p = token.end;
+        return true;
+    }
+
+    // The end of the entry at p if each part is plain digits (the value: a plain decimal), else nullptr.
+    static const char* plain_entry(const char* p, Entry& entry) {
+        if (ffm) {
+            // Fields have one or two digits, mostly in the same order in all rows, which branches predict well.
+            entry.field = 0;
+            const char* start = p;
+            for (; is_digit(*p) && p < start + 9; ++p) entry.field = entry.field * 10 + (*p - '0');
+            if (p == start || *p != ':') return nullptr;
+            ++p;
+        }
+        Digits digits = read_digits(p);
+        if (digits.count == 0) return nullptr;
+        p = step(p, digits.count);
+        entry.index = digits.number;
+        if (digits.count == 8) {
+            digits = read_digits(p);
+            p = step(p, digits.count);
+            entry.index = entry.index * SCALE[digits.count] + digits.number;
+        }
+        if (*p++ != ':') return nullptr;
+        if (*p == '1' && ends_token(p[1])) {
+            entry.value = 1;
+            return p + 1;
+        }
+        Decimal decimal;
+        p = scan_decimal(p, decimal);
+        return p && ends_token(*p) && to_float(decimal, entry.value) ? p : nullptr;
+    }
+
+    // The same for every spelling; nullptr sets the fault.
+    const char* any_entry(const char* p, Entry& entry) {
+        const Span token = {p, token_end(p)};
+        const auto colons = std::count(token.begin, token.end, ':');
+        if (colons != (ffm ? 2 : 1)) {
+            const char* wrong = colons == 0 ? "the colon is missing"
+                : colons > 2 ? "there are too many colons"
+                : ffm ? "one colon is the libsvm format, and this is read as ffm"
+                : "two colons are the ffm format, and this is read as libsvm";
+            fail(wrong, "", SHAPE, token, token);
+            return nullptr;
+        }
+        if (ffm) {
+            const Span field = {p, std::find(p, token.end, ':')};
+            const char* wrong = read_whole(field.begin, field.end, entry.field);
+            if (!wrong && entry.field > LARGEST_ID) wrong = ABOVE_LARGEST_ID;
+            if (wrong) {
+                fail(wrong, "field", SHAPE, token, field);
+                return nullptr;
+            }
+            p = field.end + 1;
+        }
+        const Span index = {p, std::find(p, token.end, ':')}, value = {index.end + 1, token.end};
+        if (const char* wrong = read_whole(index.begin, index.end, entry.index)) {
+            fail(wrong, "feature index", SHAPE, token, index);
+            return nullptr;
+        }
+        if (const char* wrong = read_number(value.begin, value.end, entry.value)) {
+            fail(wrong, "value", SHAPE, token, value);
+            return nullptr;
+        }
+        return token.end;
+    }
+
+    static constexpr const char* ABOVE_LARGEST_ID = "is larger than 2147483646, and larger ids are not supported yet";
+
+    bool too_large(const char* p) {
+        const Span token = {p, token_end(p)};
+        if (ffm) p = std::find(p, token.end, ':') + 1;
+        return fail(ABOVE_LARGEST_ID, "feature index", SHAPE, token, {p, std::find(p, token.end, ':')});
+    }
+
+    // Finds the last entry of that index in the line again, to point at it.
+    bool sum_too_large(int32_t index) {
+        Span token, part;
+        for (const char* p = skip_blanks(token_end(skip_blanks(line_))); *p != '\n' && *p != '#';) {
+            const Span here = {p, token_end(p)};
+            const char* id = p;
+            if (ffm) id = std::find(id, here.end, ':') + 1;
+            uint64_t found;
+            const Span digits = {id, std::find(id, here.end, ':')};
+            if (!read_whole(digits.begin, digits.end, found) && found == static_cast<uint64_t>(index)) token = here, part = digits;
+            p = skip_blanks(here.end);
+        }
+        return fail("is repeated, and its values add up to more than float32 holds", "feature index", SHAPE, token, part);
+    }
+};
+
+// Appends the rows of the lines from begin to end. A fault leaves rows that are good for nothing. Throws std::bad_alloc.
+inline Fault parse_text(Rows& rows, const char* begin, const char* end, int64_t& lines) {
+    rows.reserve_for_text(end - begin);
+    auto run = [&](auto parser) {
+        parser.parse(begin);
+        lines = parser.lines;
+        return parser.fault;
+    };
+    return rows.reading.ffm ? run(Parser<true>(rows, end)) : run(Parser<false>(rows, end));
+}
+
+}  // namespace fmcli
+
+#endif

@@ -1,0 +1,213 @@
+"""Text of the libsvm and ffm formats to rows; see parser.h for the grammar and rows.h for the storage."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+
+from cython.view cimport array
+
+from collections import namedtuple
+
+import numpy as np
+
+from fmcli.data.dataset import Dataset
+
+
+cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
+    const int PADDING_ "fmcli::PADDING"
+
+    cppclass Array[T]:
+        size_t size()
+        T* release()
+
+    struct Reading:
+        bint ffm
+        bint keep_fields
+        bint training
+        int64_t limit
+
+    cppclass TextRows "fmcli::Rows":
+        TextRows(const Reading&) except +
+        const Reading reading
+        Array[int64_t] indptr
+        Array[int32_t] index, field
+        Array[float] value
+        Array[double] label
+        int64_t comments, labelled, repeated, unseen, features, fields
+        bint all_ones()
+        void extend(const TextRows&) except +
+        void clear()
+
+    struct Span:
+        const char* begin
+        const char* end
+
+    struct TextFault "fmcli::Fault":
+        const char* complaint
+        const char* subject
+        const char* expected
+        Span token, part
+        const char* line
+
+    TextFault parse_text(TextRows&, const char*, const char*, int64_t&) except +
+
+
+PADDING = PADDING_
+
+# What is wrong with a text: the 1-based byte column of a token, its bytes, the form it should have, and which part of
+# it (subject, bytes; empty for the whole token) has which complaint.
+Fault = namedtuple("Fault", "column token expected subject part complaint")
+
+ctypedef fused number:
+    int32_t
+    int64_t
+    float
+    double
+
+
+cdef numpy_array(number* data, size_t size, dtype):
+    """An array that owns memory which malloc gave."""
+    if size == 0:
+        return np.empty(0, dtype)
+    cdef array owner = <number[:size]> data
+    owner.callback_free_data = free
+    return np.asarray(owner)
+
+
+cdef class Rows:
+    """Rows being collected from text.
+
+    Parameters
+    ----------
+    ffm : entries are field:index:value, else index:value.
+    keep_fields : store fields; otherwise the entries of a row are merged by index.
+    training : each row needs a label, blank lines are no rows, and an index >= limit is a fault. Otherwise labels
+        are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
+    limit : see `training`; 0 <= limit < 2**31.
+    """
+
+    cdef TextRows* text
+
+    def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit):
+        cdef Reading reading
+        if not 0 <= limit < <int64_t>1 << 31:
+            raise ValueError(f"the limit is {limit}")
+        reading.ffm = ffm
+        reading.keep_fields = ffm and keep_fields
+        reading.training = training
+        reading.limit = limit
+        self.text = new TextRows(reading)
+
+    def __dealloc__(self):
+        del self.text
+
+    def parse(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+        """Append the rows of data[start:stop], which ends with a line break; PADDING bytes more must be readable.
+
+        Returns the number of lines before the first fault, and that Fault or None; the rows are good for nothing after
+        one. Runs without the GIL. Raises MemoryError.
+        """
+        self.require()
+        if not 0 <= start <= stop <= data.shape[0] - PADDING_:
+            raise ValueError("the text must lie within the data and leave PADDING bytes behind it")
+        if start == stop:
+            return 0, None
+        if data[stop - 1] != 10:
+            raise ValueError("the text must end with a line break")
+        cdef const char* begin = <const char*> &data[start]
+        cdef int64_t lines = 0
+        cdef TextFault fault
+        with nogil:
+            fault = parse_text(self.text[0], begin, begin + (stop - start), lines)
+        if fault.complaint == NULL:
+            return lines, None
+        return lines, Fault(
+            fault.token.begin - fault.line + 1,
+            fault.token.begin[:fault.token.end - fault.token.begin],
+            fault.expected.decode(),
+            fault.subject.decode(),
+            fault.part.begin[:fault.part.end - fault.part.begin],
+            fault.complaint.decode(),
+        )
+
+    # ValueError where the rows were handed over.
+    cdef require(self):
+        if self.text.indptr.size() == 0:
+            raise ValueError("the rows were handed over")
+
+    def extend(self, Rows other):
+        """Append the rows of another, of the same reading. Runs without the GIL. Raises MemoryError."""
+        self.require()
+        other.require()
+        with nogil:
+            self.text.extend(other.text[0])
+
+    def clear(self):
+        """Forget the rows and keep the memory for others."""
+        self.require()
+        self.text.clear()
+
+    @property
+    def rows(self):
+        return self.text.label.size()
+
+    @property
+    def nnz(self):
+        return self.text.index.size()
+
+    @property
+    def nbytes(self):
+        """Bytes that the rows take."""
+        text = self.text
+        return (
+            8 * (text.indptr.size() + text.label.size())
+            + 4 * (text.index.size() + text.field.size() + text.value.size())
+        )
+
+    @property
+    def comments(self):
+        """Lines that are a comment."""
+        return self.text.comments
+
+    @property
+    def labelled(self):
+        """Rows with a label."""
+        return self.text.labelled
+
+    @property
+    def repeated(self):
+        """Rows in which an index (with fields kept: a field and index) came more than once."""
+        return self.text.repeated
+
+    @property
+    def unseen(self):
+        """Entries dropped because of the limit; those of value 0 are not counted."""
+        return self.text.unseen
+
+    @property
+    def features(self):
+        """Largest index below the limit, plus 1; entries of value 0 count."""
+        return self.text.features
+
+    @property
+    def fields(self):
+        """Largest field, plus 1; 0 for libsvm."""
+        return self.text.fields
+
+    def dataset(self, features):
+        """Hand the rows over as a Dataset with that number of columns; afterwards this object is good for nothing.
+
+        Values that are all 1, and labels where no row has one, are left out.
+        """
+        self.require()
+        text = self.text
+        cdef size_t rows = text.label.size(), nnz = text.index.size(), fields = text.field.size()
+        value = label = field = None
+        if not text.all_ones():
+            value = numpy_array(text.value.release(), nnz, np.float32)
+        if text.labelled:
+            label = numpy_array(text.label.release(), rows, np.float64)
+        if text.reading.keep_fields:
+            field = numpy_array(text.field.release(), fields, np.int32)
+        indptr = numpy_array(text.indptr.release(), rows + 1, np.int64)
+        index = numpy_array(text.index.release(), nnz, np.int32)
+        return Dataset(indptr, index, value, label, features, field)

@@ -1,0 +1,68 @@
+"""Numbers to text: the shortest digits that give back the same number of the build's real type."""
+
+from libc.math cimport NAN
+from libc.stdlib cimport free, malloc
+
+from fmcli.base.types cimport real
+
+
+cdef extern from *:
+    """
+    #include <charconv>
+    #include <limits>
+    #include "fmcli/base/types.h"
+
+    // The longest number is -d.ddde-ddd with max_digits10 digits: sign, point, e, sign and at most three digits of the
+    // exponent beside them, and its separator.
+    constexpr ptrdiff_t WIDEST = std::numeric_limits<real>::max_digits10 + 8;
+    """
+    const Py_ssize_t WIDEST
+
+cdef extern from "<charconv>" namespace "std" nogil:
+    cppclass to_chars_result:
+        char* ptr
+    to_chars_result to_chars(char* first, char* last, real value)
+
+REAL = "float" if sizeof(real) == sizeof(float) else "double"
+
+
+def format_values(const double[::1] values):
+    return text(&values[0] if values.shape[0] else NULL, values.shape[0], 1)
+
+
+def format_table(const double[:, ::1] values):
+    return text(&values[0, 0] if values.size else NULL, values.shape[0], values.shape[1])
+
+
+cdef bytes text(const double* values, Py_ssize_t rows, Py_ssize_t columns):
+    cdef Py_ssize_t bound = rows * columns * WIDEST
+    if bound == 0:
+        return b""
+    cdef char* buffer = <char*> malloc(bound)
+    if buffer == NULL:
+        raise MemoryError()
+    cdef char* end
+    try:
+        with nogil:
+            end = write(buffer, values, rows, columns)
+        return buffer[:end - buffer]
+    finally:
+        free(buffer)
+
+
+cdef char* write(char* out, const double* values, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    cdef const double* end = values + rows * columns
+    cdef Py_ssize_t column
+    cdef real value
+    while values < end:
+        for column in range(columns):
+            # Adding 0 turns -0 into 0; after rounding, which makes -0 of tiny numbers.
+            value = <real> values[column]
+            value = value + 0
+            if value != value:
+                value = NAN  # of one sign: which one 0/0 has depends on the processor
+            out = to_chars(out, out + WIDEST, value).ptr
+            out[0] = b" " if column + 1 < columns else b"\n"
+            out += 1
+        values += columns
+    return out

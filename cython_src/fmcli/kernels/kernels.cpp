@@ -1,0 +1,26 @@
+// Which table of hot functions fits the machine.
+#include "fmcli/kernels/kernels.h"
+
+#include <cstring>
+
+extern const Kernels fmcli_kernels_baseline;
+#if defined(__x86_64__)
+extern const Kernels fmcli_kernels_v3;
+#endif
+
+#if defined(__x86_64__)
+// What kernels_v3.cpp is compiled for. By parts, for older compilers do not know "x86-64-v3" as a name to ask for.
+static bool has_v3() {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("fma");
+}
+#endif
+
+const Kernels* fmcli_kernels(const char* name) {
+    if (!std::strcmp(name, "baseline")) return &fmcli_kernels_baseline;
+#if defined(__x86_64__)
+    if (!std::strcmp(name, "v3") && has_v3()) return &fmcli_kernels_v3;
+#endif
+    return nullptr;
+}

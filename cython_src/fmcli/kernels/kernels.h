@@ -1,0 +1,214 @@
+// The table of hot functions. One is compiled for each instruction set and one chosen when the core is loaded.
+#ifndef FMCLI_KERNELS_H
+#define FMCLI_KERNELS_H
+
+#include "fmcli/base/fields.h"
+#include "fmcli/base/types.h"
+
+// Penalties on one part of a row: l1 |phi| + l2/2 phi^2, and l_g times the norm of the whole row.
+typedef struct Strength {
+    real l1, l2, group;
+} Strength;
+
+// The constants of one solver's update of one part of a row.
+typedef struct Sgd {
+    real rate;
+    real shrink;  // rate * l1
+    real decay;   // 1 / (1 + rate * l2)
+    Strength strength;
+} Sgd;
+
+typedef struct Adagrad {
+    real inverse_rate;
+    Strength strength;
+} Adagrad;
+
+typedef struct Ftrl {
+    real inverse_alpha, beta, power;
+    Strength strength;
+} Ftrl;
+
+// The prox steps that FOBOS has to make up for on one part of rows, counted from the last time all rows were up to date.
+typedef struct Fobos {
+    const double* decay;  // [t]: product of 1/(1 + rate_s l2) over the steps up to t
+    const double* sum;    // [t]: D_t of rules.h
+    int32_t now;          // the last step
+    real inverse_rate;    // of AdaGrad's h, for the adaptive form; else 0
+    Strength strength;
+} Fobos;
+
+enum { MAX_ORDER = 64 };
+
+// ANOVA kernels of one output's factors.
+typedef struct Anova {
+    ptrdiff_t rank;   // factors, without padding
+    int order;        // m, from 2 to MAX_ORDER
+    int constants;    // rows of factors of features that are 1 in every sample
+    const real* gamma;
+    ptrdiff_t gamma_stride;  // reals from one of those rows to the next
+    const real* beta;        // a weight a factor; NULL for ones
+    const real* theta;       // one weight per degree, 1 .. m; NULL if only degree m counts
+} Anova;
+
+// Where derivatives of them go; beta and theta may be NULL.
+typedef struct AnovaGradient {
+    real* body;       // of the sample's i-th entry: from i * apart on
+    ptrdiff_t apart;
+    real* gamma;      // rows without gaps, padded
+    real* beta;
+    real* theta;
+} AnovaGradient;
+
+// The rows of a lifted ANOVA kernel: of the features, and of `constants` features that are 1 in every sample; one matrix
+// each of the `order` vectors that a term multiplies. The work for a sample grows with 2^order.
+enum { MOST_LIFTED = 8 };
+typedef struct Lifted {
+    int order;
+    ptrdiff_t constants;
+    Factors u[MOST_LIFTED], gamma[MOST_LIFTED];
+} Lifted;
+
+// What a field-aware model's columns are looked up in.
+typedef struct FieldColumns {
+    Csr rows;         // an index at most once in each
+    Factors v;        // of one output, for the first field
+    ptrdiff_t apart;  // reals from a feature's factors for one field to those for the next
+    int32_t fields;
+    int32_t feature, field;  // whose factors are visited, and for which field; -1: the row has all fields' side by side
+} FieldColumns;
+
+typedef struct Kernels {
+    const char* name;
+
+    // Ask the caches for the rows `first + row[i]`.
+    void (*prefetch)(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first);
+
+    // <w, x>
+    double (*linear)(const Factors* w, const Sample* x);
+    // out[i] = slope * x_i
+    void (*linear_gradient)(const Sample* x, double slope, real* out);
+
+    // sum over factors f of beta_f A^2; `constant` is the factor row of a feature that is 1 in every sample, or NULL; `beta`
+    // may be NULL for ones. Leaves in `sums` (lanes, padded) what the gradient needs: sum_j v_j x_j, and with beta, behind
+    // them, each factor's A^2.
+    double (*second_order)(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums);
+    // out[i * apart .. + lanes] for entry i
+    void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
+                                  real* out, ptrdiff_t apart);
+
+    // sum over factors f of beta_f sum_t theta_t A^t([gamma_f, p_f], [1, x]). Leaves in `work`, of rank (padded) times m +
+    // (constants + entries of x) (m - 1) reals, what the gradient needs.
+    double (*anova)(const Factors* p, const Sample* x, const Anova* kernel, real* work);
+    void (*anova_gradient)(const Factors* p, const Sample* x, const Anova* kernel, const real* work, double slope,
+                           const AnovaGradient* out);
+
+    // sum over factors f of prod_j (1 + p_jf x_j). `work`: rank (padded) times entries of x.
+    double (*all_subsets)(const Factors* p, const Sample* x, ptrdiff_t rank, real* work);
+    void (*all_subsets_gradient)(const Factors* p, const Sample* x, ptrdiff_t rank, const real* work, double slope,
+                                 real* out, ptrdiff_t apart);
+
+    // sums (lanes, padded) <- constant + sum_j u_j x_j; constant may be NULL for zeros
+    void (*project)(const Factors* u, const Sample* x, const real* constant, real* sums);
+    // sum over factors s of beta_s prod_t z_ts, z being `parts` rows of padded lanes: as many as `order`, or one that counts
+    // `order` times; beta may be NULL for ones. Leaves the products in `values` (lanes, padded).
+    double (*products)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, real* values);
+    // out (parts, lanes) <- slope times the derivative by z; lanes are padded
+    void (*products_gradient)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, double slope,
+                              real* out);
+    // out[i * lanes .. + lanes] <- x_i direction, for entry i
+    void (*spread)(const real* direction, ptrdiff_t lanes, const Sample* x, real* out);
+
+    // 1/m! times the sum over factors and over ordered tuples of distinct entries of prod_t u_t x. Where `tables` is not
+    // NULL, leaves there what the gradient needs: (2^m - 2) reals for each entry, constants counted, and each padded lane.
+    double (*lifted)(const Lifted* l, const Sample* x, real* tables);
+    // out[(i * order + t) * lanes .. + lanes] for entry i and vector t, out_constants for the constants; lanes are padded
+    void (*lifted_gradient)(const Lifted* l, const Sample* x, const real* tables, double slope, real* out,
+                            real* out_constants);
+
+    // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; a feature's factors for field f begin f * apart
+    // behind its first. Leaves in `sums` (slots^2 times lanes, padded) what the gradient needs.
+    double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence, real* sums);
+    // The gradient for entry i and the field of slot q where they meet: out[place[i * slots + q] * padded lanes ..], or
+    // one behind the other where `place` is NULL; written or, with `add`, added to.
+    void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence,
+                                 const real* sums, double slope, const int32_t* place, bool add, real* out);
+
+    // <sum of v_i x_i over side 0, sum of v_j x_j over side 1>, side[j] being 0, 1, or -1 for features on neither. Leaves both
+    // in `sums` (2 x lanes, padded).
+    double (*two_sides)(const Factors* v, const Sample* x, const int32_t* side, real* sums);
+    // out[i * lanes .. + lanes] for entry i
+    void (*two_sides_gradient)(const Sample* x, const int32_t* side, const real* sums, ptrdiff_t lanes, double slope,
+                               real* out);
+    // out[i] = |x - point i|^2 less the smallest of them
+    void (*distances)(const Points* points, const Sample* x, double* out);
+
+    // Columns: what a visit's parameters do to the scores of its samples.
+    void (*prefetch_records)(const Visit* v);
+    // r (width) += sum_i g_i q_i, G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T, the q_i `apart`; width
+    // is a multiple of LANES, or one more.
+    void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
+                 double* G);
+    // r (width) += sum_i g_i q_i; sum_i s_i |q_i|^2
+    double (*squares)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s,
+                      double* r);
+    // out[i] <- <q_i, step>
+    void (*affine_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out);
+    // q <- derivatives by a weight alone; by numbers whose derivatives are in the caches, `behind` their first; by factors
+    // whose sums are the caches' first.
+    void (*weight_partials)(const Visit* v, real* q);
+    void (*cached_partials)(const Visit* v, ptrdiff_t behind, real* q);
+    void (*pairs_partials)(const Visit* v, const real* row, const real* beta, real* q);
+    // Take a step of `row` over into the caches' sums and, where they are, `values` behind them, into each factor's A^2.
+    void (*pairs_moved)(const Visit* v, const real* row, const real* step, ptrdiff_t values);
+
+    // The same where the visited row is one of factors p, or with `constant` one of the kernel's constants, and caches are
+    // e_1 .. e_m of the samples, each of rank (padded) reals. `data` has the samples, to sum anew what cannot be had from
+    // caches.
+    void (*anova_cache)(const Factors* p, const Sample* x, const Anova* kernel, real* cache);
+    void (*anova_partials)(const Visit* v, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q);
+    void (*anova_moved)(const Visit* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,
+                        const real* step);
+    // q <- derivatives by the weights of degrees
+    void (*degree_partials)(const Visit* v, const Anova* kernel, real* q);
+    // Caches are prod_j (1 + p_jf x_j).
+    void (*all_subsets_cache)(const Factors* p, const Sample* x, real* cache);
+    void (*all_subsets_partials)(const Visit* v, const Csr* data, const Factors* p, ptrdiff_t rank, real* q);
+    void (*all_subsets_moved)(const Visit* v, const Csr* data, const Factors* p, const real* step);
+    // Caches are the sums of lifted.inl, for sets 1 .. 2^m - 1 of vectors, each of padded lanes.
+    void (*lifted_cache)(const Lifted* l, const Sample* x, real* cache);
+    void (*lifted_partials)(const Visit* v, const Csr* data, const Lifted* l, int constant, real* q);
+    void (*lifted_moved)(const Visit* v, const Csr* data, const Lifted* l, int constant, const real* step);
+    // q <- derivatives by numbers that enter linear functions z, whose values (`parts` times `lanes`) are the caches' first:
+    // of the sums over factors of prod_t z_t; n-th derivatives, n <= 2, of beta z^order (beta may be NULL for ones).
+    void (*product_partials)(const Visit* v, int parts, ptrdiff_t lanes, real* q);
+    void (*power_partials)(const Visit* v, int order, int n, const real* beta, real* q);
+    // out[i] <- what a step will change in the i-th sum of beta prod_t z_t over `order` z, one of which counts so often
+    // where `parts` is 1. With more parts the visit is to a whole row.
+    void (*product_changes)(const Visit* v, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
+                            double* out);
+
+    // q times a number of the caches, `behind` their first
+    void (*share_partials)(const Visit* v, ptrdiff_t behind, real* q);
+    // The same as above for pairs of a field-aware model.
+    void (*field_partials)(const Visit* v, const FieldColumns* columns, real* q);
+    void (*field_changes)(const Visit* v, const FieldColumns* columns, const real* step, double* out);
+
+    // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
+    void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);
+
+    void (*sgd)(const Block* block, const Slab* slab, const Sgd* body, const Sgd* weight);
+    void (*adagrad)(const Block* block, const Slab* slab, const Adagrad* body, const Adagrad* weight);
+    void (*ftrl)(const Block* block, const Slab* slab, const Ftrl* body, const Ftrl* weight);
+    void (*ftrl_revisit)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
+    void (*ftrl_start)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
+    // Bring the rows `first + row[i]` up to date (row NULL: the first n rows); visited[r] is row r's last step.
+    void (*fobos_refresh)(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+                          const Fobos* body, const Fobos* weight);
+} Kernels;
+
+// The table for the instruction set that is named: baseline, or
+// v3 (x86-64-v3: AVX2). NULL where this machine or this build has none of that name. A level for AVX-512 was tried: with
+// these vectors of eight lanes it was 3 to 6 % slower than v3.
+const Kernels* fmcli_kernels(const char* name);
+
+#endif

@@ -1,0 +1,95 @@
+// The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
+// No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
+
+#include "fmcli/models/anova.inl"
+#include "fmcli/models/bilinear.inl"
+#include "fmcli/solvers/coordinate/descent.inl"
+#include "fmcli/models/local/distances.inl"
+#include "fmcli/models/ffm.inl"
+#include "fmcli/kernels/kernels.h"
+#include "fmcli/models/lifted.inl"
+#include "fmcli/models/products.inl"
+#include "fmcli/models/second_order.inl"
+#include "fmcli/solvers/stochastic/steps.inl"
+
+// What builds on those above.
+#include "fmcli/models/columns_anova.inl"
+#include "fmcli/models/columns_fields.inl"
+#include "fmcli/models/columns_lifted.inl"
+#include "fmcli/models/columns_products.inl"
+
+namespace {
+
+enum { CACHE_LINE = 64 };
+
+void prefetch(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first) {
+    const bool joined = block->body && block->weight_stride == block->body_stride;
+    for (int part = 0; part < 2; ++part) {
+        const real* base = part ? block->weight : block->body;
+        if (!base || (part && joined)) continue;
+        const ptrdiff_t stride = part ? block->weight_stride : block->body_stride;
+        const ptrdiff_t bytes = stride * (ptrdiff_t)sizeof(real);
+        for (ptrdiff_t i = 0; i < n; ++i) {
+            const char* p = reinterpret_cast<const char*>(base + (first + row[i]) * stride);
+            for (ptrdiff_t at = 0; at < bytes; at += CACHE_LINE) __builtin_prefetch(p + at);
+        }
+    }
+}
+
+}  // namespace
+
+extern const Kernels TABLE;
+const Kernels TABLE = {
+    NAME,
+    prefetch,
+    linear,
+    linear_gradient,
+    second_order,
+    second_order_gradient,
+    anova,
+    anova_gradient,
+    all_subsets,
+    all_subsets_gradient,
+    project,
+    products,
+    products_gradient,
+    spread,
+    lifted,
+    lifted_gradient,
+    field_pairs,
+    field_pairs_gradient,
+    two_sides,
+    two_sides_gradient,
+    distances,
+    prefetch_records,
+    gram,
+    squares,
+    affine_changes,
+    weight_partials,
+    cached_partials,
+    pairs_partials,
+    pairs_moved,
+    anova_cache,
+    anova_partials,
+    anova_moved,
+    degree_partials,
+    all_subsets_cache,
+    all_subsets_partials,
+    all_subsets_moved,
+    lifted_cache,
+    lifted_partials,
+    lifted_moved,
+    product_partials,
+    power_partials,
+    product_changes,
+    share_partials,
+    field_partials,
+    field_changes,
+    magnitudes,
+    step<Sgd>,
+    step<Adagrad>,
+    step<Ftrl>,
+    ftrl_revisit,
+    ftrl_start,
+    fobos_refresh,
+};

@@ -1,0 +1,5 @@
+#define TABLE fmcli_kernels_baseline
+#define NAME "baseline"
+
+#include "fmcli/kernels/kernels.inl"
+

@@ -1,0 +1,15 @@
+#define TABLE fmcli_kernels_v3
+#define NAME "v3"
+#if defined(__x86_64__)
+
+// The instructions that fmcli_kernels asks the machine for.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,fma"))), apply_to = function)
+#include "fmcli/kernels/kernels.inl"
+#pragma clang attribute pop
+#else
+#pragma GCC target("avx2,bmi,bmi2,fma")
+#include "fmcli/kernels/kernels.inl"
+#endif
+
+#endif

@@ -1,0 +1,303 @@
+"""Models of any order: sums of ANOVA kernels [HO], and of the all-subsets kernel."""
+
+from fmcli.models.fm import SecondOrder
+from fmcli.models.layout import BlockLayout
+from fmcli.models.linear import bias_block
+from fmcli.models.weighted import Beta
+
+from fmcli.base.types cimport LANES, Csr, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
+from fmcli.models.model cimport Model
+from fmcli.models.weighted cimport Weighted
+
+# The largest order: kernels keep one number per degree on the stack.
+LARGEST_ORDER = MAX_ORDER
+
+
+cdef inline Py_ssize_t padded(Py_ssize_t lanes) noexcept nogil:
+    return (lanes + LANES - 1) // LANES * LANES
+
+
+cdef class HigherOrder(Weighted):
+    """b + <w, x> + over kernels and each one's factors f, the sum of beta_f sum_t theta_t A^t([gamma_f, p_f], [1, x]).
+
+    Parameters
+    ----------
+    factors : ((array, order, rank), ...), the kernels, whose factors lie side by side in a feature's row.
+    linear : whether there is w.
+    constants : order - 1 rows gamma of features that are 1 in every sample.
+    simplex : whether every degree counts, with weights theta on the simplex; else only that of the order does.
+    beta : Beta, or None for ones.
+
+    With constants, theta or beta there is one kernel.
+    """
+
+    cdef int features_block, gamma_block, theta_block  # 0: there is none
+    cdef int n_kernels
+    cdef Anova kernel[MAX_ORDER]  # what does not depend on the output
+    cdef bint linear
+    cdef Csr data                 # the samples that have caches
+
+    def __init__(
+        self, features, outputs, factors, *, bias, linear=False, constants=False, simplex=False, beta=None
+    ):
+        cdef int i
+        if not 1 <= len(factors) <= MAX_ORDER or not all([2 <= order <= MAX_ORDER for _, order, _ in factors]):
+            raise ValueError(f"there are kernels of orders 2 to {MAX_ORDER}, at most one of each")
+        body = [(name, rank) for name, _, rank in factors]
+        layout = [*bias_block(bias), BlockLayout(body=body, weight="w" if linear else None)]
+        _, order, rank = factors[0]
+        self.features_block = len(layout) - 1
+        self.gamma_block = self.theta_block = 0
+        if constants:
+            self.gamma_block = len(layout)
+            layout.append(constant_rows(order, rank))
+        if simplex:
+            self.theta_block = len(layout)
+            layout.append(BlockLayout(axes=(), body=[("theta", order)], penalty="none", start=1 / order, simplex=True))
+        super().__init__(features, outputs, layout, beta)
+        self.linear, self.n_kernels = linear, len(factors)
+        for i, (_, order, rank) in enumerate(factors):
+            self.kernel[i] = Anova(rank, order, order - 1 if constants else 0, NULL, 0, NULL, NULL)
+
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        cdef int i
+        cdef Py_ssize_t size = 0
+        for i in range(self.n_kernels):
+            size += self.work_of(i, longest)
+        return self.outputs * size
+
+    # Reals of work that a kernel takes for a sample of so many entries.
+    cdef inline Py_ssize_t work_of(self, int i, Py_ssize_t entries) noexcept nogil:
+        cdef const Anova* k = &self.kernel[i]
+        return padded(k.rank) * (k.order + (k.constants + entries) * (k.order - 1))
+
+    cdef inline Anova kernel_of(self, int i, int output) noexcept nogil:
+        cdef Anova kernel = self.kernel[i]
+        if self.gamma_block:
+            kernel.gamma = self.factors(self.gamma_block, 0, output).at
+            kernel.gamma_stride = self.parts[self.gamma_block][0].row_stride
+        kernel.theta = self.single(self.theta_block, output)
+        kernel.beta = self.single(self.beta_block, output)
+        return kernel
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c, i
+        cdef Py_ssize_t at = 0
+        cdef Factors p, w
+        cdef Anova kernel
+        for c in range(self.outputs):
+            s.score[c] = self.bias(c)
+            if self.linear:
+                w = self.weights(self.features_block, c)
+                s.score[c] += kernels.linear(&w, x)
+            for i in range(self.n_kernels):
+                p, kernel = self.factors(self.features_block, i, c), self.kernel_of(i, c)
+                s.score[c] += kernels.anova(&p, x, &kernel, s.work + at)
+                at += self.work_of(i, x.nnz)
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c, i
+        cdef Py_ssize_t at = 0
+        cdef Factors p
+        cdef Anova kernel
+        cdef AnovaGradient out
+        cdef Slab* slab
+        for c in range(self.outputs):
+            slab = s.slab + c * self.n_blocks
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+            if self.linear:
+                kernels.linear_gradient(x, s.slope[c], slab[self.features_block].weight)
+            out.gamma = slab[self.gamma_block].body if self.gamma_block else NULL
+            out.beta = slab[self.beta_block].body if self.beta_block else NULL
+            out.theta = slab[self.theta_block].body if self.theta_block else NULL
+            out.apart = self.block[self.features_block].lanes
+            for i in range(self.n_kernels):
+                p, kernel = self.factors(self.features_block, i, c), self.kernel_of(i, c)
+                out.body = slab[self.features_block].body + self.parts[self.features_block][i].offset
+                kernels.anova_gradient(&p, x, &kernel, s.work + at, s.slope[c], &out)
+                at += self.work_of(i, x.nnz)
+
+    # A sample's cache is, for each kernel, e_1 .. e_m of its entries.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        self.data = data.csr
+        return self.cache_before(self.n_kernels)
+
+    # Reals of a cache before the i-th kernel's.
+    cdef inline Py_ssize_t cache_before(self, int i) noexcept nogil:
+        cdef Py_ssize_t size = 0
+        cdef int before
+        for before in range(i):
+            size += self.kernel[before].order * padded(self.kernel[before].rank)
+        return size
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef int i
+        cdef Factors p
+        cdef Anova kernel
+        for i in range(self.n_kernels):
+            p, kernel = self.factors(self.features_block, i, output), self.kernel_of(i, output)
+            kernels.anova_cache(&p, x, &kernel, cache + self.cache_before(i))
+
+    # A visit's part in the i-th kernel, as if there were no other; of no lanes where it has none.
+    cdef inline Visit within(self, const Visit* v, int i) noexcept nogil:
+        cdef Visit part = v[0]
+        cdef Py_ssize_t begin = self.parts[v.block][i].offset, lanes = self.parts[v.block][i].lanes
+        part.at = max(v.at - begin, 0)
+        part.lanes = max(min(v.at + v.lanes - begin, lanes) - part.at, 0)
+        part.cache += self.cache_before(i) * sizeof(real)
+        return part
+
+    # Where the part's first number is among the visit's.
+    cdef inline Py_ssize_t place_in(self, const Visit* v, const Visit* part, int i) noexcept nogil:
+        return self.parts[v.block][i].offset + part.at - v.at
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef int i
+        cdef Factors p
+        cdef Anova kernel
+        cdef Visit part
+        if self.of_factors(v.block):
+            for i in range(self.n_kernels):
+                part = self.within(v, i)
+                if part.lanes:
+                    p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
+                    kernels.anova_partials(
+                        &part, &self.data, &p, &kernel, v.block != self.features_block,
+                        q + self.place_in(v, &part, i))
+        elif self.theta_block and v.block == self.theta_block:
+            kernels.degree_partials(v, &self.kernel[0], q)
+        elif self.beta_block and v.block == self.beta_block:
+            kernels.cached_partials(v, (self.kernel[0].order - 1) * padded(self.kernel[0].rank), q)
+        kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef int i
+        cdef Factors p
+        cdef Anova kernel
+        cdef Visit part
+        if not self.of_factors(v.block):
+            return
+        for i in range(self.n_kernels):
+            part = self.within(v, i)
+            if part.lanes:
+                p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
+                kernels.anova_moved(
+                    &part, &self.data, &p, &kernel, v.block != self.features_block,
+                    step + self.place_in(v, &part, i))
+
+    # Does a block hold rows of factors?
+    cdef inline bint of_factors(self, int b) noexcept nogil:
+        return b == self.features_block or (self.gamma_block and b == self.gamma_block)
+
+
+def constant_rows(order, rank):
+    """The layout of the rows of order - 1 constant features.
+
+    One alone starts as a feature does. Several that were all near 0 would leave every degree below the order without
+    weight, and training would not set out: they start from 1.
+    """
+    return BlockLayout(axes=(order - 1,), body=[("gamma", rank)], start="random" if order == 2 else 1)
+
+
+def anova(
+    features, outputs, *, rank, order=2, bias=True, linear=True, augment=False, fit_beta=None, beta_start=None
+):
+    """ANOVA kernel regression ([PN]; [SH] A^2): b + <w, x> + sum_f beta_f A^m(V_f, x).
+
+    With `augment` the kernel has m - 1 constant features, too. Order 2 has a shorter way of its own.
+    """
+    beta = Beta(rank, order, fit_beta, beta_start)
+    if order == 2:
+        constant = constant_rows(order, rank) if augment else None
+        return SecondOrder(features, outputs, rank, bias=bias, linear=linear, constant=constant, beta=beta)
+    return HigherOrder(
+        features, outputs, [("V", order, rank)], bias=bias, linear=linear, constants=augment, beta=beta)
+
+
+cdef class HOFM(HigherOrder):
+    """Higher-order FM ([HO] (5)): b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x), a matrix a degree.
+
+    `rank` is one number for all degrees, or one a degree.
+    """
+
+    def __init__(self, features, outputs, *, rank, order=3, bias=True, linear=True):
+        ranks = [rank] * (order - 1) if isinstance(rank, int) else rank
+        factors = [(f"P{t}", t, of_degree) for t, of_degree in zip(range(2, order + 1), ranks, strict=True)]
+        super().__init__(features, outputs, factors, bias=bias, linear=linear)
+
+
+cdef class HOFMShared(HigherOrder):
+    """HOFM of one matrix ([HO] 5.1): b + sum_s A^m([gamma_s, p_s], [1, x]) with m - 1 constant features, by which lower
+    degrees have weights of their own."""
+
+    def __init__(self, features, outputs, *, rank, order=3, bias=True):
+        super().__init__(features, outputs, [("P", order, rank)], bias=bias, constants=True)
+
+
+cdef class HOFMSimplex(HigherOrder):
+    """HOFM of one matrix ([HO] 6.1): b + sum_s sum_{t=1..m} theta_t A^t(p_s, x), theta on the simplex."""
+
+    def __init__(self, features, outputs, *, rank, order=2, bias=True):
+        super().__init__(features, outputs, [("P", order, rank)], bias=bias, simplex=True)
+
+
+cdef class AllSubsets(Model):
+    """All-subsets kernel ([HO] 5.2): b + sum_s prod_j (1 + p_js x_j)."""
+
+    cdef int features_block
+    cdef Csr data  # the samples that have caches
+
+    def __init__(self, features, outputs, *, rank, bias=True):
+        layout = [*bias_block(bias), BlockLayout(body=[("P", rank)])]
+        self.features_block = len(layout) - 1
+        super().__init__(features, outputs, layout)
+
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        return self.outputs * self.work_of(longest)
+
+    cdef inline Py_ssize_t work_of(self, Py_ssize_t entries) noexcept nogil:
+        return entries * padded(self.block[self.features_block].columns)
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Factors p
+        for c in range(self.outputs):
+            p = self.factors(self.features_block, 0, c)
+            s.score[c] = self.bias(c) + kernels.all_subsets(
+                &p, x, self.block[self.features_block].columns, s.work + c * self.work_of(x.nnz))
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Factors p
+        cdef Slab* slab
+        for c in range(self.outputs):
+            p, slab = self.factors(self.features_block, 0, c), s.slab + c * self.n_blocks
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+            kernels.all_subsets_gradient(
+                &p, x, self.block[self.features_block].columns, s.work + c * self.work_of(x.nnz), s.slope[c],
+                slab[self.features_block].body, p.lanes)
+
+    # A sample's cache is each factor's product.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        self.data = data.csr
+        return padded(self.block[self.features_block].columns)
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef Factors p = self.factors(self.features_block, 0, output)
+        kernels.all_subsets_cache(&p, x, cache)
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef Factors p = self.factors(self.features_block, 0, v.output)
+        if v.block == self.features_block:
+            kernels.all_subsets_partials(v, &self.data, &p, self.block[self.features_block].columns, q)
+        else:
+            kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef Factors p = self.factors(self.features_block, 0, v.output)
+        if v.block == self.features_block:
+            kernels.all_subsets_moved(v, &self.data, &p, step)

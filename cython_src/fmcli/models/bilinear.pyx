@@ -1,0 +1,209 @@
+"""Bilinear regression: pairs between two groups of features, users and items, say."""
+
+import numpy as np
+
+from fmcli.models.layout import BlockLayout
+from fmcli.models.linear import bias_block
+from fmcli.errors import BadInputError
+from fmcli.system.memory import require
+
+from fmcli.base.fields cimport summed
+from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport kernels
+from fmcli.models.model cimport Model
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
+
+cdef enum:
+    NEITHER = -1
+    UNSEEN = -2
+
+
+cdef class Bilinear(Model):
+    """b + <w, x> + <sum over i in group 0 of u_i x_i, sum over j in group 1 of v_j x_j> ([HO] 6.1).
+
+    A feature's group is the field, 0 or 1, that it has in the training data; features of other fields have a linear
+    weight only. With `split_index` group 0 is the features below it and group 1 the rest, whatever their fields. Where
+    rows are scored a feature is in the group that it had in training.
+
+    `constants` has `group` (features): 0, 1, or -1 for neither. As a feature is on one side, its u or v is one row of
+    `UV` (classes, features, rank); the arrays U and V of `exported` are 0 on the other side.
+    """
+
+    cdef int pairs
+    cdef bint linear
+    cdef object split_index
+    cdef const int32_t[::1] side
+
+    def __init__(self, features, outputs, *, rank, split_index=None, bias=True, linear=True):
+        layout = [*bias_block(bias), BlockLayout(body=[("UV", rank)], weight="w" if linear else None)]
+        super().__init__(features, outputs, layout)
+        self.pairs, self.linear, self.split_index = len(layout) - 1, linear, split_index
+        self.constants = {}
+
+    def bytes_needed(self, int slots):
+        return super().bytes_needed(slots) + sizeof(int32_t) * self.features
+
+    def allocate(self, int slots):
+        super().allocate(slots)
+        if not self.constants:
+            self.set_groups(self.by_index_alone())
+
+    # The groups where they do not depend on the data.
+    cdef by_index_alone(self):
+        group = np.full(self.features, NEITHER if self.split_index is None else 1, dtype=np.int32)
+        if self.split_index is not None:
+            group[:min(self.split_index, self.features)] = 0
+        return group
+
+    cdef set_groups(self, group):
+        group.flags.writeable = False
+        self.constants = {"group": group}
+        self.side = group
+
+    def prepare(self, data, rows, generator):
+        self.constants = {}
+        if self.split_index is not None:
+            return
+        if data.nnz and data.field is None:
+            raise BadInputError("the rows have no fields, which bilinear needs without --split-index")
+        require(sizeof(int32_t) * self.features, f"finding the field of each of {self.features:,} features")
+        group = np.full(self.features, UNSEEN, dtype=np.int32)
+        self.find_groups(data, rows, group)
+        group[group == UNSEEN] = NEITHER
+        self.set_groups(group)
+
+    cdef find_groups(self, Dataset data, const int32_t[::1] rows, int32_t[::1] group):
+        cdef Sample x
+        cdef Py_ssize_t r, i
+        cdef int32_t found
+        data.check_rows(rows)
+        if data.features > group.shape[0]:
+            raise ValueError("the data have more columns than the model")
+        for r in range(rows.shape[0]):
+            data.sample(rows[r], &x)
+            for i in range(x.nnz):
+                found = x.field[i] if x.field[i] < 2 else NEITHER
+                if group[x.index[i]] == UNSEEN:
+                    group[x.index[i]] = found
+                elif group[x.index[i]] != found:
+                    raise BadInputError(
+                        f"feature {x.index[i]} occurs {where(group[x.index[i]])} and {where(found)}: bilinear needs "
+                        "each feature on one side; give those of one field other indices, or split by --split-index")
+
+    def inherit(self, earlier, seen):
+        theirs = earlier.constants["group"]
+        if not self.constants:
+            self.set_groups(self.by_index_alone())
+        group = self.constants["group"].copy()
+        ours = group[:len(theirs)]
+        moved = np.flatnonzero(seen & (ours != NEITHER) & (theirs != ours))
+        if len(moved):
+            raise BadInputError(
+                f"feature {moved[0]} occurs {where(ours[moved[0]])}, but {where(theirs[moved[0]])} in the data of the "
+                "earlier model: bilinear needs each feature on one side")
+        ours[seen] = theirs[seen]
+        self.set_groups(group)
+
+    def attach(self, arrays):
+        super().attach(arrays)
+        group = arrays["group"]
+        if group.shape != (self.features,) or group.dtype != np.int32:
+            raise ValueError(f"group is {group.dtype}{list(group.shape)}, not int32{[self.features]}")
+        if len(group) and not NEITHER <= group.min() <= group.max() <= 1:
+            raise ValueError("group has other numbers than 0, 1 and -1")
+        self.set_groups(group.view())
+
+    def export_needed(self):
+        return 2 * self.parameters["UV"].nbytes
+
+    def exported(self):
+        arrays = {**self.parameters, **self.constants}
+        both = arrays.pop("UV")
+        for name, side in (("U", 0), ("V", 1)):
+            arrays[name] = np.where(arrays["group"][:, None] == side, both, 0)
+        return arrays
+
+    def start(self, seen, init_std, generator):
+        super().start(seen, init_std, generator)
+        self.parameters["UV"][:, self.constants["group"] == NEITHER] = 0
+
+    cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
+        return 2 * longest
+
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        return self.outputs * self.sums_size()
+
+    cdef inline Py_ssize_t sums_size(self) noexcept nogil:
+        return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
+
+    # The sample with every feature once, though it may have several fields.
+    cdef inline Sample by_index(self, const Sample* x, Scratch* s) noexcept nogil:
+        return summed(x, s.ids, <float*>(s.ids + x.nnz))
+
+    cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef Sample once = self.by_index(x, s)
+        Model.rows(self, &once, s)
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Factors v, w
+        cdef Sample once = self.by_index(x, s)
+        for c in range(self.outputs):
+            v = self.factors(self.pairs, 0, c)
+            s.score[c] = self.bias(c)
+            if x.nnz:
+                s.score[c] += kernels.two_sides(&v, &once, &self.side[0], s.work + c * self.sums_size())
+            if self.linear:
+                w = self.weights(self.pairs, c)
+                s.score[c] += kernels.linear(&w, &once)
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Slab* slab
+        cdef Sample once = self.by_index(x, s)
+        for c in range(self.outputs):
+            slab = s.slab + c * self.n_blocks
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+            if x.nnz:
+                kernels.two_sides_gradient(
+                    &once, &self.side[0], s.work + c * self.sums_size(), self.block[self.pairs].lanes, s.slope[c],
+                    slab[self.pairs].body)
+            if self.linear:
+                kernels.linear_gradient(&once, s.slope[c], slab[self.pairs].weight)
+
+    # A sample's cache is the sums of its two sides, whose products the scores have.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return self.sums_size()
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        if x.nnz:
+            memcpy(cache, s.work + output * self.sums_size(), self.sums_size() * sizeof(real))
+
+    # The visit as one to a row of both sides' factors.
+    cdef inline Visit on_side(self, const Visit* v) noexcept nogil:
+        cdef Visit on_side = v[0]
+        on_side.at += self.side[v.row] * (self.sums_size() // 2)
+        return on_side
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef Visit on_side
+        if v.block == self.pairs and self.side[v.row] != NEITHER:
+            on_side = self.on_side(v)
+            kernels.product_partials(&on_side, 2, self.sums_size() // 2, q)
+            return
+        memset(q, 0, v.n * v.apart * sizeof(real))
+        kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef Visit on_side
+        if v.block == self.pairs and self.side[v.row] != NEITHER:
+            on_side = self.on_side(v)
+            kernels.pairs_moved(&on_side, NULL, step, 0)
+
+
+def where(group):
+    """A group in words."""
+    return f"in field {group}" if group != NEITHER else "in another field"

@@ -1,0 +1,352 @@
+"""The field-aware factorization machine: a feature has factors of their own for every field that it meets."""
+
+import numpy as np
+
+from fmcli.models.layout import FEATURES, BlockLayout
+from fmcli.models.linear import bias_block
+from fmcli.errors import BadInputError, NotEnoughMemoryError
+
+from fmcli.base.fields cimport Presence, meets, summed, survey, surveyed
+from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, prefetch_reals, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport FieldColumns, kernels
+from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memmove, memset
+
+# Features at a time when those sub-blocks are cleared that never met: enough to make Python's part vanish.
+CLEARED_ROWS = 1 << 16
+MOST_ROWS = 2**31 - 1  # rows are numbered by int32
+
+cdef enum:
+    BITS = 8  # of the bytes that marks are packed into
+    LINE = 64 // sizeof(real)  # reals in a cache line
+
+
+cdef class FFM(Model):
+    """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j (Juan et al. 2016).
+
+    An index that occurs in several fields of a row is as many entries, whose pairs count, too. Entries of fields that
+    the training data does not have are in no pair. Without a group penalty the factors v_{j,f} are a row of their own,
+    and with one (`by_row`) a part of all that a feature owns: in either case only those that meet an entry are touched.
+
+    `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 tells whether v_{j,f} was in a pair of the
+    training data. Those that were not are 0.
+    """
+
+    cdef int pairs
+    cdef bint linear, whole
+    cdef Py_ssize_t fields
+    cdef object source, earlier_met
+    cdef Dataset visited  # whose columns are visited
+
+    def __init__(self, features, outputs, *, rank, bias=True, linear=True, fields=0, by_row=False):
+        layout = bias_block(bias)
+        weight = "w" if linear else None
+        if by_row:
+            layout.append(BlockLayout(body=[("V", (fields, rank))], weight=weight, affine="part"))
+        else:
+            layout += [BlockLayout(weight=weight)] if linear else []
+            layout.append(BlockLayout(axes=(FEATURES, fields), body=[("V", rank)], touched="own"))
+        super().__init__(features, outputs, layout)
+        self.pairs = self.n_blocks - 1
+        self.linear, self.whole, self.fields = linear, by_row, fields
+        self.source = self.earlier_met = None
+
+    def bytes_needed(self, int slots):
+        return super().bytes_needed(slots) + self.features * self.marks_size()
+
+    cdef Py_ssize_t marks_size(self):
+        return (self.fields + BITS - 1) // BITS
+
+    def prepare(self, data, rows, generator):
+        if data.nnz and data.field is None:
+            raise BadInputError("the rows have no fields, which ffm needs")
+        self.source = (data, rows)  # looked at when it is certain that there is memory for what comes of it
+
+    def inherit(self, earlier, seen):
+        self.earlier_met = earlier.constants["met"]
+
+    def allocate(self, int slots):
+        if self.block[self.pairs].rows > MOST_ROWS:
+            raise NotEnoughMemoryError(
+                f"{self.features:,} features with factors for each of {self.fields:,} fields are more than "
+                f"{MOST_ROWS:,} rows of factors; leave out fields or rare features")
+        if self.source is not None:
+            longest = self.source[0].longest
+            places = longest * (self.fields if self.whole else min(self.fields, longest))
+            if places > MOST_ROWS:
+                raise NotEnoughMemoryError(
+                    f"a row of {longest:,} entries and {self.fields:,} fields take {places:,} places, more than "
+                    f"{MOST_ROWS:,}; leave out fields or rare features")
+        super().allocate(slots)
+        met = np.zeros((self.features, self.marks_size()), dtype=np.uint8)
+        if self.source is not None:
+            data, rows = self.source
+            self.mark(data, rows, met)
+            self.source = None
+        else:
+            met[...] = 255
+        if self.earlier_met is not None:
+            rows, size = self.earlier_met.shape
+            met[:rows, :size] |= self.earlier_met
+        self.constants = {"met": met}
+
+    # Mark in `met` which factors are in a pair of these rows.
+    cdef mark(self, Dataset data, const int32_t[::1] rows, unsigned char[:, ::1] met):
+        cdef int32_t[::1] room = np.zeros(self.ids_size(data.longest) + 1, dtype=np.int32)
+        cdef unsigned char[::1] here = np.zeros(met.shape[1] + 1, dtype=np.uint8)
+        cdef Sample x
+        cdef Presence p
+        cdef Py_ssize_t r, i, q, at, own
+        if met.shape[0] == 0 or met.shape[1] == 0:
+            return
+        data.check_rows(rows)
+        if data.features > met.shape[0]:
+            raise ValueError("the data have more columns than the model")
+        with nogil:
+            for r in range(rows.shape[0]):
+                data.sample(rows[r], &x)
+                p = survey(&x, self.fields, &room[0])
+                for q in range(p.slots):
+                    here[p.field[q] // BITS] |= 1 << p.field[q] % BITS
+                for i in range(x.nnz):
+                    own = p.slot[i]
+                    if own < 0:
+                        continue
+                    if p.count[own] == 1:
+                        here[p.field[own] // BITS] ^= 1 << p.field[own] % BITS
+                    for at in range(met.shape[1]):
+                        met[x.index[i], at] |= here[at]
+                    here[p.field[own] // BITS] |= 1 << p.field[own] % BITS
+                for q in range(p.slots):
+                    here[p.field[q] // BITS] = 0
+
+    def start(self, seen, init_std, generator):
+        super().start(seen, init_std, generator)
+        for values in self.parameters["V"]:
+            for at in range(0, self.features, CLEARED_ROWS):
+                values[at:at + CLEARED_ROWS][~self.marks(slice(at, at + CLEARED_ROWS))] = 0
+
+    def marks(self, features):
+        """bool (features, fields): which factors of some features were in a pair of the training data."""
+        return np.unpackbits(
+            self.constants["met"][features], axis=1, count=self.fields, bitorder="little").view(np.bool_)
+
+    def known(self, name, seen):
+        return self.marks(slice(None)) if name == "V" else super().known(name, seen)
+
+    def attach(self, arrays):
+        super().attach(arrays)
+        met = arrays["met"]
+        if met.shape != (self.features, self.marks_size()) or met.dtype != np.uint8:
+            raise ValueError(f"met is {met.dtype}{list(met.shape)}")
+        self.constants = {"met": met}
+
+    def exported(self):
+        return dict(self.parameters)
+
+    # Reals from a feature's factors for one field to those for the next.
+    cdef inline Py_ssize_t apart(self) noexcept nogil:
+        if self.whole and self.fields > 1:
+            return self.parts[self.pairs][1].base - self.parts[self.pairs][0].base
+        return self.parts[self.pairs][0].row_stride
+
+    cdef inline Py_ssize_t padded(self) noexcept nogil:
+        return (self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES
+
+    cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
+        if b == self.pairs and not self.whole:
+            return longest * min(self.fields, longest)
+        return Model.most_rows(self, b, longest)
+
+    # What `survey` takes; for each entry and slot the place of a gradient and maybe a row; indices, and sums of values;
+    # and in whole rows the marks of what is touched.
+    cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
+        cdef Py_ssize_t most = min(self.fields, longest), marks = 0
+        if self.whole:
+            marks = (longest * self.marks_of_row()) // sizeof(int32_t) + 1
+        return 1 + self.fields + longest + 2 * most + 2 * longest * most + 2 * longest + marks
+
+    cdef inline Py_ssize_t marks_of_row(self) noexcept nogil:
+        return self.block[self.pairs].lanes // LANES
+
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        return self.outputs * min(self.fields, longest) ** 2 * self.padded() if self.fields else 0
+
+    cdef void prefetch(self, const Sample* x) noexcept nogil:
+        cdef int c
+        cdef Py_ssize_t i, j, apart = self.apart(), low = self.fields, high = -1
+        cdef const real* row
+        cdef Factors v
+        Model.prefetch(self, x)
+        if self.by_feature[self.pairs] or x.field == NULL:
+            return
+        for i in range(x.nnz):
+            if x.field[i] < self.fields:
+                low, high = min(low, x.field[i]), max(high, x.field[i])
+        for c in range(self.outputs):
+            v = self.factors(self.pairs, 0, c)
+            for i in range(x.nnz):
+                row = v.at + x.index[i] * v.stride
+                if (high + 1 - low) * apart <= LINE * x.nnz:  # few lines have the factors for all fields between
+                    prefetch_reals(row + low * apart, (high + 1 - low) * apart)
+                    continue
+                for j in range(x.nnz):
+                    if x.field[j] < self.fields:
+                        prefetch_reals(row + x.field[j] * apart, apart)
+
+    # Where `rows` puts what it finds, behind what `survey` does: the place of each entry's and slot's gradient in the
+    # slab, then row ids, then sums by index.
+    cdef inline Sample by_index(self, const Sample* x, const Presence* p) noexcept nogil:
+        cdef int32_t* room = p.end + 2 * x.nnz * p.slots
+        return summed(x, room, <float*>(room + x.nnz))
+
+    cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef Presence p = survey(x, self.fields, s.ids)
+        cdef Sample once = self.by_index(x, &p)
+        cdef const int32_t* row[MAX_BLOCKS]
+        cdef Py_ssize_t n[MAX_BLOCKS]
+        cdef int c
+        self.usual_rows(&once, row, n)
+        if self.whole:
+            self.place_in_rows(x, &p, once.nnz)
+        else:
+            row[self.pairs] = p.end + x.nnz * p.slots
+            n[self.pairs] = self.name_alone(x, &p) if once.nnz == x.nnz else self.place_alone(x, &p)
+        self.cut(row, n, s)
+        if self.whole:
+            for c in range(self.outputs):
+                s.slab[c * self.n_blocks + self.pairs].touched = self.marks_behind(x, &p)
+
+    # Gradients in whole rows, which lie in the order of indices; and marks of the factors that meet an entry.
+    cdef void place_in_rows(self, const Sample* x, const Presence* p, Py_ssize_t rows) noexcept nogil:
+        cdef Py_ssize_t i, q, place, row = -1, each = self.padded() // LANES
+        cdef uint8_t* marks = self.marks_behind(x, p)
+        memset(marks, 0, rows * self.marks_of_row())
+        for i in range(x.nnz):
+            if i == 0 or x.index[i] != x.index[i - 1]:
+                row += 1
+            for q in range(p.slots):
+                place = row * self.fields + p.field[q]
+                p.end[i * p.slots + q] = <int32_t>place
+                if meets(p, i, q):
+                    memset(marks + place * each, 1, each)
+
+    # Where the marks are, behind the sums by index.
+    cdef inline uint8_t* marks_behind(self, const Sample* x, const Presence* p) noexcept nogil:
+        return <uint8_t*>(p.end + 2 * x.nnz * p.slots + 2 * x.nnz)
+
+    # The ids of factors that are rows of their own, one entry's behind the other's; how many there are.
+    cdef Py_ssize_t name_alone(self, const Sample* x, const Presence* p) noexcept nogil:
+        cdef Py_ssize_t i, q
+        cdef int32_t first, own
+        cdef int32_t* ids = p.end + x.nnz * p.slots
+        cdef int32_t* next_id = ids
+        for i in range(x.nnz):
+            first, own = <int32_t>(x.index[i] * self.fields), p.slot[i]
+            if own < 0:
+                continue
+            for q in range(p.slots):
+                next_id[q] = first + p.field[q]
+            next_id += p.slots
+            if p.count[own] == 1:  # alone in its field, which it does not meet: the others move up
+                next_id -= 1
+                memmove(next_id - p.slots + 1 + own, next_id - p.slots + 2 + own, (p.slots - 1 - own) * sizeof(int32_t))
+        return next_id - ids
+
+    # The same where an index comes in several fields: its entries are neighbours and may share factors, so that each
+    # entry and slot has a place.
+    cdef Py_ssize_t place_alone(self, const Sample* x, const Presence* p) noexcept nogil:
+        cdef Py_ssize_t i, q, begin = 0, end, n = 0, slots = p.slots
+        cdef int32_t* place = p.end
+        cdef int32_t* ids = p.end + x.nnz * slots
+        cdef bint met
+        while begin < x.nnz:
+            end = begin + 1
+            while end < x.nnz and x.index[end] == x.index[begin]:
+                end += 1
+            for q in range(slots):
+                met = False
+                for i in range(begin, end):
+                    if meets(p, i, q):
+                        place[i * slots + q] = <int32_t>n
+                        met = True
+                if met:
+                    ids[n] = <int32_t>(x.index[begin] * self.fields + p.field[q])
+                    n += 1
+            begin = end
+        return n
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Presence p = survey(x, self.fields, s.ids)
+        cdef Factors v, w
+        for c in range(self.outputs):
+            s.score[c] = self.bias(c)
+            if self.linear:
+                w = self.weights(self.pairs if self.whole else self.pairs - 1, c)
+                s.score[c] += kernels.linear(&w, x)
+            if p.slots:
+                v = self.factors(self.pairs, 0, c)
+                s.score[c] += kernels.field_pairs(
+                    &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded())
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Presence p = surveyed(x, self.fields, s.ids)
+        cdef Sample once = self.by_index(x, &p)
+        cdef bint shared = once.nnz < x.nnz
+        cdef Factors v
+        cdef Slab* slab
+        cdef Slab* of_pairs
+        for c in range(self.outputs):
+            slab = s.slab + c * self.n_blocks
+            of_pairs = slab + self.pairs
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+            if self.linear:
+                slab = of_pairs if self.whole else of_pairs - 1
+                kernels.linear_gradient(&once, s.slope[c], slab.weight)
+            if self.whole or shared:
+                memset(of_pairs.body, 0, of_pairs.n * self.block[self.pairs].lanes * sizeof(real))
+            if p.slots:
+                v = self.factors(self.pairs, 0, c)
+                kernels.field_pairs_gradient(
+                    &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c],
+                    p.end if self.whole or shared else NULL, shared, of_pairs.body)
+
+    # Nothing is kept: what a derivative needs is a look at the sample's entries of one field.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        cdef Py_ssize_t r, i
+        cdef Sample x
+        for r in range(data.rows):
+            data.sample(r, &x)
+            for i in range(1, x.nnz):
+                if x.index[i] == x.index[i - 1]:
+                    return NONE  # a row's derivatives are sums over such entries
+        if data.nnz and data.field is None:
+            return NONE
+        self.visited = data
+        return 0
+
+    cdef inline FieldColumns columns(self, const Visit* v) noexcept nogil:
+        cdef FieldColumns columns
+        columns.rows, columns.v, columns.apart = self.visited.csr, self.factors(self.pairs, 0, v.output), self.apart()
+        columns.fields = <int32_t>self.fields
+        columns.feature = <int32_t>(v.row if self.whole else v.row // self.fields)
+        columns.field = -1 if self.whole else <int32_t>(v.row % self.fields)
+        return columns
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef FieldColumns columns
+        if v.block != self.pairs:
+            kernels.weight_partials(v, q)
+            return
+        columns = self.columns(v)
+        kernels.field_partials(v, &columns, q)
+
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+        cdef FieldColumns columns = self.columns(v)
+        kernels.field_changes(v, &columns, step, out)
+        return True

@@ -1,0 +1,127 @@
+"""Models of second order whose pairs interact through the inner product of two factor rows."""
+
+from fmcli.models.layout import BlockLayout
+from fmcli.models.linear import bias_block
+from fmcli.models.weighted import Beta
+
+from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport kernels
+from fmcli.models.weighted cimport Weighted
+from libc.string cimport memcpy
+
+
+cdef class SecondOrder(Weighted):
+    """b + <w, x> + sum_f beta_f A^2(V_f, x); w, beta and a constant feature of its own it may have or not.
+
+    The pairs are summed by the identity A^2(a) = ((sum a)^2 - sum a^2) / 2, factor by factor.
+    """
+
+    cdef int pairs, constant_block  # blocks of the features' rows and of the constant's; 0: there is none
+    cdef bint linear
+
+    def __init__(self, features, outputs, rank, *, bias, linear=False, constant=None, beta=None):
+        layout = [*bias_block(bias), BlockLayout(body=[("V", rank)], weight="w" if linear else None)]
+        self.pairs, self.constant_block = len(layout) - 1, 0
+        if constant:
+            self.constant_block = len(layout)
+            layout.append(constant)
+        super().__init__(features, outputs, layout, beta)
+        self.linear = linear
+
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        return self.outputs * self.sums_size()
+
+    # Sums, and values of the kernels where they are weighted; both padded, whether or not the rows are.
+    cdef inline Py_ssize_t sums_size(self) noexcept nogil:
+        return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Factors v, w
+        for c in range(self.outputs):
+            v = self.factors(self.pairs, 0, c)
+            s.score[c] = self.bias(c) + kernels.second_order(
+                &v, x, self.single(self.constant_block, c), self.single(self.beta_block, c),
+                s.work + c * self.sums_size())
+            if self.linear:
+                w = self.weights(self.pairs, c)
+                s.score[c] += kernels.linear(&w, x)
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Py_ssize_t f
+        cdef const real* sums
+        cdef const real* constant
+        cdef const real* beta
+        cdef Factors v
+        cdef Slab* slab = s.slab
+        for c in range(self.outputs):
+            v = self.factors(self.pairs, 0, c)
+            slab = s.slab + c * self.n_blocks
+            sums = s.work + c * self.sums_size()
+            constant, beta = self.single(self.constant_block, c), self.single(self.beta_block, c)
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+            kernels.second_order_gradient(&v, x, sums, beta, s.slope[c], slab[self.pairs].body, v.lanes)
+            if self.linear:
+                kernels.linear_gradient(x, s.slope[c], slab[self.pairs].weight)
+            for f in range(v.lanes):
+                if self.constant_block:
+                    slab[self.constant_block].body[f] = s.slope[c] * (sums[f] - constant[f])
+                    if self.beta_block:
+                        slab[self.constant_block].body[f] *= beta[f]
+                if self.beta_block:
+                    slab[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
+
+    # A sample's cache is its sums and, where they are weighted, the values of its kernels.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return self.sums_size() // (1 if self.beta_block else 2)
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        memcpy(
+            cache, s.work + output * self.sums_size(),
+            self.sums_size() // (1 if self.beta_block else 2) * sizeof(real))
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_partials(v, self.row_of(v), self.single(self.beta_block, v.output), q)
+        elif self.beta_block and v.block == self.beta_block:
+            kernels.cached_partials(v, self.sums_size() // 2, q)
+        else:
+            kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_moved(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
+
+    # Does a block hold rows of factors?
+    cdef inline bint of_factors(self, int b) noexcept nogil:
+        return b == self.pairs or (self.constant_block and b == self.constant_block)
+
+
+cdef class FM(SecondOrder):
+    """Factorization machine: b + <w, x> + sum over pairs of <v_i, v_j> x_i x_j."""
+
+    def __init__(self, features, outputs, *, rank, bias=True, linear=True):
+        super().__init__(features, outputs, rank, bias=bias, linear=linear)
+
+
+def constant_row(rank):
+    """The layout of a constant feature's factors, as [SH] names them."""
+    return BlockLayout(axes=(), body=[("v0", rank)])
+
+
+cdef class SHFM(SecondOrder):
+    """Strongly hierarchical FM [SH]: main effects are <v_0, v_j>, so no pair acts without both its features."""
+
+    def __init__(self, features, outputs, *, rank, bias=True):
+        super().__init__(features, outputs, rank, bias=bias, constant=constant_row(rank))
+
+
+cdef class SHA2(SecondOrder):
+    """Strongly hierarchical ANOVA kernel regression [SH]: SHFM with fitted weights beta of the factors."""
+
+    def __init__(self, features, outputs, *, rank, bias=True, fit_beta=None, beta_start=None):
+        super().__init__(
+            features, outputs, rank, bias=bias, constant=constant_row(rank), beta=Beta(rank, 2, fit_beta, beta_start))

@@ -1,0 +1,115 @@
+"""The ANOVA kernel's lifted, multi-linear form."""
+
+from fmcli.models.layout import BlockLayout
+from fmcli.models.linear import bias_block
+
+from fmcli.base.types cimport Csr, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport MOST_LIFTED, Lifted, kernels
+from fmcli.models.model cimport Model
+
+
+cdef class LiftedAnova(Model):
+    """b + <w, x> + sum over j_1 < ... < j_m of <sym(sum_s u^1_s x .. x u^m_s), x^m> ([PN] section 5).
+
+    The factors' part is 1/m! times the sum of prod_t u^t_{j_t s} x_{j_t} over s and over ordered tuples of distinct
+    j_1, .., j_m. With `augment` there are m - 1 constant features besides, each with a row of its own.
+    """
+
+    cdef int order, n_constants, body, constant_block
+    cdef bint linear
+    cdef Csr data  # the samples that have caches
+
+    def __init__(self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=False):
+        if not 2 <= order <= MOST_LIFTED:
+            raise ValueError(f"order is {order}; it must be 2 to {MOST_LIFTED}")
+        arrays = [(f"U{t + 1}", rank) for t in range(order)]
+        layout = [*bias_block(bias), BlockLayout(body=arrays, weight="w" if linear else None)]
+        self.body = len(layout) - 1
+        self.constant_block = 0
+        if augment:
+            self.constant_block = len(layout)
+            # Of a higher order, all of whose products begin small, random constants would never get going.
+            start = "random" if order == 2 else 1
+            layout.append(BlockLayout(axes=(order - 1,), body=[("gamma", (order, rank))], start=start))
+        super().__init__(features, outputs, layout)
+        self.order, self.n_constants, self.linear = order, order - 1 if augment else 0, linear
+
+    # The tables of lifted.inl, which only gradients need.
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        return self.outputs * self.tables_size(longest)
+
+    cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
+        return 0
+
+    cdef inline Py_ssize_t tables_size(self, Py_ssize_t nnz) noexcept nogil:
+        cdef Py_ssize_t lanes = self.block[self.body].lanes // self.order
+        return (nnz + self.n_constants) * ((1 << self.order) - 2) * lanes
+
+    cdef inline Lifted lifted(self, int output) noexcept nogil:
+        cdef int t
+        cdef Lifted lifted
+        lifted.order, lifted.constants = self.order, self.n_constants
+        for t in range(self.order):
+            lifted.u[t] = self.factors(self.body, t, output)
+            if self.constant_block:
+                lifted.gamma[t] = self.factors(self.constant_block, t, output)
+                lifted.gamma[t].stride = self.parts[self.constant_block][t].row_stride
+        return lifted
+
+    cdef inline real* tables(self, const Sample* x, const Scratch* s, int output) noexcept nogil:
+        if s.gradient == NULL:
+            return NULL
+        return s.work + output * self.tables_size(x.nnz)
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Lifted lifted
+        cdef Factors w
+        for c in range(self.outputs):
+            lifted = self.lifted(c)
+            s.score[c] = self.bias(c) + kernels.lifted(&lifted, x, self.tables(x, s, c))
+            if self.linear:
+                w = self.weights(self.body, c)
+                s.score[c] += kernels.linear(&w, x)
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Lifted lifted
+        cdef Slab* slab
+        for c in range(self.outputs):
+            slab = s.slab + c * self.n_blocks
+            lifted = self.lifted(c)
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+            kernels.lifted_gradient(
+                &lifted, x, self.tables(x, s, c), s.slope[c], slab[self.body].body,
+                slab[self.constant_block].body)
+            if self.linear:
+                kernels.linear_gradient(x, s.slope[c], slab[self.body].weight)
+
+    # A sample's cache is its sums for all sets of vectors.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        self.data = data.csr
+        return ((1 << self.order) - 1) * (self.block[self.body].lanes // self.order)
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        cdef Lifted lifted = self.lifted(output)
+        kernels.lifted_cache(&lifted, x, cache)
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        cdef Lifted lifted
+        if self.of_vectors(v.block):
+            lifted = self.lifted(v.output)
+            kernels.lifted_partials(v, &self.data, &lifted, v.block != self.body, q)
+        kernels.weight_partials(v, q)
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        cdef Lifted lifted
+        if self.of_vectors(v.block):
+            lifted = self.lifted(v.output)
+            kernels.lifted_moved(v, &self.data, &lifted, v.block != self.body, step)
+
+    # Does a block hold rows of vectors?
+    cdef inline bint of_vectors(self, int b) noexcept nogil:
+        return b == self.body or (self.constant_block and b == self.constant_block)

@@ -1,0 +1,44 @@
+"""The linear model: b + <w, x>."""
+
+from fmcli.models.layout import BlockLayout
+
+from fmcli.base.types cimport Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport kernels
+from fmcli.models.model cimport Model
+
+
+def bias_block(bias):
+    """The layout of a bias, for the front of a model's list of blocks; empty where there is none."""
+    return [BlockLayout(axes=(), weight="bias", penalty="none")] if bias else []
+
+
+cdef class Linear(Model):
+    """Linear model with a weight a feature ([SH], [SGL]: the baseline; GLM, Lasso, logistic regression)."""
+
+    def __init__(self, features, outputs, *, bias=True):
+        super().__init__(features, outputs, [*bias_block(bias), BlockLayout(weight="w")])
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Factors w
+        for c in range(self.outputs):
+            w = self.weights(self.n_blocks - 1, c)
+            s.score[c] = self.bias(c) + kernels.linear(&w, x)
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Slab* slab = s.slab
+        for c in range(self.outputs):
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+                slab += 1
+            kernels.linear_gradient(x, s.slope[c], slab.weight)
+            slab += 1
+
+    # The entries' values say it all: there is nothing to remember.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return 0
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        kernels.weight_partials(v, q)

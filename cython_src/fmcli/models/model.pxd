@@ -1,0 +1,94 @@
+from fmcli.base.types cimport Block, Factors, Sample, Scratch, Visit, real
+from fmcli.data.dataset cimport Dataset
+from libc.stdint cimport int32_t
+
+cdef enum:
+    MAX_BLOCKS = 8
+    NONE = -1
+
+
+# Where one array of a block, or one part of it, lies, with or without solver state beside it.
+cdef struct Part:
+    real* base
+    Py_ssize_t output_stride, feature_stride, row_stride  # reals between classes, features, and rows besides features
+    Py_ssize_t lanes
+    Py_ssize_t offset  # of its gradient in a slab's row
+
+
+cdef class Model:
+    cdef Block block[MAX_BLOCKS]
+    cdef readonly int n_blocks, outputs, slots
+    cdef readonly Py_ssize_t features
+    cdef readonly tuple layout
+    cdef readonly dict parameters, states, constants
+    cdef Part* parts[MAX_BLOCKS]
+    cdef Part weight_part[MAX_BLOCKS]
+    cdef int n_parts[MAX_BLOCKS]
+    cdef bint by_feature[MAX_BLOCKS]
+    cdef bint simplex[MAX_BLOCKS]
+    cdef bint constrained    # whether any block is on the simplex
+    cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
+    cdef readonly bint has_bias, steps_apart
+    cdef bint attached
+    cdef int placed  # times that rows were laid out; not positive: there are none
+    cdef object memory, room
+
+    # The p-th part of the bodies in block b, of one output; `row` counts along the axis besides features.
+    cdef inline Factors factors(self, int b, int p, int output, Py_ssize_t row=0) noexcept nogil:
+        return look(&self.parts[b][p], output, row)
+
+    # The same of the weights in block b.
+    cdef inline Factors weights(self, int b, int output, Py_ssize_t row=0) noexcept nogil:
+        return look(&self.weight_part[b], output, row)
+
+    # The row that is visited: its body, while training.
+    cdef inline real* row_of(self, const Visit* v) noexcept nogil:
+        return self.block[v.block].body + (
+            v.output * self.block[v.block].rows + v.row) * self.block[v.block].body_stride
+
+    cdef inline double bias(self, int output) noexcept nogil:
+        return self.weight_part[0].base[output * self.weight_part[0].output_stride] if self.has_bias else 0.0
+
+    cdef count_rows(self)
+    cdef lay_out(self, bint attached)
+    cdef require(self, bint training=*)
+    cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes)
+    cdef place_mapped(self, Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes)
+    cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil
+
+    cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest)
+    cdef Py_ssize_t ids_size(self, Py_ssize_t longest)
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest)
+    cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest)
+    cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest)
+    cdef void prefetch(self, const Sample* x) noexcept nogil
+    cdef void usual_rows(self, const Sample* x, const int32_t** row, Py_ssize_t* n) noexcept nogil
+    cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil
+    cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
+    cdef void constrain(self) noexcept nogil
+    cdef void settle(self, Scratch* s) noexcept nogil
+    cdef Py_ssize_t cache_size(self, Dataset data)
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil
+    cdef bint bends(self, const Visit* v, real* out) noexcept nogil
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil
+
+
+cdef inline Factors look(const Part* part, int output, Py_ssize_t row) noexcept nogil:
+    return Factors(
+        part.base + output * part.output_stride + row * part.row_stride, part.feature_stride, part.lanes)
+
+
+cdef class Workspace:
+    cdef Scratch scratch
+    cdef list memory
+    cdef Model model
+    cdef Py_ssize_t longest
+    cdef int placed
+    cdef fit(self, Model model, Dataset data)
+
+
+cdef Workspace workspace_for(Model model, Dataset data, bint gradients=*)

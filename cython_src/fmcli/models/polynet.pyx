@@ -1,0 +1,174 @@
+"""Polynomial networks, direct and lifted: sums of products of linear functions of a row."""
+
+from fmcli.models.layout import BlockLayout
+from fmcli.models.linear import bias_block
+from fmcli.models.weighted import Beta
+
+from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport MAX_ORDER, kernels
+from fmcli.models.weighted cimport Weighted
+from libc.string cimport memcpy
+
+
+cdef class Products(Weighted):
+    """b + <w, x> + sum_s beta_s prod_t (gamma^t_s + <u^t_s, x>), t = 1 .. order; w, gamma and beta it may have or not.
+
+    Parameters
+    ----------
+    arrays : names of the u^t: `order` names, or one for a u that all t share.
+    gamma : the size of a row of constants, as BlockLayout takes it; None: they are 0.
+    beta : Beta, or None for ones.
+    """
+
+    cdef int body, gamma_block  # blocks of the features' rows and of the constants'; 0: there is none
+    cdef int order, n_arrays
+    cdef bint linear
+
+    def __init__(self, features, outputs, rank, order, arrays, *, bias, linear, gamma=None, beta=None):
+        affine = "one" if len(arrays) < order else "part"
+        body = [(u, rank) for u in arrays]
+        layout = [*bias_block(bias), BlockLayout(body=body, weight="w" if linear else None, affine=affine)]
+        self.body, self.gamma_block = len(layout) - 1, 0
+        if not 2 <= order <= MAX_ORDER:
+            raise ValueError(f"order is {order}; it must be 2 to {MAX_ORDER}")
+        if gamma:
+            self.gamma_block = len(layout)
+            layout.append(BlockLayout(axes=(), body=[("gamma", gamma)], affine=affine, start=1))
+        super().__init__(features, outputs, layout, beta)
+        self.order, self.n_arrays, self.linear = order, len(arrays), linear
+
+    def start(self, seen, init_std, generator):
+        super().start(seen, init_std, generator)
+        if self.gamma_block and self.order % 2:
+            # Of all of a factor's constants one changes its sign, so that factors begin with either.
+            gamma = self.parameters["gamma"]
+            (gamma if self.n_arrays == 1 else gamma[:, 0])[:, 1::2] = -1
+
+    # An output's work: the linear functions' values, their products, and the derivative by the former.
+    cdef Py_ssize_t work_size(self, Py_ssize_t longest):
+        return self.outputs * self.work_stride()
+
+    cdef inline Py_ssize_t padded(self) noexcept nogil:
+        return (self.parts[self.body][0].lanes + LANES - 1) // LANES * LANES
+
+    cdef inline Py_ssize_t work_stride(self) noexcept nogil:
+        return (2 * self.n_arrays + 1) * self.padded()
+
+    cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c, t
+        cdef real* z
+        cdef Factors u, w
+        for c in range(self.outputs):
+            z = s.work + c * self.work_stride()
+            for t in range(self.n_arrays):
+                u = self.factors(self.body, t, c)
+                kernels.project(
+                    &u, x, self.factors(self.gamma_block, t, c).at if self.gamma_block else NULL, z + t * self.padded())
+            s.score[c] = self.bias(c) + kernels.products(
+                z, self.n_arrays, self.order, u.lanes, self.single(self.beta_block, c),
+                z + self.n_arrays * self.padded())
+            if self.linear:
+                w = self.weights(self.body, c)
+                s.score[c] += kernels.linear(&w, x)
+
+    cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Py_ssize_t f
+        cdef Py_ssize_t lanes = self.block[self.body].lanes
+        cdef real* z
+        cdef real* values
+        cdef real* direction
+        cdef Slab* slab
+        for c in range(self.outputs):
+            slab = s.slab + c * self.n_blocks
+            z = s.work + c * self.work_stride()
+            values = z + lanes
+            direction = values + self.padded()
+            if self.has_bias:
+                slab.weight[0] = s.slope[c]
+            kernels.products_gradient(
+                z, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, c), s.slope[c], direction)
+            kernels.spread(direction, lanes, x, slab[self.body].body)
+            if self.linear:
+                kernels.linear_gradient(x, s.slope[c], slab[self.body].weight)
+            if self.gamma_block:
+                memcpy(slab[self.gamma_block].body, direction, lanes * sizeof(real))
+            if self.beta_block:
+                for f in range(self.padded()):
+                    slab[self.beta_block].body[f] = <real>s.slope[c] * values[f]
+
+    # A sample's cache is the linear functions' values.
+    cdef Py_ssize_t cache_size(self, Dataset data):
+        return self.n_arrays * self.padded()
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        memcpy(cache, s.work + output * self.work_stride(), self.n_arrays * self.padded() * sizeof(real))
+
+    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+        if self.beta_block and v.block == self.beta_block:
+            kernels.power_partials(v, self.order, 0, NULL, q)
+        elif not self.of_factors(v.block):
+            kernels.weight_partials(v, q)
+        elif self.n_arrays > 1:
+            kernels.product_partials(v, self.n_arrays, self.padded(), q)
+        else:
+            kernels.power_partials(v, self.order, 1, self.single(self.beta_block, v.output), q)
+
+    cdef bint bends(self, const Visit* v, real* out) noexcept nogil:
+        kernels.power_partials(v, self.order, 2, self.single(self.beta_block, v.output), out)
+        return True
+
+    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+        kernels.product_changes(
+            v, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, v.output), step, out)
+        return True
+
+    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+        if self.of_factors(v.block):
+            kernels.pairs_moved(v, NULL, step, 0)
+
+    # Does a block hold rows that enter the linear functions?
+    cdef inline bint of_factors(self, int b) noexcept nogil:
+        return b == self.body or (self.gamma_block and b == self.gamma_block)
+
+
+cdef class PN(Products):
+    """Polynomial network [PN]: b + <w, x> + sum_s beta_s (gamma_s + <p_s, x>)^m.
+
+    Without `augment` gamma is 0.
+    """
+
+    def __init__(
+        self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=True, fit_beta=None, beta_start=None
+    ):
+        super().__init__(
+            features,
+            outputs,
+            rank,
+            order,
+            ["P"],
+            bias=bias,
+            linear=linear,
+            gamma=rank if augment else None,
+            beta=Beta(rank, order, fit_beta, beta_start),
+        )
+
+
+cdef class LiftedPN(Products):
+    """Lifted polynomial network [PN] section 5: b + <w, x> + sum_s prod_{t=1..m} (gamma^t_s + <u^t_s, x>).
+
+    Without `augment` gamma is 0.
+    """
+
+    def __init__(self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=True):
+        super().__init__(
+            features,
+            outputs,
+            rank,
+            order,
+            [f"U{t + 1}" for t in range(order)],
+            bias=bias,
+            linear=linear,
+            gamma=(order, rank) if augment else None,
+        )

@@ -1,0 +1,93 @@
+// Linear scores and the pairs of a factorization machine.
+
+#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/runs.h"
+
+namespace {
+
+double linear(const Factors* weights, const Sample* x) {
+    const real* w = weights->at;
+    const ptrdiff_t stride = weights->stride, n = x->nnz;
+    double sums[4] = {0, 0, 0, 0};  // four chains of additions instead of one
+    ptrdiff_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int j = 0; j < 4; ++j) sums[j] += (double)w[x->index[i + j] * stride] * x->value[i + j];
+    for (; i < n; ++i) sums[i & 3] += (double)w[x->index[i] * stride] * x->value[i];
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
+void linear_gradient(const Sample* x, double slope, real* out) {
+    const real s = (real)slope;
+    for (ptrdiff_t i = 0; i < x->nnz; ++i) out[i] = s * x->value[i];
+}
+
+double second_order(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums) {
+    const real* rows = v->at;
+    const ptrdiff_t stride = v->stride, lanes = v->lanes;
+    real* const values = sums + pad(lanes);
+    double total = 0;
+    by_run(lanes, [&](ptrdiff_t at, auto run) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // even and odd entries: two chains of additions instead of one
+        if (constant) {
+            load_row(constant + at, lanes - at, s);
+            for (int n = 0; n < N; ++n) q[n] = s[n] * s[n];
+        }
+        auto add = [&](ptrdiff_t i, V(&sum)[N], V(&squares)[N]) __attribute__((always_inline)) {
+            const real xi = x->value[i];
+            V v[N];
+            load_row(rows + x->index[i] * stride + at, lanes - at, v);
+            for (int n = 0; n < N; ++n) {
+                V a = v[n] * xi;
+                sum[n] += a;
+                squares[n] += a * a;
+            }
+        };
+        ptrdiff_t i = 0;
+        for (; i + 2 <= x->nnz; i += 2) {
+            add(i, s, q);
+            add(i + 1, t, r);
+        }
+        if (i < x->nnz) add(i, s, q);
+        V weights[N] = {};
+        if (beta) load_row(beta + at, lanes - at, weights);
+        for (int n = 0; n < N; ++n) {
+            V all = s[n] + t[n];
+            V value = real(0.5) * (all * all - (q[n] + r[n]));
+            store(sums + at + n * width<V>, all);
+            if (beta) {
+                store(values + at + n * width<V>, value);
+                value *= weights[n];
+            }
+            total += sum(value);
+        }
+    });
+    return total;
+}
+
+void second_order_gradient(const Factors* factors, const Sample* x, const real* sums, const real* beta, double slope,
+                           real* out, ptrdiff_t apart) {
+    const real* rows = factors->at;
+    const ptrdiff_t stride = factors->stride;
+    by_run(factors->lanes, [&](ptrdiff_t at, auto run) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        V s[N], weights[N];
+        for (int n = 0; n < N; ++n) {
+            s[n] = load<V>(sums + at + n * width<V>);
+            if (beta) weights[n] = load<V>(beta + at + n * width<V>);
+        }
+        for (ptrdiff_t i = 0; i < x->nnz; ++i) {
+            const real xi = x->value[i], scale = (real)slope * xi;
+            const real* v = rows + x->index[i] * stride + at;
+            for (int n = 0; n < N; ++n) {
+                V g = scale * (s[n] - load<V>(v + n * width<V>) * xi);
+                if (beta) g *= weights[n];
+                store(out + i * apart + at + n * width<V>, g);
+            }
+        }
+    });
+}
+
+}  // namespace

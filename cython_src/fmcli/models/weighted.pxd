@@ -1,0 +1,12 @@
+from fmcli.base.types cimport real
+from fmcli.models.model cimport Model
+
+
+cdef class Weighted(Model):
+    cdef int beta_block  # 0: there is none
+    cdef bint beta_fixed
+    cdef object beta
+
+    # The only row of one output in block b; NULL for b = 0.
+    cdef inline const real* single(self, int b, int output) noexcept nogil:
+        return self.factors(b, 0, output).at if b else NULL

@@ -1,0 +1,64 @@
+"""Models in which every factor has a weight beta."""
+
+from typing import NamedTuple
+
+from fmcli.models.layout import BlockLayout
+
+from fmcli.base.types cimport Sample, Scratch
+from fmcli.models.model cimport Model
+
+
+class Beta(NamedTuple):
+    """The weights of factors.
+
+    Of odd order a kernel can take a weight into its factors, of even order only the weight's size: so without a word
+    about it weights of even order are fitted and start with both signs, and those of odd order stay 1.
+
+    order : degree of the kernels.
+    fit : whether the weights are fitted, or stay as they start; None: by the order.
+    start : "alternate" for 1, -1, 1, ...; "ones"; "random" for standard normal numbers; None: by the order.
+    """
+
+    rank: int
+    order: int
+    fit: bool | None = None
+    start: str | None = None
+
+    @property
+    def fitted(self):
+        return self.order % 2 == 0 if self.fit is None else self.fit
+
+    def fill(self, beta, generator):
+        """Start values into an array (outputs, rank) of ones."""
+        start = self.start or ("ones" if self.order % 2 else "alternate")
+        if start == "random":
+            beta[...] = generator.standard_normal(beta.shape)
+        elif start == "alternate":
+            beta[:, 1::2] = -1
+
+
+cdef class Weighted(Model):
+    """Base of models whose last block may be weights of their factors; `beta` is a Beta, or None."""
+
+    def __init__(self, features, outputs, layout, beta=None):
+        self.beta, self.beta_block = beta, 0
+        self.beta_fixed = beta is not None and not beta.fitted
+        if beta:
+            self.beta_block = len(layout)
+            penalty = "l2" if beta.fitted else "none"
+            layout = [
+                *layout,
+                BlockLayout(axes=(), body=[("beta", beta.rank)], penalty=penalty, trained=beta.fitted, start=1)]
+        super().__init__(features, outputs, layout)
+
+    def start(self, seen, init_std, generator):
+        super().start(seen, init_std, generator)
+        if self.beta:
+            self.beta.fill(self.parameters["beta"], generator)
+
+    cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        Model.rows(self, x, s)
+        if self.beta_fixed:
+            for c in range(self.outputs):
+                s.slab[c * self.n_blocks + self.beta_block].n = 0

@@ -1,0 +1,18 @@
+from fmcli.base.types cimport Visit, real
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class Columns:
+    cdef readonly object indptr, sample, value
+    cdef bint constant  # every value is 1
+    cdef readonly bint same  # every row has the same samples
+    cdef const int64_t* indptr_
+    cdef const int32_t* sample_
+    cdef const real* value_
+
+    # The samples that row j enters, and its values there.
+    cdef inline void look(self, Py_ssize_t j, Visit* v) noexcept nogil:
+        cdef Py_ssize_t at = 0 if self.same else j
+        v.n = self.indptr_[at + 1] - self.indptr_[at]
+        v.sample = self.sample_ + self.indptr_[at]
+        v.value = self.value_ if self.constant else self.value_ + self.indptr_[at]

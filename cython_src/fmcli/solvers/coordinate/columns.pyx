@@ -1,0 +1,199 @@
+"""Which samples a row of parameters enters, for solvers that visit a row at a time (CSC)."""
+
+import numpy as np
+
+from fmcli.models.layout import REAL_TYPE
+
+from fmcli.base.types cimport Sample, Scratch, Slab, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.models.model cimport Model, Workspace, workspace_for
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class Columns:
+    """The samples of each row, in their order, and the values of its entries.
+
+    Parameters
+    ----------
+    indptr : int64 (rows + 1); row j's samples are sample[indptr[j]] .. sample[indptr[j + 1] - 1].
+    sample : int32 array.
+    value : array of the real type, of the same length; None: every value is 1.
+    same : every row has the samples of row 0.
+    """
+
+    def __init__(self, indptr, sample, value, bint same=False):
+        self.indptr, self.sample, self.constant, self.same = indptr, sample, value is None, same
+        lengths = np.diff(indptr)
+        self.value = np.ones(int(lengths.max(initial=0)), dtype=REAL_TYPE) if value is None else value
+        cdef const int64_t[::1] indptr_ = indptr
+        cdef const int32_t[::1] sample_ = sample
+        cdef const real[::1] value_ = self.value
+        if indptr_.shape[0] < 1 or indptr_[0] != 0 or lengths.min(initial=0) < 0 or (
+                indptr_[indptr_.shape[0] - 1] != sample_.shape[0]
+                or (value is not None and value_.shape[0] != sample_.shape[0])):
+            raise ValueError("the rows' samples and values do not fit together")
+        self.indptr_ = &indptr_[0]
+        self.sample_ = &sample_[0] if sample_.shape[0] else NULL
+        self.value_ = &value_[0] if value_.shape[0] else NULL
+
+    def entries(self, order):
+        """int64 (rows): how many samples each of these rows enters."""
+        lengths = np.diff(self.indptr)
+        return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
+
+    def occupied(self, Py_ssize_t rows):
+        """int64: which of so many rows enter any sample, in their order."""
+        lengths = np.diff(self.indptr)
+        return np.arange(rows if lengths.any() else 0) if self.same else np.flatnonzero(lengths)
+
+    def apart(self, const int64_t[::1] order, Py_ssize_t samples):
+        """Where runs of rows begin, in this order, of which no two enter the same sample; each as long as can be."""
+        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the run that a sample was met in last
+        cdef Py_ssize_t i, at, begin, end
+        cdef int64_t run = 0
+        starts = [0]
+        rows, found = np.asarray(order), np.asarray(self.sample)
+        most = 1 if self.same else len(self.indptr) - 1
+        if len(rows) and not 0 <= rows.min() <= rows.max() < most:
+            raise IndexError("no such rows")
+        if len(found) and not 0 <= found.min() <= found.max() < samples:
+            raise IndexError("no such samples")
+        for i in range(order.shape[0]):
+            begin, end = self.indptr_[order[i]], self.indptr_[order[i] + 1]
+            for at in range(begin, end):
+                if last[self.sample_[at]] == run:
+                    run += 1
+                    starts.append(i)
+                    break
+            for at in range(begin, end):
+                last[self.sample_[at]] = run
+        return starts
+
+
+def of_all(Py_ssize_t samples):
+    """Every row enters every sample, with value 1."""
+    return Columns(np.array([0, samples], dtype=np.int64), np.arange(samples, dtype=np.int32), None, same=True)
+
+
+def by_feature(Dataset data):
+    """One row per feature; the values of a feature's entries in several fields are summed."""
+    indptr = np.zeros(data.features + 1, dtype=np.int64)
+    cdef int64_t[::1] free = indptr
+    cdef Py_ssize_t i, entry
+    cdef int64_t at
+    cdef Sample x
+    cdef bint keeps = not data.csr.constant or data.csr.field != NULL
+    for i in range(data.rows):
+        data.sample(i, &x)
+        for entry in range(x.nnz):
+            free[x.index[entry] + 1] += entry == 0 or x.index[entry] != x.index[entry - 1]
+    add_up(free)
+    samples = np.empty(indptr[data.features], dtype=np.int32)
+    values = np.empty(len(samples) if keeps else 0, dtype=REAL_TYPE)
+    cdef int32_t[::1] sample = samples
+    cdef real[::1] value = values
+    with nogil:
+        for i in range(data.rows):
+            data.sample(i, &x)
+            for entry in range(x.nnz):
+                at = free[x.index[entry]]
+                if entry and x.index[entry] == x.index[entry - 1]:
+                    value[at - 1] = <float>(value[at - 1] + x.value[entry])  # as models sum them
+                    continue
+                free[x.index[entry]] = at + 1
+                sample[at] = <int32_t>i
+                if keeps:
+                    value[at] = x.value[entry]
+    give_back(free)
+    return Columns(indptr, samples, values if keeps else None)
+
+
+def by_row(Model model, Dataset data, int block):
+    """The rows of a block that the model names itself; a value is the entry's where rows are features', else the
+    derivative by the row's weight."""
+    model.require(training=True)
+    if not 0 <= block < model.n_blocks:
+        raise IndexError("no such block")
+    cdef Workspace workspace = workspace_for(model, data)
+    cdef Scratch* s = &workspace.scratch
+    cdef const Slab* slab
+    cdef bint features = model.layout[block].by_feature
+    cdef Py_ssize_t others = model.layout[block].others, i, j, entry, at
+    cdef Sample x
+    indptr = np.zeros(model.block[block].rows + 1, dtype=np.int64)
+    cdef int64_t[::1] free = indptr
+    cdef int c
+    for i in range(data.rows):
+        data.sample(i, &x)
+        model.rows(&x, s)
+        slab = &s.slab[block]
+        for j in range(slab.n):
+            free[slab.row[j] + 1] += 1
+    add_up(free)
+    samples = np.empty(indptr[model.block[block].rows], dtype=np.int32)
+    values = np.empty(len(samples), dtype=REAL_TYPE)
+    cdef int32_t[::1] sample = samples
+    cdef real[::1] value = values
+    for i in range(data.rows):
+        data.sample(i, &x)
+        model.rows(&x, s)
+        if not features:
+            model.score(&x, s)
+            for c in range(model.outputs):
+                s.slope[c] = 1
+            model.gradient(&x, s)
+        slab = &s.slab[block]
+        entry = 0
+        for j in range(slab.n):
+            at = free[slab.row[j]]
+            free[slab.row[j]] = at + 1
+            sample[at] = <int32_t>i
+            if not features:
+                value[at] = slab.weight[j]
+                continue
+            if x.index[entry] > slab.row[j] // others:
+                entry = 0
+            while x.index[entry] != slab.row[j] // others:
+                entry += 1
+            value[at] = x.value[entry]
+    give_back(free)
+    return Columns(indptr, samples, values)
+
+
+# From 0 and the numbers of each row's entries to where each row's entries begin, and the end. These serve as the next
+# free places while entries are put there; then each is where the next row begins, and `give_back` moves them.
+cdef void add_up(int64_t[::1] counts) noexcept:
+    cdef Py_ssize_t j
+    for j in range(1, counts.shape[0]):
+        counts[j] += counts[j - 1]
+
+
+cdef void give_back(int64_t[::1] free) noexcept:
+    cdef Py_ssize_t j
+    for j in range(free.shape[0] - 1, 0, -1):
+        free[j] = free[j - 1]
+    free[0] = 0
+
+
+def most_entries(Model model, Dataset data):
+    """For each block, how many (row, sample) pairs there are at most of a row of one class and a sample that it enters.
+    """
+    cdef Py_ssize_t b, i, total
+    most = []
+    for b in range(model.n_blocks):
+        total = 0
+        for i in range(data.rows):
+            total += model.most_rows(b, data.csr.indptr[i + 1] - data.csr.indptr[i])
+        most.append(total)
+    return most
+
+
+def columns_needed(Model model, Dataset data):
+    """Bytes that the columns of all of a model's blocks take, while they are made."""
+    each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # of an entry: its sample and value
+    row = 2 * np.dtype(np.int64).itemsize  # where its entries begin, and, for a while, how many they are
+    needed = each * (data.nnz + data.rows) + row * (data.features + 1)
+    for layout, entries in zip(model.layout, most_entries(model, data), strict=True):
+        if layout.touched == "own":
+            needed += each * entries + row * layout.rows(model.features) + Workspace.bytes_needed(model, data.longest)
+    return needed

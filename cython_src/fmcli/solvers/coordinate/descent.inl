@@ -1,0 +1,143 @@
+// Coordinate descent over columns: what one row's parameters do to the scores of the samples that it enters.
+
+#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/runs.h"
+
+namespace {
+
+// The cache of the i-th sample.
+inline real* cache_of(const Visit& v, ptrdiff_t i) {
+    return reinterpret_cast<real*>(v.records + v.sample[i] * v.record_size + v.cache);
+}
+
+void prefetch_records(const Visit* visit) {
+    const Visit& v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const char* p = v.records + v.sample[i] * v.record_size;
+        for (ptrdiff_t at = 0; at < v.record_size; at += 64) __builtin_prefetch(p + at);
+    }
+}
+
+// r += sum_i g_i q_i and, on and above the diagonal, G += sum_i s_i q_i q_i^T, by squares of as many numbers as V is wide:
+// summed in reals over few samples, in double beyond.
+template <class V>
+void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t lanes, const real* g, const real* s, double* r,
+             double* G, ptrdiff_t width) {
+    constexpr int W = ::width<V>;
+    for (ptrdiff_t row = 0; row < lanes; row += W)
+        for (ptrdiff_t col = row; col < lanes; col += W) {
+            V sums[W] = {}, slopes = {};
+            for (ptrdiff_t i = 0; i < n; ++i) {
+                const V right = load<V>(q + i * apart + col), left = load<V>(q + i * apart + row) * s[i];
+#pragma GCC unroll 8
+                for (int f = 0; f < W; ++f) sums[f] += left[f] * right;
+                slopes += g[i] * right;
+            }
+            for (int f = 0; f < W; ++f)
+                for (int h = 0; h < W; ++h) G[(row + f) * width + col + h] += sums[f][h];
+            if (row == col)
+                for (int h = 0; h < W; ++h) r[col + h] += slopes[h];
+        }
+}
+
+// The same for the number behind `before` others, against them and itself.
+void gram_of_last(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t before, const real* g, const real* s, double* r,
+                  double* G, ptrdiff_t width) {
+    for (ptrdiff_t row = 0; row < before; row += LANES) {
+        Vec4 sums = {};
+        for (ptrdiff_t i = 0; i < n; ++i) sums += load<Vec4>(q + i * apart + row) * (s[i] * q[i * apart + before]);
+        for (int f = 0; f < LANES; ++f) G[(row + f) * width + before] += sums[f];
+    }
+    double slope = 0, square = 0;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        const real last = q[i * apart + before];
+        slope += (double)g[i] * last;
+        square += (double)s[i] * last * last;
+    }
+    r[before] += slope;
+    G[before * width + before] += square;
+}
+
+void gram(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
+          double* G) {
+    const ptrdiff_t lanes = width / LANES * LANES;
+    if (lanes % 8 == 0)
+        gram_of<Vec8>(q, apart, n, lanes, g, s, r, G, width);
+    else
+        gram_of<Vec4>(q, apart, n, lanes, g, s, r, G, width);
+    if (lanes < width) gram_of_last(q, apart, n, lanes, g, s, r, G, width);
+}
+
+// r += sum_i g_i q_i; returns sum_i s_i |q_i|^2.
+double squares(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r) {
+    double total = 0;
+    for (ptrdiff_t i = 0; i < n; ++i, q += apart) {
+        double square = 0;
+        for (ptrdiff_t f = 0; f < width; ++f) {
+            r[f] += (double)g[i] * q[f];
+            square += (double)q[f] * q[f];
+        }
+        total += s[i] * square;
+    }
+    return total;
+}
+
+// What a step changes in scores that are affine in it.
+void affine_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out) {
+    const ptrdiff_t lanes = width / LANES * LANES;
+    for (ptrdiff_t i = 0; i < n; ++i, q += apart) {
+        Vec4 sums = {};
+        for (ptrdiff_t at = 0; at < lanes; at += LANES) sums += load<Vec4>(q + at) * load<Vec4>(step + at);
+        out[i] = sum(sums) + (lanes < width ? (double)q[lanes] * step[lanes] : 0);
+    }
+}
+
+// The derivative by the row's weight, where it is part of the visit: the entry's value.
+inline void weight_partial(const Visit& v, ptrdiff_t i, real* q) {
+    if (v.weight) q[i * v.apart + v.lanes] = v.value[i];
+}
+
+void weight_partials(const Visit* v, real* q) {
+    for (ptrdiff_t i = 0; i < v->n; ++i) weight_partial(*v, i, q);
+}
+
+void cached_partials(const Visit* v, ptrdiff_t behind, real* q) {
+    for (ptrdiff_t i = 0; i < v->n; ++i)
+        for (ptrdiff_t at = 0; at < v->lanes; at += LANES)
+            store(q + i * v->apart + at, load<Vec4>(cache_of(*v, i) + behind + v->at + at));
+}
+
+void pairs_partials(const Visit* visit, const real* row, const real* beta, real* q) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const real x = v.value[i];
+        const real* sums = cache_of(v, i);
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
+            const ptrdiff_t f = v.at + at;
+            Vec4 d = x * (load<Vec4>(sums + f) - load<Vec4>(row + f) * x);
+            if (beta) d *= load<Vec4>(beta + f);
+            store(q + i * v.apart + at, d);
+        }
+        weight_partial(v, i, q);
+    }
+}
+
+// Each factor's A^2 moves by its derivative times the step, its sum by the step.
+void pairs_moved(const Visit* visit, const real* row, const real* step, ptrdiff_t values) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const real x = v.value[i];
+        real* sums = cache_of(v, i);
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
+            const ptrdiff_t f = v.at + at;
+            const Vec4 s = load<Vec4>(sums + f), a = load<Vec4>(step + at) * x;
+            if (values) {
+                real* value = sums + values + f;
+                store(value, load<Vec4>(value) + (s - load<Vec4>(row + f) * x) * a);
+            }
+            store(sums + f, s + a);
+        }
+    }
+}
+
+}  // namespace

@@ -1,0 +1,18 @@
+from fmcli.base.types cimport Block, Scratch
+from fmcli.data.dataset cimport Dataset
+from fmcli.losses.loss cimport Loss
+from fmcli.models.model cimport MAX_BLOCKS, Model
+
+
+cdef class Objective:
+    cdef Model model
+    cdef Loss loss
+    cdef Dataset data
+    cdef readonly Py_ssize_t size
+    cdef double mean_weight
+    cdef int placed  # the model's, when this was made
+    cdef Py_ssize_t begin[MAX_BLOCKS]  # of a block's numbers
+    cdef Py_ssize_t width[MAX_BLOCKS]  # of a row
+
+    cdef require(self)
+    cdef void add(self, const Scratch* s, double* out) noexcept nogil

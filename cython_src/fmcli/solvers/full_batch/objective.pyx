@@ -1,0 +1,126 @@
+"""The mean loss as a function of one vector of all parameters, and its gradient."""
+
+import numpy as np
+
+from fmcli.base.types cimport Block, Sample, Scratch, Slab
+from fmcli.data.dataset cimport Dataset
+from fmcli.losses.loss cimport Loss
+from fmcli.models.model cimport Model, Workspace, workspace_for
+
+
+cdef class Objective:
+    """Mean loss of a model on data.
+
+    The vector holds block after block, row after row, and of a row its body, with padding, and its weight.
+
+    Parameters
+    ----------
+    model : Model, allocated.
+    loss : Loss.
+    data : Dataset with labels.
+
+    Attributes
+    ----------
+    size : of the vector.
+    """
+
+    def __init__(self, Model model, Loss loss, Dataset data):
+        cdef int b
+        model.require(training=True)
+        if data.label is None:
+            raise ValueError("the data have no labels")
+        loss.check(data.label, model.outputs)
+        self.placed = model.placed
+        self.model, self.loss, self.data, self.size = model, loss, data, 0
+        self.mean_weight = 1 if data.weight is None else data.weight.mean()
+        for b in range(model.n_blocks):
+            self.begin[b] = self.size
+            self.width[b] = model.block[b].lanes + (model.block[b].weight != NULL)
+            self.size += model.outputs * model.block[b].rows * self.width[b]
+
+    # ValueError where the model's rows do not lie as they did.
+    cdef require(self):
+        if self.model is None or self.placed != self.model.placed:
+            raise ValueError("the objective was made before the model's rows were laid out anew")
+
+    def places(self, int b):
+        """Where the vector holds block b's rows: as slice, rows of all classes, and numbers in a row."""
+        self.require()
+        if not 0 <= b < self.model.n_blocks:
+            raise IndexError("no such block")
+        cdef Py_ssize_t rows = self.model.outputs * self.model.block[b].rows
+        return slice(self.begin[b], self.begin[b] + rows * self.width[b]), rows, self.width[b]
+
+    def read(self):
+        """The model's parameters as a vector."""
+        values = np.empty(self.size)
+        cdef double[::1] out = values
+        cdef int b
+        cdef Py_ssize_t r, f, at
+        cdef const Block* block
+        self.require()
+        for b in range(self.model.n_blocks):
+            block = &self.model.block[b]
+            for r in range(self.model.outputs * block.rows):
+                at = self.begin[b] + r * self.width[b]
+                for f in range(block.lanes):
+                    out[at + f] = block.body[r * block.body_stride + f]
+                if block.weight != NULL:
+                    out[at + block.lanes] = block.weight[r * block.weight_stride]
+        return values
+
+    def write(self, const double[::1] values):
+        """The model's parameters <- a vector."""
+        cdef int b
+        cdef Py_ssize_t r, f, at
+        cdef Block* block
+        self.require()
+        if values.shape[0] != self.size:
+            raise ValueError(f"a vector of {values.shape[0]} numbers, not {self.size}")
+        for b in range(self.model.n_blocks):
+            block = &self.model.block[b]
+            for r in range(self.model.outputs * block.rows):
+                at = self.begin[b] + r * self.width[b]
+                for f in range(block.lanes):
+                    block.body[r * block.body_stride + f] = values[at + f]
+                if block.weight != NULL:
+                    block.weight[r * block.weight_stride] = values[at + block.lanes]
+
+    def accumulate(self, Py_ssize_t start, Py_ssize_t stop, double[::1] gradient):
+        """Add the part of rows start:stop to the gradient of the mean loss; returns their part of the mean loss."""
+        self.require()
+        if not 0 <= start <= stop <= self.data.rows or gradient.shape[0] != self.size:
+            raise ValueError("no such rows, or a gradient of another size")
+        cdef Workspace workspace = workspace_for(self.model, self.data)
+        cdef Scratch* s = &workspace.scratch
+        cdef Sample x
+        cdef Py_ssize_t i
+        cdef int c
+        cdef double share, total = 0
+        with nogil:
+            for i in range(start, stop):
+                self.data.sample(i, &x)
+                share = self.data.weight_of(i) / self.mean_weight / self.data.rows
+                self.model.rows(&x, s)
+                self.model.score(&x, s)
+                total += share * self.loss.slope(self.data.label_[i], s.score, s.slope)
+                for c in range(self.model.outputs):
+                    s.slope[c] *= share
+                self.model.gradient(&x, s)
+                self.add(s, &gradient[0])
+        return total
+
+    cdef void add(self, const Scratch* s, double* out) noexcept nogil:
+        cdef int i
+        cdef Py_ssize_t j, f, lanes
+        cdef double* row
+        cdef const Slab* slab
+        for i in range(s.n_slabs):
+            slab = &s.slab[i]
+            lanes = self.model.block[slab.block].lanes
+            for j in range(slab.n):
+                row = out + self.begin[slab.block] + (slab.first + slab.row[j]) * self.width[slab.block]
+                for f in range(lanes):
+                    row[f] += slab.body[j * lanes + f]
+                if self.width[slab.block] > lanes:
+                    row[lanes] += slab.weight[j]

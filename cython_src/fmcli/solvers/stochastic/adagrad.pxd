@@ -1,0 +1,9 @@
+from fmcli.kernels.simd cimport Adagrad as Rule
+from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.solvers.stochastic.solver cimport Solver, Steps
+
+
+cdef class AdaGrad(Solver):
+    cdef Steps rates
+    cdef Rule body[MAX_BLOCKS]
+    cdef Rule weight[MAX_BLOCKS]

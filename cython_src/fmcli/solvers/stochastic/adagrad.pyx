@@ -1,0 +1,22 @@
+"""AdaGrad: a learning rate of its own for every parameter."""
+
+from fmcli.base.types cimport Slab
+from fmcli.kernels.simd cimport Adagrad as Rule
+from fmcli.kernels.simd cimport kernels
+from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
+
+
+cdef class AdaGrad(Solver):
+    """G <- G + g^2, h = sqrt(G)/rate, phi <- prox(phi - g/h, h) on the touched rows; the state is G - 1."""
+
+    def __init__(self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None):
+        self.slots, self.averages_weights = 1, True
+        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
+
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef Rule* rule = &self.body[block] if body else &self.weight[block]
+        rule.inverse_rate = 1 / step_of(self.rates, layout, body)
+        rule.strength = self.penalty.strength(layout, body)
+
+    cdef void apply(self, const Slab* slab) noexcept nogil:
+        kernels.adagrad(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

@@ -1,0 +1,190 @@
+"""FOBOS: gradient steps on the touched rows, prox steps on all rows."""
+
+import numpy as np
+
+from fmcli.solvers.stochastic.adagrad import AdaGrad
+from fmcli.models.layout import allocate
+from fmcli.solvers.stochastic.sgd import SGD as Plain
+
+from fmcli.base.types cimport Scratch, Slab, real
+from fmcli.kernels.simd cimport Fobos as Rule
+from fmcli.kernels.simd cimport Strength, kernels
+from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.penalties.penalty cimport Penalty
+from fmcli.solvers.stochastic.sgd cimport SGD
+from fmcli.solvers.stochastic.solver cimport Solver, Steps, steps_by_part
+from libc.stdint cimport int32_t
+
+cdef enum:
+    # Steps after which all rows are brought up to date at the latest: as many entries have the tables of running sums.
+    LONGEST = 1 << 20
+
+# Products of decays below this are not kept, lest they lose digits: all rows are brought up to date instead.
+cdef double SMALLEST_DECAY = 1e-200
+
+
+cdef class FOBOS(Solver):
+    """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
+
+    The step itself is SGD's or, with `adaptive`, AdaGrad's. A row that is not touched misses prox steps; they are made
+    up for before it is read, at the end of an epoch and before anyone looks, in closed form from running sums
+    (rules.h), or one by one with prox="exact", which is slow and the oracle of the closed form.
+    """
+
+    cdef Solver inner
+    cdef SGD plain  # the inner solver where it is SGD
+    cdef bint exact
+    cdef Steps rates
+    cdef int32_t now
+    cdef double[:, ::1] decay, sum  # [part, step]: for rate and l2 of weights (0) and of factors (1)
+    cdef double[::1] shares  # of the rates, by step
+    cdef double rate[2]
+    cdef double l2[2]
+    cdef Rule body[MAX_BLOCKS]
+    cdef Rule weight[MAX_BLOCKS]
+    cdef int32_t* visited[MAX_BLOCKS]
+    cdef bint penalised[MAX_BLOCKS]
+    cdef real[::1] zeros
+    cdef list memory
+
+    def __init__(
+        self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None, schedule="constant",
+        double power=0.5, double t0=1, bint adaptive=False, prox="lazy"
+    ):
+        rates = {
+            "learning_rate": learning_rate, "learning_rate_w": learning_rate_w, "learning_rate_v": learning_rate_v}
+        if adaptive:
+            self.inner, self.plain = AdaGrad(**rates), None
+        else:
+            self.plain = Plain(**rates, schedule=schedule, power=power, t0=t0)
+            self.inner = self.plain
+        self.slots, self.averages_weights = self.inner.slots, True
+        self.exact = prox == "exact"
+        self.decay, self.sum = np.zeros((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
+        self.decay[0, 0] = self.decay[1, 0] = 1
+        self.shares = np.zeros(LONGEST + 1)
+        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
+
+    def bytes_needed(self, Model model, updates):
+        """Bytes of the running sums' tables, as far as they are used, and of the last visit of each row."""
+        rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
+        a_step = (2 + 2 + 1) * sizeof(double)  # decay and sum of both parts, and the share
+        return min(updates, LONGEST) * a_step + sizeof(int32_t) * rows
+
+    def bind(self, Model model, Penalty penalty):
+        cdef int32_t[::1] visited
+        self.inner.bind(model, penalty)
+        self.rate[0], self.rate[1] = self.rates.w, self.rates.v
+        self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
+        Solver.bind(self, model, penalty)
+        self.memory = []
+        for i, layout in enumerate(model.layout):
+            self.penalised[i] = layout.penalty != "none"
+            visited = np.zeros(max(model.outputs * model.block[i].rows, 1), dtype=np.int32)
+            self.memory.append(visited)
+            self.visited[i] = &visited[0]
+        self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
+
+    def weigh(self):
+        Solver.weigh(self)
+        self.inner.weigh()
+
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
+        cdef int part = 1 if body or one_part or layout.penalty == "l2" or layout.part == "v" else 0
+        cdef Rule* rule = &self.body[block] if body else &self.weight[block]
+        rule[0] = self.rule(part, self.penalty.strength(layout, body))
+
+    def resume(self, updates):
+        self.require()
+        self.inner.resume(updates)
+
+    @property
+    def updates(self):
+        return 0 if self.inner is None else self.inner.updates
+
+    cdef Rule rule(self, int part, Strength strength):
+        cdef Rule rule
+        rule.decay = &self.decay[part, 0]
+        rule.sum = &self.sum[part, 0]
+        rule.now = 0
+        rule.inverse_rate = 0 if self.plain is not None else 1 / self.rate[part]
+        rule.strength = strength
+        return rule
+
+    cdef void refresh(self, Scratch* s) noexcept nogil:
+        cdef int i
+        cdef const Slab* slab
+        for i in range(s.n_slabs):
+            slab = s.slab + i
+            self.bring_up(slab.block, slab.row, slab.n, slab.first)
+
+    # Make up for the prox steps that rows have missed; without `row`, the first n rows of the block.
+    cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
+        cdef Py_ssize_t i
+        if not self.penalised[b] or self.now == 0:
+            return
+        if not self.exact:
+            self.body[b].now = self.weight[b].now = self.now
+            kernels.fobos_refresh(
+                &self.model.block[b], row, n, first, self.visited[b], &self.body[b], &self.weight[b])
+            return
+        for i in range(n):
+            self.steps_one_by_one(b, first + row[i] if row != NULL else i)
+
+    # The missed steps of one row, each as the inner solver's step with a gradient of 0.
+    cdef void steps_one_by_one(self, int b, Py_ssize_t row) noexcept nogil:
+        cdef int32_t zero = 0
+        cdef int32_t step
+        cdef double share = self.plain.share if self.plain is not None else 1
+        cdef Slab one = Slab(b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL)
+        for step in range(self.visited[b][row] + 1, self.now + 1):
+            if self.plain is not None:
+                self.plain.set_share(self.shares[step])
+            self.inner.apply(&one)
+        if self.plain is not None:
+            self.plain.set_share(share)
+        self.visited[b][row] = self.now
+
+    cdef void step(self, Scratch* s) noexcept nogil:
+        cdef int i, part
+        cdef Py_ssize_t j
+        cdef double rate
+        cdef Slab* slab
+        for i in range(s.n_slabs):
+            s.slab[i].touched = NULL  # the penalty acts on whole rows, of which no part has been left behind
+        self.inner.step(s)
+        self.now += 1
+        if self.plain is not None:
+            self.shares[self.now] = self.plain.share
+            for part in range(2):
+                rate = self.plain.share * self.rate[part]
+                self.decay[part, self.now] = self.decay[part, self.now - 1] / (1 + rate * self.l2[part])
+                self.sum[part, self.now] = (self.sum[part, self.now - 1] + rate) / (1 + rate * self.l2[part])
+        for i in range(s.n_slabs):
+            slab = &s.slab[i]
+            for j in range(slab.n):
+                self.visited[slab.block][slab.first + slab.row[j]] = self.now
+        if self.now == LONGEST or (
+            self.plain is not None and min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY
+        ):
+            self.all_up_to_date()
+
+    cdef void all_up_to_date(self) noexcept nogil:
+        cdef int b
+        cdef Py_ssize_t j, rows
+        for b in range(self.model.n_blocks):
+            rows = self.model.outputs * self.model.block[b].rows
+            self.bring_up(b, NULL, rows, 0)
+            for j in range(rows):
+                self.visited[b][j] = 0
+        self.now = 0
+
+    def end_epoch(self):
+        self.require()
+        with nogil:
+            self.all_up_to_date()
+        return Solver.end_epoch(self)
+
+    cdef double rate_share(self) noexcept nogil:
+        return self.inner.rate_share()

@@ -1,0 +1,52 @@
+"""FTRL-Proximal, by coordinate."""
+
+from fmcli.base.types cimport Slab
+from fmcli.kernels.simd cimport Ftrl as Rule
+from fmcli.kernels.simd cimport kernels
+from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
+
+
+cdef class FTRL(Solver):
+    """FTRL-Proximal ([SH] Algorithm 1): state (z, n), H(n) = (beta + n)^power / alpha, phi = prox(-z/h, h).
+
+    State starts where the closed form without l1 returns the start values. When l1 and the group penalty begin to act
+    on factors, all rows are visited again.
+    """
+
+    cdef Steps alphas
+    cdef double beta, power
+    cdef Rule body[MAX_BLOCKS]
+    cdef Rule weight[MAX_BLOCKS]
+
+    def __init__(self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power):
+        self.slots, self.averages_weights = 2, False
+        self.alphas = steps_by_part(alpha, alpha_w, alpha_v)
+        self.beta, self.power = beta, ftrl_power
+
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef Rule* rule = &self.body[block] if body else &self.weight[block]
+        rule.inverse_alpha, rule.beta, rule.power = 1 / step_of(self.alphas, layout, body), self.beta, self.power
+        rule.strength = self.penalty.strength(layout, body)
+
+    def start(self):
+        cdef int i
+        self.require()
+        for i in range(self.model.n_blocks):
+            kernels.ftrl_start(
+                &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
+
+    def end_epoch(self):
+        cdef int i
+        self.require()
+        if not Solver.end_epoch(self):
+            return False
+        for i in range(self.model.n_blocks):
+            with nogil:
+                kernels.ftrl_revisit(
+                    &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
+        self.model.constrain()
+        return True
+
+    cdef void apply(self, const Slab* slab) noexcept nogil:
+        kernels.ftrl(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

@@ -1,0 +1,28 @@
+from fmcli.kernels.simd cimport Sgd as Rule
+from fmcli.kernels.simd cimport Strength
+from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.solvers.stochastic.schedule cimport Schedule
+from fmcli.solvers.stochastic.solver cimport Solver, Steps
+from libc.stdint cimport int64_t
+
+
+cdef class SGD(Solver):
+    cdef Schedule schedule
+    cdef int64_t made
+    cdef double share
+    cdef Steps rates
+    cdef double body_rate[MAX_BLOCKS]
+    cdef double weight_rate[MAX_BLOCKS]
+    cdef Rule body[MAX_BLOCKS]
+    cdef Rule weight[MAX_BLOCKS]
+
+    cdef void set_share(self, double share) noexcept nogil
+
+
+cdef inline Rule rule_at(double rate, Strength strength) noexcept nogil:
+    cdef Rule rule
+    rule.rate = rate
+    rule.shrink = rate * strength.l1
+    rule.decay = 1 / (1 + rate * strength.l2)
+    rule.strength = strength
+    return rule

@@ -1,0 +1,58 @@
+"""Stochastic gradient descent."""
+
+from fmcli.base.types cimport Scratch, Slab
+from fmcli.kernels.simd cimport kernels
+from fmcli.models.model cimport Model
+from fmcli.penalties.penalty cimport Penalty
+from fmcli.solvers.stochastic.schedule cimport CONSTANT, make_schedule, share_at
+from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
+
+
+cdef class SGD(Solver):
+    """phi <- prox(phi - rate g, 1/rate) on the touched rows; the rates go by a schedule over updates."""
+
+    def __init__(
+        self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None, schedule="constant",
+        double power=0.5, double t0=1
+    ):
+        self.slots, self.averages_weights = 0, True
+        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
+        self.schedule = make_schedule(schedule, power, t0)
+
+    def bind(self, Model model, Penalty penalty):
+        self.share = share_at(&self.schedule, 1)
+        Solver.bind(self, model, penalty)
+
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef double rate = step_of(self.rates, layout, body)
+        cdef Rule rule = rule_at(self.share * rate, self.penalty.strength(layout, body))
+        if body:
+            self.body_rate[block], self.body[block] = rate, rule
+        else:
+            self.weight_rate[block], self.weight[block] = rate, rule
+
+    def resume(self, updates):
+        self.made = updates
+
+    @property
+    def updates(self):
+        return self.made
+
+    cdef void set_share(self, double share) noexcept nogil:
+        cdef int i
+        self.share = share
+        for i in range(self.model.n_blocks):
+            self.body[i] = rule_at(share * self.body_rate[i], self.body[i].strength)
+            self.weight[i] = rule_at(share * self.weight_rate[i], self.weight[i].strength)
+
+    cdef void step(self, Scratch* s) noexcept nogil:
+        self.made += 1
+        if self.schedule.kind != CONSTANT:
+            self.set_share(share_at(&self.schedule, self.made))
+        Solver.step(self, s)
+
+    cdef void apply(self, const Slab* slab) noexcept nogil:
+        kernels.sgd(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])
+
+    cdef double rate_share(self) noexcept nogil:
+        return self.share

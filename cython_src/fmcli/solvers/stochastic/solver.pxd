@@ -1,0 +1,35 @@
+from fmcli.base.types cimport Scratch, Slab
+from fmcli.models.model cimport Model
+from fmcli.penalties.penalty cimport Penalty
+
+
+cdef struct Steps:
+    # Step sizes of structural parameters, of linear weights, and of all else.
+    double whole, w, v
+
+
+cdef inline Steps steps_by_part(double whole, object w, object v):
+    """Steps of the parts; a part without one of its own takes the whole's."""
+    return Steps(whole, whole if w is None else w, whole if v is None else v)
+
+
+cdef inline double step_of(Steps steps, object layout, bint body):
+    """The step that a block's bodies take, or its weights."""
+    if layout.penalty == "none":
+        return steps.whole
+    return steps.v if body or layout.part == "v" else steps.w
+
+
+cdef class Solver:
+    cdef readonly int slots
+    cdef readonly bint averages_weights
+    cdef Model model
+    cdef Penalty penalty
+    cdef int placed  # the model's, when this was bound to it
+
+    cdef require(self, Model model=*)
+    cdef set_rule(self, int block, object layout, bint body)
+    cdef void refresh(self, Scratch* s) noexcept nogil
+    cdef void step(self, Scratch* s) noexcept nogil
+    cdef void apply(self, const Slab* slab) noexcept nogil
+    cdef double rate_share(self) noexcept nogil

@@ -1,0 +1,332 @@
+// What solvers do to the rows of a block.
+
+#include "fmcli/penalties/group.h"
+#include "fmcli/kernels/kernels.h"
+#include "fmcli/solvers/stochastic/rules.h"
+
+namespace {
+
+typedef double Doubles __attribute__((vector_size(LANES * sizeof(double))));
+
+inline double total(Doubles v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+
+void magnitudes(const Block* block, ptrdiff_t rows, double* out) {
+    const Block b = *block;
+    Doubles sums = {}, squares = {};
+    double weights = 0, weight_squares = 0, norms = 0;
+    for (ptrdiff_t r = 0; r < rows; ++r) {  // body and weight of a row in one go: they are neighbours in memory
+        Doubles row = {};
+        double w = 0;
+        if (b.body)
+            for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
+                Doubles v = __builtin_convertvector(magnitude(load<Vec4>(b.body + r * b.body_stride + at)), Doubles);
+                sums += v;
+                row += v * v;
+            }
+        if (b.weight) w = b.weight[r * b.weight_stride];
+        weights += w < 0 ? -w : w;
+        weight_squares += w * w;
+        squares += row;
+        if (b.by_row) norms += __builtin_sqrt(total(row) + w * w);
+    }
+    out[0] = total(sums);
+    out[1] = total(squares);
+    out[2] = weights;
+    out[3] = weight_squares;
+    out[4] = norms;
+}
+
+// What is read inside these loops is copied into locals first: to the compiler, a store to a row could change anything
+// that lies behind a pointer.
+
+// on_body(phi, state, at) for every vector of the n rows' bodies, row(i) being the id of the i-th row, and `at` counting
+// lanes as a slab does.
+template <int SLOTS, class Row, class F>
+inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
+    ptrdiff_t i = 0;
+    if (b.lanes == width<Vec4>)  // two short rows fill a vector, and a root or a division costs as much for half of one
+        for (; i + 2 <= n; i += 2) {
+            real* const p = b.body + row(i) * b.body_stride;
+            real* const q = b.body + row(i + 1) * b.body_stride;
+            Vec8 phi = join(load<Vec4>(p), load<Vec4>(q)), state[SLOTS + 1];
+            for (int j = 1; j <= SLOTS; ++j) state[j - 1] = join(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
+            on_body(phi, state, i * LANES);
+            split(phi, p, q);
+            for (int j = 1; j <= SLOTS; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);
+        }
+    for (; i < n; ++i) {
+        real* const p = b.body + row(i) * b.body_stride;
+        auto visit = [&](ptrdiff_t at, auto phi) __attribute__((always_inline)) {
+            using V = decltype(phi);
+            V state[SLOTS + 1];
+            phi = load<V>(p + at);
+            for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes + at);
+            on_body(phi, state, i * b.lanes + at);
+            store(p + at, phi);
+            for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes + at, state[j]);
+        };
+        ptrdiff_t at = 0;
+        for (; at + 8 <= b.lanes; at += 8) visit(at, Vec8{});
+        if (at < b.lanes) visit(at, Vec4{});
+    }
+}
+
+// A vector of numbers from as many places.
+template <class V, class F>
+inline __attribute__((always_inline)) V gather(F f) {
+    if constexpr (width<V> == 4)
+        return V{f(0), f(1), f(2), f(3)};
+    else
+        return V{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)};
+}
+
+template <class V, class F>
+inline __attribute__((always_inline)) V gather_like(const V&, F f) {
+    return gather<V>(f);
+}
+
+// The weights of as many rows as V is wide, from the i-th on; where fewer are left the last is taken again, to the same
+// result.
+template <class V, int SLOTS, class Row, class F>
+inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_t i, ptrdiff_t n, Row row, F on_weight) {
+    constexpr int W = width<V>;
+    auto at = [&](int r) __attribute__((always_inline)) { return i + r < n ? i + r : n - 1; };
+    real* p[W];
+#pragma GCC unroll 8
+    for (int r = 0; r < W; ++r) p[r] = b.weight + row(at(r)) * b.weight_stride;
+    V state[SLOTS + 1];
+    V phi = gather<V>([&](int r) { return p[r][0]; });
+    for (int j = 0; j < SLOTS; ++j) state[j] = gather<V>([&](int r) { return p[r][j + 1]; });
+    on_weight(phi, state, at);
+#pragma GCC unroll 8
+    for (int r = 0; r < W; ++r) {
+        p[r][0] = phi[r];
+        for (int j = 0; j < SLOTS; ++j) p[r][j + 1] = state[j][r];
+    }
+}
+
+// on_weight(phi, state, at) for the n rows' weights, several rows at a time; at(r) is the r-th one's place in a slab.
+template <int SLOTS, class Row, class F>
+inline __attribute__((always_inline)) void each_weight(const Block b, ptrdiff_t n, Row row, F on_weight) {
+    ptrdiff_t i = 0;
+    for (; i + 8 <= n; i += 8) some_weights<Vec8, SLOTS>(b, i, i + 8, row, on_weight);
+    for (; i < n; i += 4) some_weights<Vec4, SLOTS>(b, i, n, row, on_weight);
+}
+
+// A vector of a row's body, or its weight as a vector of which only the first entry exists.
+template <class V>
+inline __attribute__((always_inline)) V take(const real* p, bool whole) {
+    if (whole) return load<V>(p);
+    V v = {};
+    v[0] = *p;
+    return v;
+}
+
+template <class V>
+inline __attribute__((always_inline)) void put(real* p, V v, bool whole) {
+    if (whole)
+        store(p, v);
+    else
+        *p = v[0];
+}
+
+// f(V, p, apart, at, whole) for each vector of one row: where it begins, how far apart its state slots are, its place in
+// a slab's row, and whether it is one of the body's.
+template <class F>
+inline __attribute__((always_inline)) void each_vector(const Block& b, ptrdiff_t row, F f) {
+    if (b.body) {
+        real* const p = b.body + row * b.body_stride;
+        ptrdiff_t at = 0;
+        for (; at + 8 <= b.lanes; at += 8) f(Vec8{}, p + at, b.lanes, at, true);
+        if (at < b.lanes) f(Vec4{}, p + at, b.lanes, at, true);
+    }
+    if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
+}
+
+// The same, but of the body only what `touched` marks.
+template <class F>
+inline __attribute__((always_inline)) void each_touched(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
+    if (!touched) {
+        each_vector(b, row, f);
+        return;
+    }
+    real* const p = b.body + row * b.body_stride;
+    for (ptrdiff_t at = 0; at < b.lanes; at += LANES)
+        if (touched[at / LANES]) f(Vec4{}, p + at, b.lanes, at, true);
+    if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
+}
+
+// The sum of squares of what is not marked.
+inline double squares_untouched(const Block& b, ptrdiff_t row, const uint8_t* touched) {
+    Vec4 squares = {};
+    for (ptrdiff_t at = 0; touched && at < b.lanes; at += LANES)
+        if (!touched[at / LANES]) {
+            const Vec4 v = load<Vec4>(b.body + row * b.body_stride + at);
+            squares += v * v;
+        }
+    return sum(squares);
+}
+
+// What the prox of a row needs to know of it as a whole: sums of c^2, of c^2 d, and of the squares before the step; the
+// lowest d.
+struct RowSums {
+    Vec4 squares = {}, weighted = {}, before = {}, lowest;
+    bool begun = false;
+
+    // A vector's c = soft(h u, l1) and d = h + l2.
+    template <class V>
+    inline __attribute__((always_inline)) void add(V phi, V c, V d) {
+        squares += folded(c * c);
+        weighted += folded(c * c * d);
+        before += folded(phi * phi);
+        lowest = begun ? smaller(lowest, smallest(d)) : smallest(d);
+        begun = true;
+    }
+};
+
+// The rest of a row's prox, where c stands for its numbers, and d is in the room: v = c / (d + l_g / |v|).
+inline void finish_row(const Block& b, ptrdiff_t row, const uint8_t* touched, const RowSums& sums, real group) {
+    const double precision = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
+    double norm = 1;
+    if (group > 0) {
+        const double fixed = squares_untouched(b, row, touched), before = __builtin_sqrt(sum(sums.before) + fixed);
+        double lowest = sums.lowest[0];
+        for (int i = 1; i < width<Vec4>; i++) lowest = sums.lowest[i] < lowest ? sums.lowest[i] : lowest;
+        norm = group_norm(sum(sums.squares), sum(sums.weighted), lowest, fixed, group, before, precision,
+                          [&](double nu, double& s2, double& s3) __attribute__((always_inline)) {
+            Vec4 squares = {}, slopes = {};
+            each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole)
+                             __attribute__((always_inline)) {
+                using V = decltype(v);
+                const V d = load<V>(b.room + at), inverse = 1 / (d * (real)nu + group), r = take<V>(p, whole) * inverse;
+                squares += folded(r * r);
+                slopes += folded(r * r * d * inverse);
+            });
+            s2 = sum(squares);
+            s3 = sum(slopes);
+        });
+    }
+    each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
+        using V = decltype(v);
+        const V c = take<V>(p, whole), d = load<V>(b.room + at);
+        put(p, norm == 0 ? c - c : group > 0 ? c * (real)norm / (d * (real)norm + group) : c / d, whole);
+    });
+}
+
+// A step on rows that are groups: the prox in the metric of their h.
+template <class Rule, class Row, class Target>
+void step_by_row(const Block b, ptrdiff_t n, Row row, const Slab* s, const Rule body, const Rule weight, Target target) {
+    const real group = (b.body ? body : weight).strength.group;
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        const uint8_t* const touched = s && s->touched ? s->touched + i * (b.lanes / LANES) : nullptr;
+        RowSums sums;
+        each_touched(b, row(i), touched, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole)
+                         __attribute__((always_inline)) {
+            using V = decltype(v);
+            const Rule& rule = whole ? body : weight;
+            const V g = !s ? V{} : take<V>(whole ? s->body + i * b.lanes + at : s->weight + i, whole);
+            const V phi = take<V>(p, whole);
+            V state[slots<Rule> + 1], h;
+            for (int j = 0; j < slots<Rule>; ++j) state[j] = take<V>(p + (j + 1) * apart, whole);
+            const V c = soft(target(rule, phi, state, g, h), rule.strength.l1), d = h + rule.strength.l2;
+            sums.add(phi, c, d);
+            store(b.room + at, d);
+            put(p, c, whole);
+            for (int j = 0; j < slots<Rule>; ++j) put(p + (j + 1) * apart, state[j], whole);
+        });
+        finish_row(b, row(i), touched, sums, group);
+    }
+}
+
+// Whether a group penalty acts on a block's rows.
+template <class Rule>
+inline bool is_group(const Block& b, const Rule& body, const Rule& weight) {
+    return b.by_row && (b.body ? body : weight).strength.group > 0;
+}
+
+template <class Rule>
+void step(const Block* block, const Slab* slab, const Rule* body, const Rule* weight) {
+    const Block b = *block;
+    const Slab s = *slab;
+    const Rule on_body = *body, on_weight = *weight;
+    auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
+    if (s.touched || is_group(b, on_body, on_weight)) {
+        step_by_row(b, s.n, row, &s, on_body, on_weight, [](const auto& rule, auto phi, auto* state, auto g, auto& h)
+                        __attribute__((always_inline)) { return target(rule, phi, state, g, h); });
+        return;
+    }
+    if (b.body)
+        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t at) __attribute__((always_inline)) {
+            update(on_body, phi, state, load_like(phi, s.body + at));
+        });
+    if (b.weight)
+        each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
+            update(on_weight, phi, state, gather_like(phi, [&](int r) { return s.weight[at(r)]; }));
+        });
+}
+
+void ftrl_revisit(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
+    const Block b = *block;
+    if (is_group(b, *body, *weight)) {
+        step_by_row(b, rows, [](ptrdiff_t i) { return i; }, nullptr, *body, *weight,
+                    [](const Ftrl& rule, auto, auto* state, auto, auto& h) { return revisit(rule, state, h); });
+        return;
+    }
+    for (ptrdiff_t r = 0; r < rows; ++r)
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) {
+            using V = decltype(v);
+            const Ftrl& rule = whole ? *body : *weight;
+            const V state[2] = {take<V>(p + apart, whole), take<V>(p + 2 * apart, whole)};
+            V h, hu = revisit(rule, state, h);
+            put(p, prox(hu, h, rule.strength), whole);
+        });
+}
+
+void ftrl_start(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
+    const Block b = *block;
+    for (ptrdiff_t r = 0; r < rows; ++r)
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t, bool whole) {
+            using V = decltype(v);
+            V state[2];
+            start(whole ? *body : *weight, take<V>(p, whole), state);
+            for (int j = 0; j < 2; ++j) put(p + (j + 1) * apart, state[j], whole);
+        });
+}
+
+void fobos_refresh(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+                   const Fobos* body, const Fobos* weight) {
+    const Block b = *block;
+    const Fobos on_body = *body, on_weight = *weight;
+    const bool adaptive = on_body.inverse_rate > 0, grouped = is_group(b, on_body, on_weight);
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        const ptrdiff_t r = ids ? first + ids[i] : i;
+        const int32_t since = visited[r];
+        if (since == on_body.now) continue;
+        visited[r] = on_body.now;
+        Missed<real> of_body = {}, of_weight = {};
+        if (!adaptive) {
+            of_body = missed(on_body, since);
+            of_weight = on_weight.decay == on_body.decay ? of_body : missed(on_weight, since);
+        }
+        RowSums sums;
+        each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
+            using V = decltype(v);
+            const Fobos& rule = whole ? on_body : on_weight;
+            const Missed<real>& of_row = whole ? of_body : of_weight;
+            const Missed<V> m = adaptive ? missed(rule, since, take<V>(p + apart, whole))
+                                         : Missed<V>{of_row.decay - V{}, of_row.shrink - V{}};
+            const V phi = soft(take<V>(p, whole) * m.decay, m.shrink * rule.strength.l1);
+            if (!grouped) {
+                put(p, phi, whole);
+                return;
+            }
+            const V d = 1 / m.shrink, c = phi * d;
+            sums.add(phi, c, d);
+            store(b.room + at, d);
+            put(p, c, whole);
+        });
+        if (grouped) finish_row(b, r, nullptr, sums, (b.body ? on_body : on_weight).strength.group);
+    }
+}
+
+}  // namespace

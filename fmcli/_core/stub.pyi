@@ -1,8 +1,0 @@
-from fmcli._core.loss import Loss
-from fmcli._core.model import Model
-
-class Stub(Model):
-    def __init__(self, features: int, outputs: int, *, rank: int) -> None: ...
-
-class SumOfSquares(Loss):
-    def __init__(self, outputs: int) -> None: ...

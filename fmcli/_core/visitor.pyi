@@ -1,9 +1,0 @@
-import numpy as np
-from numpy.typing import NDArray
-
-from fmcli._core.descent import Descent
-
-class Visitor:
-    def __init__(self, descent: Descent) -> None: ...
-    def measure(self, start: int, stop: int) -> float: ...
-    def run(self, block: int, output: int, order: NDArray[np.int64], start: int, stop: int) -> None: ...

@@ -1,0 +1,226 @@
+"""What the options of libFM, libffm, xLearn, alphaFM, liblinear and VW are here: a sentence for each word of theirs
+that is no option of ours, and for values that tell which tool's letter was meant.
+
+The letters -b -c -d -l -n -p -t -u -w mean one thing in one of these tools and another in the next, so that no command
+has them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+
+from fmcli.registry.tables import LOSSES, MODELS
+
+FREE_LETTERS = "bcdlnptuw"
+
+# Command -> word without dashes in front and with "-" for "_" -> what it is here.
+WORDS: dict[str, dict[str, str]] = {
+    "train": {
+        # One letter, several tools.
+        "b": "the L2 penalty (xLearn's -b) is --l2; every index has a weight of its own, without VW's hash",
+        "c": "what is weighed is the penalty, not the loss (liblinear's -c): --l2; VW's cache is not needed",
+        "d": "the training file needs no option (VW's -d): fmcli train FILE",
+        "l": "the L2 penalty (libffm's -l) is --l2; the learning rate (VW's -l) is -r; the log file (xLearn's -l) is "
+        "--log-json",
+        "n": "threads (liblinear's -n) are -j",
+        "p": "the validation file (libffm's -p) is -v; the solver (xLearn's -p) is -s; fmcli predict writes "
+        "predictions (VW's -p)",
+        "t": "passes over the data (libffm's -t) are -e; to test (VW's -t) is fmcli predict; fmcli export writes "
+        "parameters (xLearn's -t)",
+        "u": "the spread of the start values (xLearn's -u) is --init-std",
+        "w": "rows of all labels count the same; liblinear's -w has no counterpart",
+        "B": "a bias is learned unless --no-bias is given (liblinear's -B)",
+        "C": "strengths to try (liblinear's -C) are those of --l2, judged on -v FILE",
+        "R": "the bias is never penalised, so that liblinear's -R is not needed",
+        # libFM
+        "task": "the loss follows the labels, or is --loss squared, --loss logistic (libFM's r and c)",
+        "train": "the training file needs no option (libFM's -train): fmcli train FILE",
+        "test": "to choose the epoch by a file is -v FILE; to predict (libFM's -test) is fmcli predict MODEL FILE",
+        "validation": "the validation file is -v",
+        "method": "the solver is -s (libFM's -method): als is -s cd, sgd is -s sgd; there is no mcmc",
+        "learn-rate": "the learning rate is -r",
+        "init-stdev": "the spread of the start values is --init-std",
+        "out": "predictions (libFM's -out) are written by fmcli predict -o FILE",
+        "save-model": "the model file is -o",
+        "load-model": "the model to go on from is -i",
+        "relation": "relations (libFM's blocks) are not read; write them out into the rows",
+        "verbosity": "more is said with --verbose",
+        "rlog": "figures of every epoch are written by --log-json",
+        # libffm
+        "on-disk": "rows are kept in memory",
+        "no-rand": "rows in the order of the file are --no-shuffle",
+        # xLearn
+        "sw": "epochs to wait for a better one (xLearn's -sw) are --patience",
+        "lambda-1": "the L1 penalty is --l1",
+        "lambda-2": "the L2 penalty is --l2",
+        "pre": "the model to go on from is -i",
+        "block": "rows are kept in memory, so that xLearn's -block is not needed",
+        "disk": "rows are kept in memory",
+        "cv": "there is no cross-validation; --holdout 0.2 judges on a fifth of the rows",
+        "dis-es": "training ends early only by validation data: --holdout 0 trains on all rows to the end",
+        "dis-lock-free": "every run is reproducible, so that there is nothing to turn off",
+        # alphaFM
+        "mf": "there is one kind of model file; fmcli export writes its parameters (alphaFM's -mf txt)",
+        "im": "the model to go on from (alphaFM's -im) is -i",
+        "core": "threads (alphaFM's -core) are -j",
+        "fvs": "factors vanish where features do under --group-l1 (alphaFM's -fvs)",
+        "mnt": "the type of numbers is chosen when the program is built",
+        "w-alpha": "it is --alpha-w (of -s ftrl)",
+        "v-alpha": "it is --alpha-v (of -s ftrl)",
+        "w-beta": "it is --beta (of -s ftrl), for linear weights and factors alike",
+        "v-beta": "it is --beta (of -s ftrl), for linear weights and factors alike",
+        "w-l1": "it is --l1-w",
+        "v-l1": "it is --l1-v",
+        "w-l2": "it is --l2-w",
+        "v-l2": "it is --l2-v",
+        # VW
+        "data": "the training file needs no option: fmcli train FILE",
+        "final-regressor": "the model file is -o",
+        "initial-regressor": "the model to go on from is -i",
+        "testonly": "to test is fmcli predict",
+        "predictions": "predictions are written by fmcli predict -o FILE",
+        "readable-model": "parameters are written by fmcli export",
+        "loss-function": "the loss is --loss",
+        "link": "probabilities are what fmcli predict writes for models of logistic loss",
+        "bit-precision": "every index has its own weight",
+        "cache": "rows are kept in memory",
+        "cache-file": "rows are kept in memory",
+        "ftrl": "it is -s ftrl",
+        "ftrl-alpha": "it is --alpha (of -s ftrl)",
+        "ftrl-beta": "it is --beta (of -s ftrl)",
+        "power-t": "it is --schedule invscaling --power X (of -s sgd)",
+        "initial-t": "it is --schedule inverse --t0 X (of -s sgd)",
+        "random-seed": "it is --seed",
+        "early-terminate": "it is --patience",
+        "holdout-off": "it is --holdout 0",
+        "interactions": "every pair of features interacts, in every model but linear",
+        "quadratic": "every pair of features interacts, in every model but linear",
+        "lrq": "every pair of features interacts through --rank factors, in every model but linear",
+    },
+    "predict": {
+        "b": "probabilities (liblinear's -b 1) are written for models of logistic loss; else see --output-type",
+        "d": "files to predict need no option (VW's -d): fmcli predict MODEL FILE",
+        "i": "the model needs no option (VW's -i): fmcli predict MODEL FILE",
+        "m": "the model needs no option (alphaFM's -m): fmcli predict MODEL FILE",
+        "p": "predictions (VW's -p) are written by -o FILE",
+        "r": "raw scores (VW's -r) are --output-type raw",
+        "t": "a model does not change when it predicts, so that VW's -t is not needed",
+        "core": "threads (alphaFM's -core) are -j",
+        "dim": "the model file knows its rank",
+        "mf": "there is one kind of model file",
+        "mnt": "the model file knows its type of numbers",
+        "out": "predictions (alphaFM's and libFM's -out) are written by -o FILE",
+        "test": "files to predict need no option (libFM's -test): fmcli predict MODEL FILE",
+        "link": "--output-type prob gives probabilities",
+        "testonly": "a model does not change when it predicts",
+        "data": "files to predict need no option: fmcli predict MODEL FILE",
+        "initial-regressor": "the model needs no option: fmcli predict MODEL FILE",
+        "predictions": "predictions are written by -o FILE",
+    },
+}
+
+# What some call the commands.
+COMMANDS = {
+    "fit": "train",
+    "learn": "train",
+    "apply": "predict",
+    "score": "predict",
+    "test": "evaluate",
+    "eval": "evaluate",
+    "info": "inspect",
+    "show": "inspect",
+    "list": "models",
+    "dump": "export",
+    "help": "--help",
+}
+
+# What some call losses and models.
+LOSS_NAMES = {
+    **dict.fromkeys(("log", "logloss", "log-loss", "bce", "cross-entropy", "binary", "classification"), "logistic"),
+    **dict.fromkeys(("mse", "rmse", "l2", "regression", "quadratic", "least-squares"), "squared"),
+    **dict.fromkeys(("multiclass", "multinomial", "oaa"), "softmax"),
+    **dict.fromkeys(("svm", "l1-svm"), "hinge"),
+    "l2-svm": "squared-hinge",
+}
+MODEL_NAMES = {"lr": "linear", "lm": "linear", "logistic": "linear", "fm2": "fm"}
+
+
+def words_of(command: str | None) -> dict[str, str]:
+    """What other tools' words are in a command."""
+    return WORDS.get(command or "", {})
+
+
+def looks_like_a_file(value: str) -> bool:
+    """Whether a value has the form of a file's name, or is one."""
+    return os.sep in value or "." in value or os.path.isfile(value)
+
+
+def model(value: str) -> str | None:
+    """-m is the model file in xLearn and alphaFM."""
+    if value not in MODELS and looks_like_a_file(value):
+        return f"-m is the model kind; the model file is -o: -o {value}"
+    return other_name("model", value, MODEL_NAMES, MODELS)
+
+
+def loss(value: str) -> str | None:
+    """Losses have other names elsewhere."""
+    return other_name("loss", value, LOSS_NAMES, LOSSES)
+
+
+def other_name(what: str, value: str, names: Mapping[str, str], ours: Collection[str]) -> str | None:
+    """What a name that is none of ours may have meant."""
+    meant = names.get(value.lower().replace("_", "-"))
+    return f"there is no {what} {value!r}; did you mean {meant}?" if meant and value not in ours else None
+
+
+def solver(value: str) -> str | None:
+    """-s is the number of threads in libffm, of a task in xLearn, of a solver and loss in liblinear."""
+    if value.isdecimal():
+        return f"-s is the solver; threads are -j: -j {value}; tasks that have numbers elsewhere are --loss and -m"
+    return None
+
+
+def valid(value: str) -> str | None:
+    """-v is the number of folds in liblinear."""
+    if value.isdecimal() and not os.path.exists(value):
+        return (
+            f"-v is the validation file, and there is no file {value}; --verbose says more; --holdout 0.2 judges on a "
+            "fifth of the rows"
+        )
+    return None
+
+
+def format(value: str) -> str | None:
+    """-f is the model file in VW, and the number of folds in xLearn."""
+    if value.isdecimal():
+        return f"-f is the format; --holdout 0.2 judges on a fifth of the rows, and there are no folds: -f {value}"
+    return f"-f is the format; the model file is -o: -o {value}" if looks_like_a_file(value) else None
+
+
+def epochs(value: str) -> str | None:
+    """-e is a tolerance in liblinear."""
+    try:
+        whole = float(value).is_integer()
+    except (ValueError, OverflowError):
+        return None
+    return None if whole else f"-e is the number of epochs; --patience ends training before, with -v FILE: -e {value}"
+
+
+def quiet(following: str) -> str | None:
+    """-q takes pairs of namespaces in VW."""
+    if len(following) == 2 and following.isalpha() and not os.path.exists(following):
+        return f"-q is quiet; every pair of features interacts, in every model but linear: -q {following}"
+    return None
+
+
+# Command, option -> what to say to a value of it (of a switch: to the word behind it); None where that is one of ours.
+VALUES: dict[tuple[str | None, str], Callable[[str], str | None]] = {
+    ("train", "model"): model,
+    ("train", "loss"): loss,
+    ("train", "solver"): solver,
+    ("train", "valid"): valid,
+    ("train", "format"): format,
+    ("train", "epochs"): epochs,
+    ("train", "quiet"): quiet,
+}

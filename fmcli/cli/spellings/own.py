@@ -1,0 +1,253 @@
+"""The command line's words as people bring them from other tools: some are understood, others are answered with what
+they are here, and what nobody knows with what is close to it.
+
+All happens on the arguments before click parses them, for to click `-iter 5` is `-i ter` and an input named 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import click
+
+from fmcli.cli.spellings.other_tools import VALUES, words_of
+from fmcli.errors import UsageError
+from fmcli.names import close, no_such
+
+# Before the strength of a penalty: it is libFM's, which is of a sum of losses unless a solver goes row by row.
+LIBFM = "libFM:"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """An option that other tools have, in our words.
+
+    means : our options; where a command lacks one of them it lacks the spelling, too.
+    tools : where it comes from.
+    metavar : the form of its value; "" where it takes none.
+    translate : from its value to our arguments; None: to the one option of `means`, with the value as it is.
+    fixed : the value of `means`, where the spelling takes none.
+    beside : options that contradict it, too.
+    """
+
+    means: tuple[str, ...]
+    tools: str
+    metavar: str
+    translate: Callable[[str], list[str]] | None = None
+    fixed: str | None = None
+    beside: tuple[str, ...] = ()
+
+    def arguments(self, value: str) -> list[str]:
+        """What the spelling with a value says in our words. Raises UsageError."""
+        return self.translate(value) if self.translate else [self.means[0], value]
+
+
+def dimensions(value: str) -> list[str]:
+    """libFM's k0,k1,k2: whether there are a bias and linear weights, and the number of factors."""
+    parts = value.split(",")
+    if len(parts) != 3 or not set(parts[:2]) <= {"0", "1"} or not parts[2].isdecimal():
+        raise UsageError(
+            f"--dim {value}: three numbers belong here, K0,K1,K2: 1 or 0 for a bias or none, 1 or 0 for linear weights "
+            "or none, and the number of factors: --dim 1,1,8"
+        )
+    if int(parts[2]) == 0:
+        raise UsageError(f"--dim {value}: without factors this is the linear model: -m linear")
+    missing = [flag for flag, part in zip(("--no-bias", "--no-linear"), parts, strict=False) if part == "0"]
+    return [*missing, "--rank", parts[2]]
+
+
+def strengths(value: str) -> list[str]:
+    """libFM's r0,r1,r2, or one number for the last two: L2 penalties of bias, linear weights and factors."""
+    parts = value.split(",")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 3) or not all(0 <= number < math.inf for number in numbers):
+        raise UsageError(
+            f"--regular {value}: one strength >= 0 belongs here, or three, 0,R1,R2: those of linear weights and of "
+            "factors"
+        )
+    if len(numbers) == 3 and numbers[0] != 0:
+        raise UsageError(
+            f"--regular {value}: the bias is never penalised, so that the first number must be 0: "
+            f"--regular 0,{parts[1]},{parts[2]}"
+        )
+    return ["--l2-w", LIBFM + parts[len(parts) // 2], "--l2-v", LIBFM + parts[-1]]
+
+
+SPELLINGS = {
+    "--dim": Spelling(("--no-bias", "--no-linear", "--rank"), "libFM, alphaFM", "K0,K1,K2", dimensions),
+    "--regular": Spelling(("--l2-w", "--l2-v"), "libFM", "0,R1,R2", strengths, beside=("--l2",)),
+    "--iter": Spelling(("--epochs",), "libFM", "N"),
+    "--passes": Spelling(("--epochs",), "VW", "N"),
+    "--lr": Spelling(("--learning-rate",), "several", "X"),
+    "--nthread": Spelling(("--threads",), "xLearn", "N"),
+    "--auto-stop": Spelling(("--patience",), "libffm", "", fixed="1"),
+}
+
+
+def in_our_words(command: click.Command, ctx: click.Context, arguments: list[str]) -> list[str]:
+    """The arguments with familiar spellings replaced by a command's own options.
+
+    Raises UsageError for an option that the command does not have, with what it may have meant, for values that mean
+    something elsewhere, and for an option that is given in two spellings.
+    """
+    return _Reading(command, ctx, deque(arguments)).read()
+
+
+@dataclass
+class _Reading:
+    command: click.Command
+    ctx: click.Context
+    rest: deque[str]
+    said: list[str] = field(default_factory=list)
+    wrong: list[UsageError | click.UsageError] = field(default_factory=list)
+    given: dict[str, str] = field(default_factory=dict)  # name of an option -> the word that it was given by
+
+    def __post_init__(self) -> None:
+        self.options = options_of(self.command, self.ctx)
+        self.spellings = {
+            flag: spelling for flag, spelling in SPELLINGS.items() if set(spelling.means) <= self.options.keys()
+        }
+        self.long_flags = [flag for flag in self.options if flag.startswith("--")]
+
+    def read(self) -> list[str]:
+        while self.rest:
+            word = self.rest.popleft()
+            try:
+                if word.startswith("--") and len(word) > 2:
+                    self.long(word)
+                elif word.startswith("-") and word not in ("-", "--") and not self.may_be_a_value(word):
+                    self.short(word)
+                else:
+                    self.said.append(word)
+                    if word == "--" or not self.ctx.allow_interspersed_args:
+                        break
+            except (UsageError, click.UsageError) as error:
+                self.wrong.append(error)
+        if len(self.wrong) > 1:  # all at once, for whoever pastes another tool's line
+            raise click.UsageError("\n".join(map(str, self.wrong)), self.ctx)
+        if self.wrong:
+            raise self.wrong[0]
+        return [*self.said, *self.rest]
+
+    def may_be_a_value(self, word: str) -> bool:
+        """Whether a word may be a negative number behind an option that was not understood."""
+        return bool(self.wrong) and word[1] in "0123456789."
+
+    def long(self, word: str) -> None:
+        flag, equals, value = word.partition("=")
+        if flag in self.options:
+            self.said.append(word)
+            self.own(flag, value if equals else None)
+        elif flag in self.spellings:
+            self.familiar(flag, value if equals else None)
+        else:
+            raise self.unknown(flag)
+
+    def short(self, word: str) -> None:
+        """-k8, -qk8: letters up to one that takes a value, unless it is a word that other tools write with one dash."""
+        flag = word.partition("=")[0]
+        name = plain(flag)
+        if len(name) > 1 and (self.has(f"--{name}") or name in words_of(self.command.name) or self.ctx.parent is None):
+            raise self.unknown(flag)
+        self.said.append(word)
+        for place, letter in enumerate(word[1:], start=2):
+            flag = f"-{letter}"
+            if flag not in self.options:
+                raise self.unknown(flag)
+            if takes_value(self.options[flag]):
+                self.own(flag, word[place:] or None)
+                return
+            self.own(flag, None)
+
+    def own(self, flag: str, value: str | None) -> None:
+        """One of our options, with the value that hangs on to it, if any."""
+        option = self.options[flag]
+        name = option.name or ""
+        self.once(name, flag, familiar=False)
+        if value is None and self.rest:
+            value = self.rest[0]
+            if takes_value(option):
+                self.said.append(self.rest.popleft())
+        lesson = VALUES.get((self.command.name, name))
+        if lesson and value is not None and (sentence := lesson(value)):
+            raise UsageError(sentence)
+
+    def familiar(self, flag: str, value: str | None) -> None:
+        """A spelling of another tool."""
+        spelling = self.spellings[flag]
+        for said in (*spelling.means, *spelling.beside):
+            self.once(self.options[said].name or "", flag, familiar=True)
+        if spelling.fixed is not None:
+            if value is not None:
+                raise UsageError(f"{flag} takes no value")
+            value = spelling.fixed
+        elif value is None:
+            if not self.rest:
+                raise click.UsageError(f"option {flag} requires an argument", self.ctx)
+            value = self.rest.popleft()
+        self.said += spelling.arguments(value)
+
+    def once(self, name: str, word: str, *, familiar: bool) -> None:
+        """Refuse two spellings of one option."""
+        earlier = self.given.setdefault(name, word)
+        if earlier != word and (familiar or earlier in SPELLINGS):
+            raise UsageError(f"{earlier} and {word} say the same thing; give one of them")
+
+    def has(self, flag: str) -> bool:
+        """Whether a long flag is understood."""
+        return flag in self.long_flags or flag in self.spellings
+
+    def unknown(self, flag: str) -> UsageError | click.UsageError:
+        """What to say to an option that the command does not have."""
+        name = plain(flag)
+        lesson = words_of(self.command.name).get(name)
+        if self.has(f"--{name}") and not flag.startswith("--"):
+            lesson = f"options of one word have two dashes here: --{name}"
+        elif lesson is None and self.ctx.parent:
+            owners = [path for path, options in options_beside(self.ctx).items() if flag in options]
+            lesson = f"it belongs to {', '.join(owners)}" if owners else None
+        elif lesson is None and not close(flag, self.long_flags):
+            lesson = f"options follow the command: {self.ctx.command_path} COMMAND {flag}"
+        if lesson:
+            return UsageError(f"there is no option {flag!r}: {lesson}")
+        return click.UsageError(no_such("option", flag, self.long_flags), self.ctx)
+
+
+def plain(flag: str) -> str:
+    """A flag's word, as the tables have it."""
+    return flag.lstrip("-").replace("_", "-")
+
+
+def options_of(command: click.Command, ctx: click.Context) -> dict[str, click.Option]:
+    """A command's options by every flag of theirs."""
+    return {
+        flag: parameter
+        for parameter in command.get_params(ctx)
+        if isinstance(parameter, click.Option)
+        for flag in (*parameter.opts, *parameter.secondary_opts)
+    }
+
+
+def options_beside(ctx: click.Context) -> dict[str, dict[str, click.Option]]:
+    """The options of the other commands of a command's group, by the path of each: "fmcli train"."""
+    assert ctx.parent
+    group = ctx.parent.command
+    assert isinstance(group, click.Group)
+    found = {}
+    for name in group.list_commands(ctx.parent):
+        command = group.get_command(ctx.parent, name)
+        if command and command is not ctx.command:
+            context = click.Context(command, ctx.parent, info_name=name)
+            found[context.command_path] = options_of(command, context)
+    return found
+
+
+def takes_value(option: click.Option) -> bool:
+    """Whether a word that follows an option is its value."""
+    return not (option.is_flag or option.count)

@@ -1,0 +1,298 @@
+"""Reading examples: libsvm or ffm text from files or standard input to rows, in one pass and with several threads.
+
+Blocks of whole lines are read in order, parsed by worker threads without the GIL, and taken in order again: the rows,
+the counts and the error raised are the same for any number of threads. Memory beyond the rows is a few blocks.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Generic, NamedTuple, TypeVar
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.parser import Fault, Rows
+from fmcli.data.sources import Block, blocks, name_of, size_on_disk
+from fmcli.errors import BadInputError, FmcliError
+
+# Large enough that a block's Python calls (some 20 us) vanish beside its parsing (1 ms), small enough that its text and
+# rows stay in a core's cache.
+BLOCK_BYTES = 1 << 20
+# Blocks in flight beyond one a thread, so that no worker waits for the thread that reads and collects.
+BLOCKS_AHEAD = 2
+# Bytes by which the rows to train on grow between two looks at what memory is left.
+GROWTH = 64 << 20
+LARGEST_INDEX = 2**31 - 2
+LONGEST_QUOTE = 40
+# The first feature token of a text: behind a label and a query number, if any, the first token with a colon.
+FEATURE_TOKEN = re.compile(rb"^[ \t\r]*(?:[^\s:#][^\s:]*[ \t]+)?(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)", re.MULTILINE)
+# The first token of a line that is neither blank nor a comment.
+LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was read to train on."""
+
+    dataset: Dataset
+    format: str  # "libsvm" or "ffm"
+    fields: int  # largest field + 1; 0 for libsvm
+    repeated_rows: int  # rows in which an index (with fields kept: a field and index) came more than once
+    bytes: int  # of text
+
+
+@dataclass(frozen=True)
+class Piece(Generic[T]):
+    """Some consecutive rows of an input, after the work on them."""
+
+    result: T
+    rows: int
+    nnz: int
+    labelled: int  # rows with a label
+    comments: int  # lines that are a comment, and no row
+    unseen: int  # entries left out because their index is not below the limit; those of value 0 are not counted
+    repeated_rows: int  # as in Table
+
+
+def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, threads: int = 1) -> Table:
+    """Read examples to train on; several inputs, in order, are one; "-" is standard input.
+
+    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries keep their field, which libsvm
+    text does not have; otherwise those of a row are merged by index. Raises BadInputError, MissingInputError and
+    NotEnoughMemoryError, and MemoryError where memory runs out after all.
+    """
+    text = _Text(paths, format, keep_fields)
+
+    def new_rows() -> Rows:
+        return Rows(ffm=text.ffm, keep_fields=keep_fields, training=True, limit=LARGEST_INDEX + 1)
+
+    total = new_rows()
+    idle: list[Rows] = []
+
+    def parse(block: Block) -> _Parsed[Rows]:
+        # One thread appends to the whole; several fill rows of their own, which are appended in order.
+        rows = total if threads == 1 else idle.pop() if idle else new_rows()
+        before = rows.rows
+        lines, fault = rows.parse(block.data, block.start, block.stop)
+        return _Parsed(lines, fault, rows.rows - before, rows)
+
+    size = looked_at = 0
+    with closing(text.parsed(parse, threads, blank_is_row=False)) as results:
+        for block, parsed in results:
+            if threads > 1:
+                total.extend(parsed.payload)
+                parsed.payload.clear()
+                idle.append(parsed.payload)
+            first = size == 0 and block.size > 0
+            size += block.size
+            if first or total.nbytes - looked_at >= GROWTH:
+                looked_at = total.nbytes
+                _require_memory(paths, size, looked_at, 0 if first or block.last else GROWTH)
+    return Table(total.dataset(total.features), text.format, total.fields, total.repeated, size)
+
+
+def score_pieces(
+    paths: Sequence[str],
+    work: Callable[[Dataset], T],
+    *,
+    format: str = "auto",
+    keep_fields: bool = False,
+    limit: int,
+    threads: int = 1,
+    labelled: bool = False,
+    model: str = "this model",
+) -> Iterator[Piece[T]]:
+    """Read rows to predict piece by piece: yield the results of `work`, which runs in the thread that parsed, in order.
+
+    Labels are optional: a piece's Dataset has label None if none of its rows has one, else NaN for rows without. A
+    blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1); entries beyond are left
+    out and counted. With `labelled` each row needs a label and blank lines are no rows, as in training, and `work` may
+    raise RowError. `model` is for messages. Otherwise as `read`; an error comes after the pieces before it.
+    """
+    text = _Text(paths, format, keep_fields, model)
+    highest = LARGEST_INDEX + 1 if labelled else limit
+
+    def parse(block: Block) -> _Parsed[Piece[T] | None]:
+        rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=labelled, limit=highest)
+        lines, fault = rows.parse(block.data, block.start, block.stop)
+        if fault or lines == 0:
+            return _Parsed(lines, fault, rows.rows, None)
+        read, nnz, unseen = rows.rows, rows.nnz, rows.unseen
+        labels, comments, repeated = rows.labelled, rows.comments, rows.repeated
+        data = rows.dataset(highest).within(limit)
+        unseen += nnz - data.nnz
+        try:
+            return _Parsed(lines, None, read, Piece(work(data), read, data.nnz, labels, comments, unseen, repeated))
+        except RowError as error:
+            before, column, label = _find_label(block, error.row)
+            return _Parsed(before, Fault(column, label, error.expected, "", b"", error.complaint), read, None)
+
+    for _, parsed in text.parsed(parse, threads, blank_is_row=not labelled):
+        if parsed.payload is not None:
+            yield parsed.payload
+
+
+class RowError(Exception):
+    """A row whose label is not one to be had.
+
+    row : its number in the piece.
+    expected, complaint : ends of the message "found LABEL, expected ...; ...".
+    """
+
+    def __init__(self, row: int, expected: str, complaint: str) -> None:
+        super().__init__(row, expected, complaint)
+        self.row, self.expected, self.complaint = row, expected, complaint
+
+
+class _Parsed(NamedTuple, Generic[T]):
+    """A block, parsed up to its first fault, if there is one."""
+
+    lines: int
+    fault: Fault | None
+    rows: int
+    payload: T
+
+
+class _Text:
+    """The text of inputs, and its format."""
+
+    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model"):
+        self._spare: list[bytearray] = []
+        self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
+        self._ahead = [next(self._blocks)]
+        self._sure = True
+        if format == "auto":
+            token = self._first_token()
+            # Of an input that is longer than its first block more is to come.
+            while not token and self._ahead[-1].last and (block := next(self._blocks, None)):
+                self._ahead.append(block)
+                token = self._first_token()
+            self._sure = token is not None
+            format = "ffm" if token and token[1].count(b":") == 2 else "libsvm"
+        self._whole = sum(block.last for block in self._ahead) == len(paths)  # what was read ahead is all there is
+        self.format = format
+        self.ffm = format == "ffm"
+        if needs_fields and self._sure and not self.ffm:
+            raise BadInputError(
+                f"{self._ahead[-1].name}: found {format} text, whose features have no fields; {model} needs them, as "
+                "in ffm text: label field:index:value ..."
+            )
+
+    def _first_token(self) -> re.Match[bytes] | None:
+        """The first feature token of the block that was read last."""
+        block = self._ahead[-1]
+        return FEATURE_TOKEN.search(block.data, block.start, block.stop)
+
+    def parsed(
+        self, parse: Callable[[Block], _Parsed[T]], threads: int, blank_is_row: bool
+    ) -> Generator[tuple[Block, _Parsed[T]], None, None]:
+        """Yield all blocks, parsed, in order, up to the first error of the text, which is raised then."""
+        lines = rows = 0
+        # Closed at an error, not when its traceback is forgotten: no thread outlives the call.
+        with closing(self._blocks), closing(_in_order(chain(self._ahead, self._blocks), parse, threads)) as results:
+            for block, parsed in results:
+                if block.first:
+                    lines = rows = 0
+                if parsed.fault:
+                    raise BadInputError(_describe(block, lines + parsed.lines + 1, parsed.fault))
+                lines += parsed.lines
+                rows += parsed.rows
+                if block.last and rows == 0 and not blank_is_row:
+                    raise BadInputError(f"{block.name}: the file holds no rows")
+                if not (self._sure or (self._whole and blank_is_row)):
+                    raise BadInputError(
+                        f"{block.name}: the format is unclear, as no feature comes early in the file: "
+                        "say -f libsvm or -f ffm"
+                    )
+                yield block, parsed
+                self._spare.append(block.data)
+
+
+def _in_order(
+    source: Iterator[Block], parse: Callable[[Block], T], threads: int
+) -> Generator[tuple[Block, T], None, None]:
+    """Yield the blocks and what parsing gave, in order. An error of the source comes after the blocks before it."""
+    if threads == 1:
+        for block in source:
+            yield block, parse(block)
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    ahead: deque[tuple[Block, Future[T]]] = deque()
+    failure: FmcliError | None = None
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while True:
+                try:
+                    block = next(source)
+                except StopIteration:
+                    break
+                except FmcliError as error:
+                    failure = error
+                    break
+                ahead.append((block, pool.submit(parse, block)))
+                if len(ahead) >= threads + BLOCKS_AHEAD:
+                    block, future = ahead.popleft()
+                    yield block, future.result()
+            while ahead:
+                block, future = ahead.popleft()
+                yield block, future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if failure:
+        raise failure
+
+
+def _require_memory(paths: Sequence[str], read: int, taken: int, least: int) -> None:
+    """Refuse files whose rows will not fit into memory, judging by the first `read` bytes of text, which took `taken`.
+
+    Compressed files count with their size on disk, a lower bound, and pipes with none: `least` is what the rest takes
+    at least.
+    """
+    left = max(sum(map(size_on_disk, paths)) - read, 0)
+    rest = max(left * taken // read, least)
+    if rest > 0:
+        from fmcli.system import memory
+
+        purpose = f"reading {name_of(paths[0])}" + (" and the other files" if len(paths) > 1 else "")
+        memory.require(taken + rest, purpose, held=taken)
+
+
+def _find_label(block: Block, row: int) -> tuple[int, int, bytes]:
+    """Lines before a row in a block in which each row has a label; the label's column and the label."""
+    lines = bytes(block.data[block.start : block.stop]).split(b"\n")
+    labels = ((number, found) for number, line in enumerate(lines) if (found := LABEL.match(line)))
+    number, found = next(islice(labels, row, None))
+    return number, found.start(1) + 1, found[1]
+
+
+def _describe(block: Block, line: int, fault: Fault) -> str:
+    column, token, expected, subject, part, complaint = fault
+    where = f"{block.name}:{line}:{column}: found {quote(token)}, expected"
+    if _looks_binary(token):
+        return f"{where} {expected}; the file looks binary, not like libsvm or ffm text"
+    if not subject:
+        return f"{where} {expected}; {complaint}"
+    if not part:
+        return f"{where} {expected}; the {subject} {complaint}"
+    return f"{where} {expected}; {subject} {quote(part)} {complaint}"
+
+
+def _looks_binary(token: bytes) -> bool:
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return True
+    return CONTROL.search(token) is not None
+
+
+def quote(text: bytes) -> str:
+    """The text in quotes, long ones shortened, with escapes for what is not printable ASCII."""
+    if len(text) > LONGEST_QUOTE:
+        text = text[: LONGEST_QUOTE - 3] + b"..."
+    return repr(text)[1:]

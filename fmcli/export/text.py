@@ -1,0 +1,71 @@
+"""A model as exact text, from which a few lines of any language can score.
+
+    key value ...           what scoring needs to know; "option" lines say what the model was trained with
+    array NAME SHAPE ...    followed by a line for each row along the array's last axis
+
+Numbers have 17 significant digits: read as a double, each is the very number of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.model_file.check import SEEN
+from fmcli.scoring.prediction import Scorer, exported
+from fmcli.text import number
+
+VERSION = 1
+# Numbers that become text at once: enough to make Python's part of each small, few enough to stay in a core's cache.
+CHUNK = 1 << 14
+NUMBER = "%.17g"
+
+
+def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> None:
+    """Write a model piece by piece.
+
+    A model that scales rows to unit length has one array more: seen, 1 for each feature that occurred in training, as
+    the other features count neither for scores nor for lengths.
+    """
+    write("".join(f"{line}\n" for line in header(scorer)).encode())
+    arrays = exported(scorer)
+    if scorer.norm:
+        arrays = {**arrays, SEEN: scorer.seen}
+    for name, array in arrays.items():
+        write(f"array {name} {' '.join(map(str, array.shape))}\n".encode())
+        for text in lines(array):
+            write(text.encode())
+
+
+def header(scorer: Scorer) -> Iterator[str]:
+    """The lines before the arrays."""
+    meta = scorer.meta
+    yield f"fmcli-text {VERSION}"
+    for name in ("tool", "model", "loss"):
+        yield f"{name} {meta[name]}"
+    if scorer.labels.values:
+        yield f"labels {' '.join(map(number, scorer.labels.values))}"
+    if scorer.clip:
+        yield f"clip {' '.join(map(number, scorer.clip))}"
+    yield f"outputs {scorer.model.outputs}"
+    yield f"features {scorer.model.features}"
+    for name, value in meta["options"].items():
+        yield f"option {name} {int(value) if isinstance(value, bool) else value}"
+
+
+def lines(array: NDArray[Any]) -> Iterator[str]:
+    """The array's numbers, a line for each row along its last axis; a long row comes in several pieces."""
+    columns = array.shape[-1]
+    table = array.reshape(math.prod(array.shape[:-1]), columns)
+    step = max(1, CHUNK // max(1, columns))
+    for start in range(0, len(table), step):
+        rows = table[start : start + step]
+        for first in range(0, max(1, columns), CHUNK):
+            part = rows[:, first : first + CHUNK]
+            end = "\n" if first + CHUNK >= columns else " "
+            line = " ".join([NUMBER] * part.shape[1]) + end
+            yield line * len(part) % tuple(np.ravel(part).tolist())

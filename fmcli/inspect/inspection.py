@@ -1,0 +1,380 @@
+"""What a model is and what it has learned, as figures.
+
+An ordered table of views: each knows the models it has something to say about, by their arrays or their kind, and gives
+figures: values by name, or rows of a table. A new kind of model brings its own view, or none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.scaling import SCALE
+from fmcli.inspect.interactions import interactions
+from fmcli.model_file.container import load
+from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.tables import MODELS
+from fmcli.scoring.metrics import Floats
+from fmcli.scoring.prediction import Scorer, exported, scorer_of
+
+# Numbers of an array that are looked at at once, as float64.
+CHUNK = 1 << 20
+
+# An array of factors for one degree.
+DEGREE = re.compile(r"P\d+")
+
+Row = dict[str, Any]
+Figures = Row | list[Row]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model under inspection.
+
+    verified : whether all of the file was compared with its checksums; else only its header.
+    top : how many features a list has at most.
+    arrays : by their exported names, leading axis the output.
+    """
+
+    path: str
+    scorer: Scorer
+    verified: bool
+    top: int
+    arrays: dict[str, NDArray[Any]]
+
+    def outputs(self) -> Iterator[tuple[int, Row]]:
+        """Each output, and the begin of its rows in a table: the class, where there are several."""
+        values = self.scorer.labels.values
+        for output in range(self.scorer.model.outputs):
+            yield output, {"class": values[output]} if values and self.scorer.model.outputs > 1 else {}
+
+
+@dataclass(frozen=True)
+class View:
+    """Something to tell about some models.
+
+    name : key of the figures. title : heading above them.
+    """
+
+    name: str
+    title: str
+    applies: Callable[[Subject], bool]
+    figures: Callable[[Subject], Figures]
+
+
+def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
+    """Open a model; `verify` compares all of its file with the checksums, whatever its size.
+
+    Raises BadInputError and MissingInputError.
+    """
+    file = load(path, verify=verify)
+    scorer = scorer_of(path, file)
+    return Subject(path, scorer, file.verified, top, exported(scorer))
+
+
+def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
+    """The views that apply, in order, with their figures, which are not finite if the parameters are not."""
+    for view in VIEWS:
+        if view.applies(subject):
+            with np.errstate(all="ignore"):
+                found = view.figures(subject)
+            yield view, found
+
+
+def always(subject: Subject) -> bool:
+    """For a view of every model."""
+    return True
+
+
+def has(**dimensions: int) -> Callable[[Subject], bool]:
+    """For a view of models that have arrays of these names with so many dimensions."""
+
+    def applies(subject: Subject) -> bool:
+        return all(name in subject.arrays and subject.arrays[name].ndim == n for name, n in dimensions.items())
+
+    return applies
+
+
+def model(subject: Subject) -> Row:
+    """What it is."""
+    scorer, meta = subject.scorer, subject.scorer.meta
+    return {
+        "file": subject.path,
+        "model": meta["model"],
+        "solver": meta["solver"],
+        "loss": scorer.labels.loss,
+        "labels": scorer.labels.values and list(scorer.labels.values),
+        **({"clips_to": list(scorer.clip)} if scorer.clip else {}),
+        "features": scorer.model.features,
+        "features_occurring": int(np.count_nonzero(scorer.seen)),
+        **({"fields": meta["fields"]} if meta["fields"] else {}),
+        "outputs": scorer.model.outputs,
+        "parameters": scorer.model.parameter_count,
+        "solver_state": meta["slots"] is not None,
+        "format": meta["format"],
+        "tool": meta["tool"],
+        "pair_rows": None if scorer.occurrences.together is None else scorer.occurrences.looked_at,
+        "verified": subject.verified,
+    }
+
+
+def options(subject: Subject) -> Row:
+    """The options it was trained with."""
+    return dict(subject.scorer.meta["options"])
+
+
+def training(subject: Subject) -> Row:
+    """The summary of its training."""
+    return dict(subject.scorer.meta["training"])
+
+
+def arrays(subject: Subject) -> list[Row]:
+    """Each array: its shape, the share of zeros, the L2 norm, the smallest and the largest number."""
+    rows = []
+    for name, array in subject.arrays.items():
+        zeros, squares, low, high = array.size, 0.0, math.inf, -math.inf
+        for part in chunks(array.reshape(-1)):
+            zeros -= int(np.count_nonzero(part))
+            squares += float((part**2).sum())
+            low, high = min(low, float(part.min())), max(high, float(part.max()))
+        size = max(array.size, 1)
+        rows.append(
+            {
+                "array": name,
+                "shape": list(array.shape),
+                "zeros": zeros / size,
+                "norm": math.sqrt(squares),
+                "min": low,
+                "max": high,
+            }
+        )
+    return rows
+
+
+def weights(subject: Subject) -> list[Row]:
+    """The linear weights of the largest absolute values, those of 0 left out."""
+    return listed(subject, "weight", lambda output: subject.arrays["w"][output])
+
+
+def effects(subject: Subject) -> list[Row]:
+    """The largest main effects <v_0 beta, v_j> of a strongly hierarchical model [SH]."""
+    return listed(subject, "effect", lambda output: main_effects(subject, output)[0])
+
+
+def hierarchy(subject: Subject) -> list[Row]:
+    """Whether main effects and interactions keep strong hierarchy ([SH]): an interaction that is not 0 implies two main
+    effects that are not 0. So it is where v_0 beta is orthogonal to no v_j except 0.
+
+    Shares are of the features that occur. v_j counts as orthogonal where rounding the parameters explains the effect.
+    """
+    rows = []
+    seen = subject.scorer.seen
+    for output, begin in subject.outputs():
+        effect, bound = main_effects(subject, output)
+        zero = ~subject.arrays["V"][output].any(axis=1)[seen]
+        orthogonal = (np.abs(effect) <= bound)[seen] & ~zero
+        rows.append(
+            {
+                **begin,
+                "zero": share(zero),
+                "orthogonal": share(orthogonal[~zero]),
+                "strong_hierarchy": not orthogonal.any(),
+            }
+        )
+    return rows
+
+
+def kept_rows(subject: Subject) -> list[Row]:
+    """How many features a sparse group lasso has left: those whose row, weight and factors, is not all 0 ([SGL])."""
+    seen = subject.scorer.seen
+    rows = []
+    for output, begin in subject.outputs():
+        gone = ~nonzero_rows(subject, output)[seen]
+        rows.append({**begin, "features": int(seen.sum()), "zero": int(gone.sum()), "share": share(gone)})
+    return rows
+
+
+def kept_factors(subject: Subject) -> list[Row]:
+    """How many features kept how many of their factors; numbers that no feature has are left out."""
+    rows = []
+    for output, begin in subject.outputs():
+        kept = np.count_nonzero(subject.arrays["V"][output], axis=1)[subject.scorer.seen]
+        counts = np.bincount(kept)
+        rows += [{**begin, "factors": int(n), "features": int(counts[n])} for n in np.flatnonzero(counts)]
+    return rows
+
+
+def degrees(subject: Subject) -> list[Row]:
+    """How strong each degree is in a model that has factors for every one: the norm of its factors ([HO])."""
+    rows = []
+    names = [name for name in subject.arrays if DEGREE.fullmatch(name)]
+    for output, begin in subject.outputs():
+        for name in names:
+            squares = sum(float((part**2).sum()) for part in chunks(subject.arrays[name][output]))
+            rows.append({**begin, "degree": int(name[1:]), "norm": math.sqrt(squares)})
+    return rows
+
+
+def shares_of_degrees(subject: Subject) -> list[Row]:
+    """The weights theta of the degrees, which add up to 1 ([HO] 6.1)."""
+    return [
+        {**begin, "degree": degree, "theta": float(value)}
+        for output, begin in subject.outputs()
+        for degree, value in enumerate(subject.arrays["theta"][output], start=1)
+    ]
+
+
+def anchors(subject: Subject) -> list[Row]:
+    """Each anchor of llfm: its length, and how many features occurred near it, those whose factors are not all 0."""
+    rows = []
+    for output, begin in subject.outputs():
+        for anchor, at in enumerate(subject.arrays["anchors"]):
+            factors = subject.arrays["V"][output, anchor]
+            rows.append(
+                {
+                    **begin,
+                    "anchor": anchor,
+                    "norm": float(np.linalg.norm(at.astype(np.float64))),
+                    "features": int(factors.any(axis=1).sum()),
+                }
+            )
+    return rows
+
+
+def frequent(subject: Subject) -> list[Row]:
+    """The features that most training rows have, and how many."""
+    found = subject.scorer.occurrences
+    rows = []
+    for place in range(min(subject.top, len(found.features))):
+        field = {"field": int(found.fields[place])} if subject.scorer.needs_fields else {}
+        times = None if found.rows is None else int(found.rows[place])
+        rows.append({"feature": int(found.features[place]), **field, "rows": times})
+    return rows
+
+
+def pairs(subject: Subject) -> list[Row]:
+    """The pairs of frequent features that act together most strongly, by what they add to each other's scores, of those
+    that occur together; and in how many of the training rows looked at (pair_rows). Older files do not tell: null."""
+    found = interactions(subject.scorer)
+    rows = []
+    for output, begin in subject.outputs():
+        for place in largest(found.added[:, output], subject.top).tolist():
+            one, other = found.features[place].tolist()
+            times = None if found.together is None else int(found.together[place])
+            added = float(found.added[place, output])
+            rows.append({**begin, "feature": one, "other": other, "rows": times, "adds": added})
+    return rows
+
+
+def field_pairs(subject: Subject) -> list[Row]:
+    """How strongly pairs of fields act together: the root mean square of what their frequent features' pairs add."""
+    found = interactions(subject.scorer)
+    assert found.fields is not None
+    names, group = np.unique(np.sort(found.fields, axis=1), axis=0, return_inverse=True)
+    rows = []
+    for output, begin in subject.outputs():
+        weights = found.added[:, output] ** 2
+        strength = np.sqrt(np.bincount(group.reshape(-1), weights=weights) / np.bincount(group.reshape(-1)))
+        rows += [
+            {**begin, "field": int(names[place, 0]), "other": int(names[place, 1]), "strength": float(strength[place])}
+            for place in largest(strength, subject.top).tolist()
+        ]
+    return rows
+
+
+def has_pairs(subject: Subject) -> bool:
+    """For a view of models that have more than linear weights."""
+    return bool(subject.arrays.keys() - {"bias", "w", SCALE})
+
+
+def has_fields(subject: Subject) -> bool:
+    """For a view of models that score by fields."""
+    return has_pairs(subject) and subject.scorer.needs_fields
+
+
+def is_group_sparse(subject: Subject) -> bool:
+    """For views of the models whose kind is a sparsity penalty."""
+    return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
+
+
+VIEWS = (
+    View("model", "", always, model),
+    View("options", "Options", always, options),
+    View("training", "Training", always, training),
+    View("arrays", "Arrays", always, arrays),
+    View("frequent", "Most frequent features, and the training rows that have them", always, frequent),
+    View("weights", "Largest linear weights, and the training rows that have the feature", has(w=2), weights),
+    View("main_effects", "Largest main effects, and the training rows that have the feature", has(v0=2, V=3), effects),
+    View("hierarchy", "Strong hierarchy: share of the v_j that are 0; of the others, that orthogonal to v_0 beta",
+         has(v0=2, V=3), hierarchy),
+    View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
+    View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
+    View("pairs", "Pairs of frequent features that add most to each other, and how many of pair-rows have both",
+         has_pairs, pairs),
+    View("field_pairs", "Pairs of fields, by what pairs of their frequent features add (root mean square)", has_fields,
+         field_pairs),
+    View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),
+    View("factors", "Features by the number of factors they kept", is_group_sparse, kept_factors),
+    View("anchors", "Anchors, and features that occurred near them", has(anchors=2, V=4), anchors),
+)  # fmt: skip
+
+
+def chunks(array: NDArray[Any]) -> Iterator[Floats]:
+    """Float64 copies of the array's parts along its first axis, so that a large one is never copied as a whole."""
+    step = max(1, CHUNK // max(1, math.prod(array.shape[1:])))
+    for start in range(0, len(array), step):
+        yield array[start : start + step].astype(np.float64)
+
+
+def listed(subject: Subject, name: str, values: Callable[[int], NDArray[Any]]) -> list[Row]:
+    """Rows of the features whose values are the largest, by output, with the training rows that have each of them;
+    `values` gives one number for each feature."""
+    rows = []
+    for output, begin in subject.outputs():
+        of = values(output)
+        found = largest(of, subject.top).tolist()
+        times = subject.scorer.occurrences.rows_of(found)
+        rows += [{**begin, "feature": j, "rows": n, name: float(of[j])} for j, n in zip(found, times, strict=True)]
+    return rows
+
+
+def largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Places of the largest absolute values except 0, in decreasing order, of equal ones the lower place first."""
+    size = np.abs(values)
+    places = np.flatnonzero(size)
+    if 0 < count < len(places):
+        least = np.partition(size[places], len(places) - count)[len(places) - count]
+        places = places[size[places] >= least]
+    order: NDArray[np.intp] = places[np.argsort(-size[places], kind="stable")][:count]
+    return order
+
+
+def main_effects(subject: Subject, output: int) -> tuple[Floats, Floats]:
+    """<v_0 beta, v_j> of each feature, and how large rounding of the parameters alone may make it."""
+    constant = subject.arrays["v0"][output].astype(np.float64)
+    if "beta" in subject.arrays:
+        constant *= subject.arrays["beta"][output]
+    # By einsum, not BLAS, whose sums depend on the number of threads.
+    terms = [
+        (np.einsum("jf,f->j", part, constant), np.einsum("jf,f->j", np.abs(part), np.abs(constant)))
+        for part in chunks(subject.arrays["V"][output])
+    ] or [(np.zeros(0), np.zeros(0))]
+    effect, size = (np.concatenate(column) for column in zip(*terms, strict=True))
+    return effect, size * np.finfo(REAL_TYPE).eps
+
+
+def nonzero_rows(subject: Subject, output: int) -> NDArray[np.bool_]:
+    """bool (features): whether a feature's weight or one of its factors is not 0."""
+    rows: NDArray[np.bool_] = subject.arrays["V"][output].any(axis=1)
+    return rows | (subject.arrays["w"][output] != 0) if "w" in subject.arrays else rows
+
+
+def share(chosen: NDArray[np.bool_]) -> float:
+    """Share of the true ones; nan of none."""
+    return float(chosen.mean()) if chosen.size else math.nan

@@ -1,0 +1,294 @@
+"""What a model file says, checked before anything else uses it: it may come from a stranger.
+
+modelfile.py has found the file whole, and its tensors where the header says. Here each entry of its metadata is checked
+by a rule of its own, and then the entries and arrays against each other. Models check the arrays that they attach.
+Behind this door every number is of the type, in the range and of the count that the code assumes, and every text is
+printable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fmcli
+from fmcli.data.labels import Labels
+from fmcli.data.occurrences import COUNTS, MOST, TOGETHER, TYPES
+from fmcli.data.scaling import SCALE, is_scaled
+from fmcli.errors import BadInputError, UsageError
+from fmcli.models.model import Model
+from fmcli.registry.specs import REFINES, SOLVER, check_degrees
+from fmcli.registry.tables import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
+from fmcli.training.warm_start import STATE, state_name
+
+# A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
+SEEN = "seen"
+MOST_FEATURES = 2**31 - 1  # numbered by int32
+MOST_FIELDS = 2**31
+MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
+MOST_COUNT = 2**53  # of rows, updates and the like: exact as a float
+LONGEST_TEXT = 200
+LONGEST_QUOTE = 40
+DEEPEST = 3  # figures within figures within figures
+
+
+class Rule(NamedTuple):
+    """What a value must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def whole(low: int, high: int) -> Rule:
+    """A whole number within bounds."""
+    return Rule(f"a whole number from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
+
+
+def name_in(names: Container[str], *others: str) -> Rule:
+    """One of these names, as the table of pieces has them when a file is read."""
+    words = "one that this version knows; a newer fmcli may have made it"
+    return Rule(words, lambda value: type(value) is str and (value in names or value in others))
+
+
+def null_or(rule: Rule) -> Rule:
+    """The same, or null."""
+    return Rule(f"null or {rule.words}", lambda value: value is None or rule.holds(value))
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text that a terminal shows as it is, and of sane length."""
+    return type(value) is str and len(value) <= LONGEST_TEXT and value.isprintable()
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and a finite one as a float."""
+    return (type(value) is int and abs(value) <= MOST_COUNT) or (type(value) is float and math.isfinite(value))
+
+
+def are_names(value: Any) -> bool:
+    """Whether a value is a list of different texts."""
+    return type(value) is list and all(map(is_text, value)) and len(set(value)) == len(value)
+
+
+def are_labels(value: Any) -> bool:
+    """Whether a value is a list of different numbers in increasing order."""
+    return type(value) is list and all(map(is_number, value)) and all(low < high for low, high in pairwise(value))
+
+
+def is_range(value: Any) -> bool:
+    """Whether a value is two finite numbers, the first not above the second."""
+    return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[0] <= value[1]
+
+
+def are_features(value: Any) -> bool:
+    """Whether a value is [[feature, field], ...], each feature once."""
+    feature, field = whole(0, MOST_FEATURES - 1), whole(0, MOST_FIELDS - 1)
+    return (
+        type(value) is list
+        and len(value) <= MOST
+        and all(
+            type(pair) is list and len(pair) == 2 and feature.holds(pair[0]) and field.holds(pair[1]) for pair in value
+        )
+        and len({pair[0] for pair in value}) == len(value)
+    )
+
+
+def are_counts(value: Any) -> bool:
+    """Whether a value says how often features occur."""
+    return (
+        type(value) is dict
+        and {"rows", "looked_at"} <= value.keys() <= {"rows", "looked_at", "labels"}
+        and (value.get("labels") is None or COUNT.holds(value["labels"]))
+        and COUNT.holds(value["looked_at"])
+        and type(value["rows"]) is list
+        and all(map(COUNT.holds, value["rows"]))
+    )
+
+
+def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
+    """Whether a value is printed and computed with in any case: numbers, texts, null, and lists and tables of such."""
+    if type(value) is dict:
+        return deepest > 0 and all(is_text(name) and are_figures(inner, deepest - 1) for name, inner in value.items())
+    if type(value) is list:
+        return deepest > 0 and all(are_figures(inner, deepest - 1) for inner in value)
+    return value is None or type(value) is bool or is_text(value) or is_number(value)
+
+
+TEXT = Rule(f"printable text of at most {LONGEST_TEXT} characters", is_text)
+COUNT = whole(0, MOST_COUNT)
+TABLE = Rule("figures by name", lambda value: type(value) is dict and are_figures(value))
+
+# Every entry that a model file has. Rules that need two entries are in `check_entries`.
+ENTRIES = {
+    "tool": TEXT,
+    "model": name_in(MODELS),
+    "solver": name_in(SOLVERS, CLOSED_FORM),
+    "loss": name_in(LOSSES),
+    "options": TABLE,
+    "features": whole(0, MOST_FEATURES),
+    "outputs": whole(1, MOST_FEATURES),
+    "fields": whole(0, MOST_FIELDS),
+    "labels": null_or(Rule("a list of increasing numbers", are_labels)),
+    "slots": null_or(whole(0, MOST_SLOTS)),
+    "updates": COUNT,
+    "epochs": COUNT,
+    "given": null_or(Rule("a list of names", are_names)),
+    "range": null_or(Rule("the smallest and the largest label", is_range)),
+    "format": name_in(("libsvm", "ffm")),
+    "frequent": Rule(f"a list of at most {MOST} pairs of a feature and its field", are_features),
+    "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
+    "training": TABLE,
+}
+# Entries that files of earlier versions do not have, and what that means: see Earlier in warmstart.py.
+LATER: dict[str, Any] = {"occurrences": None, "epochs": 0, "given": None, "range": None}
+# Options of every run that earlier versions did not have.
+LATER_OPTIONS = (SCALE,)
+
+
+def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata with what earlier versions did not write: an option that came later has its default.
+
+    Only what is there is completed, valid or not.
+    """
+    whole = {**LATER, **meta}
+    options, kind, loss = (whole.get(name) for name in ("options", "model", "loss"))
+    if isinstance(options, dict) and is_text(kind) and is_text(loss):
+        pieces = [table[name] for table, name in ((MODELS, kind), (LOSSES, loss)) if name in table]
+        usual = {name: piece.defaults.get(name, OPTIONS[name].default) for piece in pieces for name in piece.options}
+        later = {name: OPTIONS[name].default for name in LATER_OPTIONS}
+        whole["options"] = {**later, **usual, **options}
+    return whole
+
+
+def check_entries(meta: Mapping[str, Any]) -> None:
+    """Raise BadInputError unless the metadata have every entry, each is what it must be, and they fit together."""
+    for name in ENTRIES:
+        if name not in meta:
+            refuse(f"the entry {name} is missing")
+    for name, value in meta.items():
+        if name not in ENTRIES:
+            refuse(f"the entry {quoted(name)} is unknown to this version; a newer fmcli made it, or none")
+        if not ENTRIES[name].holds(value):
+            refuse(f"{name} is {quoted(value)}; it must be {ENTRIES[name].words}")
+    kind, loss = MODELS[meta["model"]], LOSSES[meta["loss"]]
+    check_known(meta)
+    check_options(kind, loss, meta["options"])
+    check_labels(kind, loss, meta["labels"], meta["outputs"])
+    if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
+        refuse("a frequent feature is none of its features")
+    known = meta["occurrences"]
+    if known is not None and len(known["rows"]) != len(meta["frequent"]):
+        refuse("it does not count each of its frequent features")
+    if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
+        refuse("it clips predictions, but has no range of labels to clip them to")
+    if meta["fields"] and not meta["features"]:
+        refuse("it has fields, but no features")
+
+
+def check_known(meta: Mapping[str, Any]) -> None:
+    """Raise BadInputError, naming them, for options that this version does not know: they may change what a model
+    means. What a run was given must be among its options."""
+    unknown = [quoted(name) for name in meta["options"] if name not in OPTIONS]
+    if unknown:
+        raise BadInputError(
+            f"was written by {meta['tool']}, whose option{'s' if unknown[1:] else ''} {', '.join(unknown)} fmcli "
+            f"{fmcli.__version__} does not know: upgrade fmcli"
+        )
+    for name in meta["given"] or ():
+        if name != SOLVER and name not in meta["options"]:
+            refuse(f"given names {quoted(name)}, which is none of its options")
+
+
+def check_options(kind: Piece, loss: Piece, options: Mapping[str, Any]) -> None:
+    """Raise BadInputError unless all the options that the pieces take are there, each in its range."""
+    for name in (*kind.options, *loss.options, "norm"):
+        if name not in options:
+            refuse(f"the option {name} is missing")
+    for name, value in options.items():
+        if name in OPTIONS and not permits(OPTIONS[name], kind, value):
+            words = OPTIONS[name].range() or OPTIONS[name].kind.__name__
+            refuse(f"the option {name} is {quoted(value)}; it must be {words}")
+        most = kind.most.get(name)
+        if most is not None and value > most:
+            refuse(f"the option {name} is {quoted(value)}; with {kind.name} it can be at most {most}")
+    try:
+        check_degrees(kind, options)
+    except UsageError as error:
+        refuse(str(error))
+
+
+def permits(option: Option, kind: Piece, value: Any) -> bool:
+    """Whether an option's value is of its type and in its range."""
+    if value is None:  # an option that refines another has the other's value in a file
+        return option.default is None and option.name not in REFINES
+    if type(value) is list:
+        return option.name in kind.by_degree and all(
+            type(item) is not list and permits(option, kind, item) for item in value
+        )
+    if option.kind is float:
+        return is_number(value) and option.permits(value)
+    return type(value) is option.kind and (option.kind is bool or option.permits(value))
+
+
+def check_labels(kind: Piece, loss: Piece, values: list[float] | None, outputs: int) -> None:
+    """Raise BadInputError unless there are as many label values as the loss takes, and as many outputs."""
+    count = 0 if values is None else len(values)
+    fits = {"binary": count == 2, "classes": count >= 2}.get(loss.task, count in ((0, 2) if kind.closed_form else (0,)))
+    if not fits:
+        refuse(f"{count} label values do not fit loss {loss.name}")
+    expected = Labels(loss.name, None if values is None else tuple(values)).outputs
+    if outputs != expected:
+        refuse(f"outputs is {outputs}, but its labels make {expected}")
+
+
+def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Model) -> None:
+    """Raise BadInputError unless the arrays that a model does not attach are what they must be, and there are no
+    others. `model` has the arrays attached."""
+    expected: dict[str, tuple[tuple[int, ...], str]] = {SEEN: (((meta["features"] + 7) // 8,), "u")}
+    for name in (name for layout in model.layout for name in layout.names):
+        for slot in range(meta["slots"] or 0):
+            expected[state_name(slot, name)] = (model.shapes()[name], "f")
+    if meta["occurrences"] is not None:
+        counted = len(meta["frequent"])
+        expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")
+        if COUNTS in arrays:  # which large models may lack
+            of = next((of for of in TYPES if of == arrays[COUNTS].dtype), TYPES[-1])
+            expected[COUNTS] = ((meta["features"],), of.str[1:])
+    if is_scaled(meta["options"]):
+        expected[SCALE] = ((meta["features"],), "f")
+    for name, (shape, kind) in expected.items():
+        check_array(name, arrays, shape, kind)
+    if SCALE in expected and not (np.isfinite(arrays[SCALE]) & (arrays[SCALE] > 0)).all():
+        refuse(f"the array {SCALE} has numbers that are not positive and finite")
+    if COUNTS in expected and (arrays[COUNTS] < 0).any():
+        refuse(f"the array {COUNTS} has negative numbers")
+    for name in arrays.keys() - expected.keys() - model.shapes().keys() - model.constants.keys():
+        extra = "solver state, of which it has none" if name.startswith(STATE + ".") else "unknown to this version"
+        refuse(f"the array {quoted(name)} is {extra}")
+
+
+def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:
+    """Raise BadInputError unless there is an array of that name, shape and kind of numbers: f, u, i4 as in numpy."""
+    if name not in arrays:
+        refuse(f"the array {name} is missing")
+    array = arrays[name]
+    if array.shape != shape or not array.dtype.str[1:].startswith(kind):
+        refuse(f"the array {name} is {array.dtype}{list(array.shape)}, but must be of shape {list(shape)}")
+
+
+def refuse(what: str) -> None:
+    """Raise BadInputError."""
+    raise BadInputError(f"is not a valid model: {what}")
+
+
+def quoted(value: Any) -> str:
+    """A value as a message may show it: on one line, without control characters, not long."""
+    if type(value) in (list, dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."

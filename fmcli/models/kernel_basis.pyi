@@ -1,0 +1,32 @@
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.models.model import Model
+
+INDPTR: str
+LANDMARK: str
+VALUE: str
+
+class KernelBasis(Model):
+    def __init__(
+        self,
+        features: int,
+        outputs: int,
+        *,
+        rank: int,
+        basis: Literal["random", "nystrom"] = "nystrom",
+        kernel: Literal["poly", "anova"] = "poly",
+        coef0: float = 1.0,
+        order: int = 2,
+    ) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def basis(self) -> Literal["random", "nystrom"]: ...
+    @property
+    def landmarks(self) -> Dataset: ...
+    def fit(self, bias: float, beta: NDArray[np.float64]) -> None: ...
+    def kernels(self, data: Dataset, rows: NDArray[np.int32], out: NDArray[np.float64]) -> None: ...

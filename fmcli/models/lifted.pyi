@@ -1,0 +1,14 @@
+from fmcli.models.model import Model
+
+class LiftedAnova(Model):
+    def __init__(
+        self,
+        features: int,
+        outputs: int,
+        *,
+        rank: int,
+        order: int = 2,
+        bias: bool = True,
+        linear: bool = True,
+        augment: bool = False,
+    ) -> None: ...

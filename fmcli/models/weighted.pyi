@@ -1,0 +1,22 @@
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.models.layout import BlockLayout
+from fmcli.models.model import Model
+
+class Beta(NamedTuple):
+    rank: int
+    order: int
+    fit: bool | None = None
+    start: Literal["alternate", "ones", "random"] | None = None
+    @property
+    def fitted(self) -> bool: ...
+    def fill(self, beta: NDArray[Any], generator: np.random.Generator) -> None: ...
+
+class Weighted(Model):
+    def __init__(
+        self, features: int, outputs: int, layout: Sequence[BlockLayout], beta: Beta | None = None
+    ) -> None: ...

@@ -1,0 +1,99 @@
+"""Which models, solvers, losses and penalties there are and what combines, by the registry and the checks of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fmcli.errors import UsageError
+from fmcli.registry.derived import Derived
+from fmcli.registry.specs import make_spec
+from fmcli.registry.tables import COMMON, DEFAULT_MODEL, LOSSES, MODELS, OPTIONS, SOLVERS, Piece
+
+# Penalties by option name. What is left by itself refines another: l1_w is l1 of the linear weights.
+PENALTIES = {name: OPTIONS[name] for name in COMMON if OPTIONS[name].group == "penalty"}
+# A strength that every penalty permits.
+SOME_STRENGTH = 1e-3
+
+
+def catalogue() -> dict[str, list[dict[str, Any]]]:
+    """All pieces by kind, each with its options' defaults and what it can be combined with."""
+    return {
+        "models": [
+            {
+                **entry(model),
+                "solver": model.solver,
+                "with_solver": {
+                    solver: {name: in_json(value) for name, value in defaults.items()}
+                    for solver, defaults in model.with_solver.items()
+                },
+                "solvers": [name for name in SOLVERS if not refusal(model.name, name)],
+                "losses": [name for name in LOSSES if not refusal(model.name, loss=name)],
+                "penalties": [name for name in PENALTIES if not refusal(model.name, penalty=name)],
+            }
+            for model in MODELS.values()
+        ],
+        "solvers": [
+            {
+                **entry(solver),
+                "losses": [name for name in LOSSES if not refusal(solver=solver.name, loss=name)],
+                "penalties": [name for name in PENALTIES if not refusal(solver=solver.name, penalty=name)],
+            }
+            for solver in SOLVERS.values()
+        ],
+        "losses": [{**entry(loss), "labels": loss.task} for loss in LOSSES.values()],
+        "penalties": [
+            {"name": name, "flag": penalty.flag, "help": penalty.help, "default": in_json(penalty.default)}
+            for name, penalty in PENALTIES.items()
+        ],
+    }
+
+
+def entry(piece: Piece) -> dict[str, Any]:
+    """Name, help, and options with the defaults they have for this piece; None: that of another option."""
+    return {"name": piece.name, "help": piece.help, "options": {name: default(piece, name) for name in own(piece)}}
+
+
+def own(piece: Piece) -> Iterator[str]:
+    """The options that a piece takes, or gives another default; not those that it refuses."""
+    yield from piece.options
+    yield from (name for name in piece.defaults if name not in piece.options and name not in piece.refuses)
+
+
+def default(piece: Piece, name: str) -> Any:
+    """The default of an option for a piece."""
+    return in_json(piece.defaults.get(name, OPTIONS[name].default))
+
+
+def in_json(default: Any) -> Any:
+    """A default, or the rule in words where it depends on the data."""
+    return default.text if isinstance(default, Derived) else default
+
+
+def refusal(
+    model: str = DEFAULT_MODEL, solver: str | None = None, loss: str | None = None, penalty: str | None = None
+) -> str:
+    """Why such a run cannot be had, or "" where it can."""
+    options: Mapping[str, Any] = {penalty: SOME_STRENGTH} if penalty else {}
+    try:
+        make_spec(model, solver, loss, options)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def refusals() -> list[str]:
+    """Why pairs of pieces cannot be combined, each reason once, in the order of the registry."""
+    return list(
+        dict.fromkeys(
+            reason
+            for reason in (
+                *(refusal(model, solver) for model in MODELS for solver in SOLVERS),
+                *(refusal(model, loss=loss) for model in MODELS for loss in LOSSES),
+                *(refusal(model, penalty=penalty) for model in MODELS for penalty in PENALTIES),
+                *(refusal(solver=solver, loss=loss) for solver in SOLVERS for loss in LOSSES),
+                *(refusal(solver=solver, penalty=penalty) for solver in SOLVERS for penalty in PENALTIES),
+            )
+            if reason
+        )
+    )

@@ -1,0 +1,315 @@
+"""Scoring with a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fmcli
+from fmcli.data.dataset import Dataset
+from fmcli.data.labels import Labels
+from fmcli.data.occurrences import UNKNOWN, Occurrences, count, kept
+from fmcli.data.reader import score_pieces
+from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
+from fmcli.data.writer import format_table, format_values
+from fmcli.errors import BadInputError, FmcliError, UsageError
+from fmcli.model_file.check import SEEN, check_array, check_arrays, check_entries, completed
+from fmcli.model_file.container import ModelFile, load, save
+from fmcli.models.layout import REAL_TYPE
+from fmcli.models.model import Model, Workspace
+from fmcli.registry.specs import SOLVER, build_model, make_spec
+from fmcli.registry.tables import MODELS
+from fmcli.registry.tables import Piece as Kind
+from fmcli.scoring.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
+from fmcli.system.memory import require, require_if_large
+from fmcli.text import number
+from fmcli.training.divergence import are_finite, diverged
+from fmcli.training.job import Trained
+from fmcli.training.validation import score_rows
+from fmcli.training.warm_start import Earlier, state_arrays
+
+# Bytes for each score of a piece: the score, what is made of it, and its text.
+SCORE_BYTES = 64
+
+T = TypeVar("T")
+OutputType = Literal["raw", "value", "prob", "label"]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A model that is ready to score rows.
+
+    labels : the loss, and the label values it stands for.
+    norm : whether rows are scaled to unit length.
+    seen : bool (features), whether the feature occurred in training.
+    meta : all that the model file says.
+    path : of the model file, for messages.
+    scale : float32 (features), what columns are divided by before anything else; None: nothing.
+    occurrences : how often features occur, and which of them together.
+    """
+
+    model: Model
+    labels: Labels
+    norm: bool
+    seen: NDArray[np.bool_]
+    meta: dict[str, Any]
+    path: str
+    scale: Divisors | None = None
+    occurrences: Occurrences = UNKNOWN
+
+    @property
+    def needs_fields(self) -> bool:
+        """Whether the rows to score must have fields: where the model itself knows how many there are."""
+        kind: Kind = MODELS[self.meta["model"]]
+        return "fields" in kind.context
+
+    def scores(self, data: Dataset) -> NDArray[np.float64]:
+        """Raw scores (rows, outputs) of rows whose columns the model has. Raises NotEnoughMemoryError."""
+        room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
+        require_if_large(room + SCORE_BYTES * data.rows * self.model.outputs, f"scoring rows with {self.path}")
+        if self.scale is not None:
+            data = data.scaled(self.scale)
+        return score_rows(self.model, data.normalised(self.seen) if self.norm else data)
+
+    def default_output(self) -> OutputType:
+        """Probabilities where the loss has them, else values."""
+        return "prob" if self.has_probabilities else "value"
+
+    @property
+    def clip(self) -> Range | None:
+        """The range that predictions are clipped to."""
+        low_high = self.meta["range"] if self.meta["options"].get("clip") else None
+        return low_high and (low_high[0], low_high[1])
+
+    @property
+    def has_probabilities(self) -> bool:
+        return self.labels.loss in PROBABLE
+
+    def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
+        """(rows, columns) raw scores, values (what scores predict where labels are numbers: themselves, clipped if the
+        model says so, or for counts their exponentials), probabilities, or the label itself, which may be a number.
+
+        With classes there is a column for each, in increasing order of labels; with two label values the probability is
+        the larger one's. Where a score is not a number, no label is: it is nan, too.
+        """
+        score = self.scores(data)
+        if output == "label" and self.labels.values:
+            chosen = (score[:, 0] > 0).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
+            label = np.array(self.labels.values)[chosen]
+            return np.where(np.isnan(score).any(axis=1), np.nan, label)[:, None]
+        if output in ("label", "value"):
+            return predicted_numbers(self.labels.loss, score, self.clip)
+        if output == "prob":
+            return probability(score) if self.model.outputs == 1 else class_probabilities(score)
+        return score
+
+    def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
+        """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
+        number of the build's real type; labels have those that read back as the same double."""
+        if output == "label" and self.labels.values:
+            names = {label: f"{number(label)}\n".encode() for label in self.labels.values}
+            return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
+        if predictions.shape[1] == 1:
+            return format_values(np.ascontiguousarray(predictions[:, 0]))
+        return format_table(predictions)
+
+
+@dataclass
+class Counts:
+    """What went through a prediction."""
+
+    rows: int = 0
+    nonzeros: int = 0
+    unseen: int = 0  # non-zeros of features that training never saw
+    not_finite: int = 0  # rows with a score that is not a finite number
+    comments: int = 0
+
+
+def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
+    """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data.
+
+    With `keep_state` a later run of the same solver can go on exactly where this one ended.
+
+    Raises DivergedError where that state is not finite.
+    """
+    plan = trained.plan
+    state = state_arrays(plan.model) if keep_state else {}
+    if not are_finite(state.values()):
+        raise diverged(plan.spec, "the solver's state, which --keep-state saves, is no longer finite")
+    parameters = REAL_TYPE.itemsize * plan.model.parameter_count
+    occurrences = count(plan.data, plan.rows, parameters, plan.earlier.occurrences if plan.earlier else UNKNOWN)
+    meta = {
+        "tool": f"fmcli {fmcli.__version__}",
+        "model": plan.spec.model,
+        "solver": plan.spec.solver,
+        "loss": plan.spec.loss,
+        "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
+        "given": sorted(plan.spec.given),
+        "features": plan.model.features,
+        "outputs": plan.model.outputs,
+        "fields": plan.fields,
+        "labels": plan.labels.values and list(plan.labels.values),
+        "range": plan.range and list(plan.range),
+        "slots": trained.solver.slots if keep_state else None,
+        "updates": trained.solver.updates,
+        "epochs": plan.epochs_before + trained.best,
+        "format": format,
+        "training": training,
+        **occurrences.entries(),
+    }
+    tensors = {
+        **plan.model.parameters,
+        **plan.model.constants,
+        **state,
+        **scale_array(plan.scale),
+        **occurrences.arrays(),
+    }
+    save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
+
+
+def load_model(path: str) -> Scorer:
+    """Open a model file; its parameters stay in the file, mapped.
+
+    Raises BadInputError for a file that is damaged or not of a kind this version knows, MissingInputError.
+    """
+    return scorer_of(path, load(path))
+
+
+def load_earlier(path: str) -> Earlier:
+    """Open a model file to resume from. Raises as `load_model`."""
+    file = load(path)
+    scorer = scorer_of(path, file)
+    meta = scorer.meta
+    try:
+        given = given_in(meta)
+    except UsageError as error:  # the model's kind, solver and loss cannot be combined
+        raise BadInputError(f"{path}: is not a valid model: {error}") from error
+    return Earlier(
+        path,
+        scorer.model,
+        meta["model"],
+        meta["options"],
+        meta["solver"],
+        scorer.labels,
+        scorer.norm,
+        scorer.scale,
+        scorer.seen,
+        file.tensors,
+        meta["slots"],
+        meta["updates"],
+        meta["epochs"],
+        meta["fields"],
+        given,
+        meta["range"] and (meta["range"][0], meta["range"][1]),
+        scorer.occurrences,
+    )
+
+
+def given_in(meta: Mapping[str, Any]) -> frozenset[str]:
+    """Names of what a model's run was explicitly given; of files that do not tell, what differs from the defaults."""
+    if meta["given"] is not None:
+        return frozenset(meta["given"])
+    usual = make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])
+    names = {name for name, value in meta["options"].items() if usual.values.get(name) != value}
+    return frozenset(names | {SOLVER} if meta["solver"] != MODELS[meta["model"]].solver else names)
+
+
+def scorer_of(path: str, file: ModelFile) -> Scorer:
+    """The model in a file. Raises BadInputError for one that is not valid."""
+    meta, arrays = completed(file.meta), file.tensors
+    try:
+        check_entries(meta)
+        kind, features = MODELS[meta["model"]], meta["features"]
+        options = {name: meta["options"][name] for name in kind.options}
+        model = build_model(kind, features, meta["outputs"], options, meta["fields"])
+        for name, shape in model.shapes().items():
+            check_array(name, arrays, shape, "f")
+            with np.errstate(over="ignore"):  # what becomes infinite is no error of the file
+                arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # a model of the other real type
+        model.attach(arrays)
+        check_arrays(meta, arrays, model)
+    except FmcliError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # of an array that only models of this kind have
+        raise BadInputError(f"{path}: is not a valid model: {error}") from error
+    seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
+    labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
+    scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
+    return Scorer(model, labels, meta["options"]["norm"], seen, meta, path, scale, kept(meta, arrays))
+
+
+def predict(
+    scorer: Scorer, paths: Sequence[str], *, output: OutputType, format: str = "auto", threads: int = 1, counts: Counts
+) -> Iterator[bytes]:
+    """Yield the lines for all rows of the inputs, in order, and add what went through to `counts`.
+
+    Raises BadInputError and MissingInputError, after the lines of the rows before the error.
+    """
+
+    def work(data: Dataset) -> tuple[bytes, int]:
+        predictions = scorer.predictions(data, output)
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
+        return scorer.text(predictions, output), data.rows - int(finite.sum())
+
+    for lines, not_finite in each_piece(scorer, paths, work, format=format, threads=threads, counts=counts):
+        counts.not_finite += not_finite
+        yield lines
+
+
+def each_piece(
+    scorer: Scorer,
+    paths: Sequence[str],
+    work: Callable[[Dataset], T],
+    *,
+    format: str,
+    threads: int,
+    labelled: bool = False,
+    counts: Counts,
+) -> Iterator[T]:
+    """Yield the results of `work` on pieces of the inputs' rows, in order; `counts` and errors as in `predict`.
+
+    With `labelled` every row needs a label, see fmcli.data.reader.score_pieces.
+    """
+    every_feature = bool(scorer.seen.all())
+
+    def counted(data: Dataset) -> tuple[T, int]:
+        cold = 0 if every_feature else data.nnz - int(np.count_nonzero(scorer.seen[data.index]))
+        return work(data), cold
+
+    for piece in score_pieces(
+        paths,
+        counted,
+        format=format,
+        keep_fields=scorer.needs_fields,
+        limit=scorer.model.features,
+        threads=threads,
+        labelled=labelled,
+        model=scorer.path,
+    ):
+        result, cold = piece.result
+        counts.rows += piece.rows
+        counts.nonzeros += piece.nnz + piece.unseen
+        counts.unseen += piece.unseen + cold
+        counts.comments += piece.comments
+        yield result
+
+
+def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
+    """The arrays of a model by the names that users meet, in the types they are kept in; with columns that are divided,
+    also what by. Raises NotEnoughMemoryError."""
+    require_if_large(scorer.model.export_needed(), f"making the arrays of {scorer.path}")
+    return {**scorer.model.exported(), **scale_array(scorer.scale)}
+
+
+def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
+    """The arrays of a model as float64."""
+    scorer = load_model(path)
+    arrays = exported(scorer)
+    needed = np.dtype(np.float64).itemsize * sum(array.size for array in arrays.values())
+    require(needed, f"exporting {path}")
+    return {name: array.astype(np.float64) for name, array in arrays.items()}

@@ -1,0 +1,9 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.solvers.coordinate.descent import Descent
+
+class Visitor:
+    def __init__(self, descent: Descent) -> None: ...
+    def measure(self, start: int, stop: int) -> float: ...
+    def run(self, block: int, output: int, order: NDArray[np.int64], start: int, stop: int) -> None: ...

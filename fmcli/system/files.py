@@ -1,0 +1,158 @@
+"""Output files: written whole or not at all, and probed before the work that fills them."""
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+from fmcli.errors import OutputError
+from fmcli.system.interrupt import Temporary
+from fmcli.system.leftovers import create_locked, new_name, remove_leftovers
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+@contextmanager
+def atomic_output(path: str) -> Iterator[BinaryIO]:
+    """Open `path` for writing so that a reader finds the older file or the whole new one, never a part.
+
+    The bytes go to a hidden file in the same folder, which replaces `path` when the block ends well and is removed when
+    it does not, whatever the exception. A symbolic link stays and its target is replaced. A device or a pipe cannot
+    be replaced and is written directly.
+
+    Raises OutputError, naming `path` and the reason, where writing fails. A pipe whose reader went away stays a
+    BrokenPipeError, and an OSError of the block's own (say, of an input it reads) passes unchanged.
+    """
+    target = _target(path)
+    if target is None:
+        with _writer(path, path, "w") as file:
+            yield file
+        return
+    with _temporary(path, target) as temporary:
+        with _writer(path, temporary, "w") as file:
+            yield file
+            with _naming(path):
+                file.flush()
+                os.fsync(file.fileno())
+        with _naming(path):
+            os.replace(temporary, target)
+            _sync_folder(os.path.dirname(target))
+
+
+@contextmanager
+def followed_output(path: str) -> Iterator[BinaryIO]:
+    """Open `path` for writing what others read as it comes: what is flushed is there. Raises OutputError as above."""
+    with _writer(path, path, "w") as file:
+        yield file
+
+
+def probe_output(path: str) -> None:
+    """Raise OutputError if `atomic_output(path)` would fail now. Leaves nothing behind, an older file as it was."""
+    target = _target(path)
+    if target is None:
+        return
+    with _temporary(path, target):
+        pass
+
+
+def same_file(a: str, b: str) -> bool:
+    """Whether writing `a` would destroy `b`: one file by any name or link. Devices and pipes have nothing to lose."""
+    try:
+        return os.path.samefile(a, b) and os.path.isfile(a)
+    except OSError:
+        return os.path.realpath(a) == os.path.realpath(b)
+
+
+class _NamedOutput(io.FileIO):
+    """A file whose failed writes name the path that the user gave, not the temporary one."""
+
+    def __init__(self, path: str, opened: str, mode: str) -> None:
+        self._path = path
+        super().__init__(opened, mode)
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        with _naming(self._path):
+            return super().write(data)
+
+
+@contextmanager
+def _writer(path: str, opened: str, mode: str) -> Iterator[BinaryIO]:
+    with _naming(path):
+        file = io.BufferedWriter(_NamedOutput(path, opened, mode))
+    try:
+        yield file
+        with _naming(path):
+            file.close()
+    except BaseException:
+        # What is still buffered may fail to be written once more; the first error is the one to report.
+        with suppress(OSError, OutputError):
+            file.close()
+        raise
+
+
+def _target(path: str) -> str | None:
+    """The regular file, links followed, that `path` names or would create; None where it is a device or a pipe."""
+    if not os.path.basename(path):
+        raise OutputError(f"{path or repr(path)}: cannot be written: this is not the name of a file")
+    with _naming(path):
+        try:
+            mode = os.stat(path).st_mode
+        except FileNotFoundError:
+            return os.path.realpath(path)
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            # Not opened here: that would wait for the reader of a pipe.
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return None
+        # A folder's permission would be enough to replace a write-protected file, but its owner meant to keep it.
+        os.close(os.open(path, os.O_WRONLY))
+        return os.path.realpath(path)
+
+
+@contextmanager
+def _temporary(path: str, target: str) -> Iterator[str]:
+    """A new file beside `target` that is gone after the block, and after a signal that ends the process; what killed
+    runs have left there is removed first. Raises OutputError, naming `path`."""
+    folder = os.path.dirname(target)
+    remove_leftovers(folder)
+    temporary = new_name(folder)
+    with Temporary(temporary):
+        with _naming(path):
+            descriptor = create_locked(temporary)
+        try:
+            yield temporary
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+            os.close(descriptor)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a rename durable, where the folder may be read and its file system can do it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except FileNotFoundError as error:
+        raise OutputError(f"{path}: cannot be written: its folder does not exist") from error
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,146 @@
+"""What a finished run has to be told about its model: factors that are all zero, landmarks that most of the rows have
+nothing in common with, a model no better than a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fmcli.models.kernel_basis import KernelBasis
+from fmcli.registry.tables import DEFAULT_MODEL, MODELS, OPTIONS
+from fmcli.scoring.metrics import METRICS, default_metrics, measure
+from fmcli.training.baseline import beats
+
+if TYPE_CHECKING:
+    from fmcli.models.model import Model
+    from fmcli.training.job import Trained
+
+# How much weaker or stronger a penalty, or how much smaller or larger a step, to try.
+FACTOR = 10
+# Epochs without penalties after which factors have usually grown, and how many more to try where there were too few.
+DENSE_EPOCHS, MORE_EPOCHS = 5, 3
+# What a penalty of 0 counts as when a stronger one is proposed.
+LEAST = 1e-6
+# How much worse than a constant a model is on its own rows, as a part of the constant's metric, before that is said:
+# steps on single rows leave the bias near its best value, not at it.
+CLEARLY = 0.01
+# The share of entries that landmarks may lack before that is said: of ids they lack most, of columns of numbers none.
+MOST_LACKING = 0.1
+ENTRIES_AT_A_TIME = 1 << 20
+# Penalties of factors that make zeros.
+SPARSE = ("l1_v", "group_l1", "nuclear")
+
+
+def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
+    """Warnings, each with its likely cause and the option that helps and is not yet in use.
+
+    summary : of the run, as training.summary has it.
+    """
+    if not trained.epochs:
+        return
+    zero = factors_are_zero(trained.plan.model)
+    if zero:
+        yield why_zero(trained)
+    if isinstance(trained.plan.model, KernelBasis):
+        yield from what_landmarks_lack(trained, trained.plan.model)
+    judged = trained.judged
+    if judged.plan.validation:
+        name = judged.plan.validation.chooser
+        value, constant = summary["valid"][name], summary["valid_constant"][name]
+        if value is not None and constant is not None and not beats(name, value, constant):
+            cause = "" if zero else f"; {why_no_better(judged, name)}"
+            where = "on the validation data, no better than the best constant's"
+            yield f"{name} is {value:.6g} {where} {constant:.6g}{cause}"
+    elif trained.outcome is not None and not trained.plan.one_pass and not zero:
+        name = (
+            trained.plan.judge.measured[0] if trained.plan.judge.measured else default_metrics(trained.outcome.loss)[0]
+        )
+        constant = trained.baseline.on(trained.outcome, [name])[name]
+        value = measure([name], trained.outcome)[name]
+        if beats(name, constant, value) and abs(value - constant) > CLEARLY * abs(constant):
+            where = "on the training rows, worse than the best constant's"
+            yield f"{name} is {value:.6g} {where} {constant:.6g}; {why_not_learned(trained)}"
+
+
+def factor_names(model: Model) -> list[str]:
+    """The arrays of factors of features, and of weights of pairs."""
+    full = [layout for layout in model.layout if layout.penalty == "full" and (layout.by_feature or layout.part == "v")]
+    bodies = [array.name for layout in full for array in layout.body]
+    return bodies + [layout.weight for layout in full if layout.weight and layout.part == "v"]
+
+
+def factors_are_zero(model: Model) -> bool:
+    """Whether the model has factors, and all of them are 0."""
+    arrays = [model.parameters[name] for name in factor_names(model)]
+    return any(array.size for array in arrays) and not any(array.any() for array in arrays)
+
+
+def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
+    """Whether many entries of the rows have features that no landmark has. Whatever their values, they add nothing to
+    the kernel functions."""
+    data, landmarks = trained.plan.data, model.landmarks
+    has = landmarks.seen(np.arange(landmarks.rows, dtype=np.int32))
+    runs = range(0, data.nnz, ENTRIES_AT_A_TIME)
+    shared = sum(np.count_nonzero(has[data.index[start : start + ENTRIES_AT_A_TIME]]) for start in runs)
+    lacking = 1 - shared / max(1, data.nnz)
+    if lacking > MOST_LACKING:
+        yield (
+            f"the {landmarks.rows:,} landmarks have {np.count_nonzero(has):,} of the {trained.seen.sum():,} features; "
+            f"the other features, {lacking:.0%} of the entries of the rows, add nothing to predictions: ids need a "
+            f"model with a weight for each feature, such as -m linear or -m {DEFAULT_MODEL}; a larger "
+            f"{OPTIONS['rank'].flag} helps less"
+        )
+
+
+def why_zero(trained: Trained) -> str:
+    """All factors are 0: what that means, and why it may be so."""
+    values, model = trained.plan.spec.values, trained.plan.model
+    weights = [layout.weight for layout in model.layout if layout.weight and layout.part == "w" and layout.by_feature]
+    linear = any(model.parameters[name].any() for name in weights)
+    found = f"all factors are 0, so that the model is {'linear' if linear else 'a constant'}; "
+    if trained.plan.data.longest < 2:
+        return found + "no row has two features whose interaction could be learned"
+    strong = [name for name in SPARSE if values.get(name)]
+    if strong:
+        whole = {"l1_v": "l1"} if values["l1"] == values["l1_v"] else {}
+        flags = {name: OPTIONS[whole.get(name, name)].flag for name in strong}
+        used = " and ".join(f"{flags[name]} {values[name]:g}" for name in strong)
+        weaker = " and ".join(f"{flags[name]} {values[name] / FACTOR:g}" for name in strong)
+        verb = "is" if len(strong) == 1 else "are"
+        late = min(DENSE_EPOCHS, values["epochs"])
+        if values.get("l1_from_epoch", late) < late:
+            weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that they grow before it acts"
+        return f"{found}{used} {verb} too strong for them: try {weaker}"
+    if not values["init_std"]:
+        return f"{found}they start from 0, where their gradients are 0: leave out {OPTIONS['init_std'].flag} 0"
+    strength = OPTIONS["l2_v"].flag
+    return f"{found}{strength} {values['l2_v']:g} is too strong for them: try {strength} {values['l2_v'] / FACTOR:g}"
+
+
+def why_no_better(trained: Trained, name: str) -> str:
+    """Why a model may predict no better than a constant: it has not learned, or it has learned its rows by heart."""
+    assert trained.outcome is not None
+    values = trained.plan.spec.values
+    train = measure([name], trained.outcome)[name]
+    if beats(name, train, trained.baseline.on(trained.outcome, [name])[name]):
+        stronger = f"a stronger penalty ({OPTIONS['l2'].flag} {max(values['l2_w'], values['l2_v'], LEAST) * FACTOR:g})"
+        smaller = f" or a smaller {OPTIONS['rank'].flag}" if "rank" in values else ""
+        word = "above" if METRICS[name].larger_is_better else "below"
+        return f"on the training rows it is {train:.6g}, {word} the constant's: it overfits; try {stronger}{smaller}"
+    return f"nor is it on the training rows; {why_not_learned(trained)}"
+
+
+def why_not_learned(trained: Trained) -> str:
+    """Why a model may be no better than a constant on its own rows."""
+    values, epochs = trained.plan.spec.values, trained.epochs
+    if MODELS[trained.plan.spec.model].closed_form:
+        return f"try a larger {OPTIONS['rank'].flag} or a weaker {OPTIONS['l2'].flag}"
+    step = next((step for step in ("learning_rate", "alpha") if step in values), None)
+    if step and epochs[-1].loss > min(trained.baseline.loss, epochs[0].loss):
+        return f"the steps are too large: try {OPTIONS[step].flag} {values[step] / FACTOR:g}"
+    more = f"more epochs ({OPTIONS['epochs'].flag} {values['epochs'] * MORE_EPOCHS})"
+    larger = f" or a larger step ({OPTIONS[step].flag} {values[step] * FACTOR:g})" if step else ""
+    weaker = " or weaker penalties" if any(values.get(name) for name in (*SPARSE, "l1_w", "l2_w", "l2_v")) else ""
+    return f"try {more}{larger}{weaker}"

@@ -1,0 +1,68 @@
+"""The best constant: the prediction without any feature, which a model must beat to be worth anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.losses.loss import Loss
+from fmcli.registry.tables import LOSSES
+from fmcli.scoring.metrics import METRICS, Outcome, measure
+from fmcli.solvers.stochastic.loop import mean_loss
+
+if TYPE_CHECKING:
+    from fmcli.training.job import Plan
+    from fmcli.training.validation import Validation
+
+Floats = NDArray[np.float64]
+
+# A constant is known to so many parts of itself: labels that differ by less cannot be told apart by float parameters.
+PRECISION = 1e-4
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The constant that fits the training labels best.
+
+    scores : (outputs), the same for every row.
+    loss : its mean loss on the training rows, at least that of a constant that is wrong by PRECISION; infinite where
+        there is nothing to compare with, because all labels are the same.
+    """
+
+    scores: Floats
+    loss: float
+
+    def measure(self, validation: Validation) -> dict[str, float]:
+        """Metrics of the constant on validation rows, by name, without the sparsity, which constants have not."""
+        data = validation.data
+        return self.on(Outcome(validation.loss, data.label, np.empty((data.rows, 0)), data.weight), validation.measured)
+
+    def on(self, outcome: Outcome, names: Iterable[str]) -> dict[str, float]:
+        """Metrics of the constant, by name, on the rows of an outcome, whose scores do not matter."""
+        score = np.tile(self.scores, (len(outcome.label), 1))
+        return measure(names, Outcome(outcome.loss, outcome.label, score, outcome.weight))
+
+
+def baseline_of(plan: Plan, loss: Loss) -> Baseline:
+    """The best constant on a plan's training rows."""
+    label = plan.data.label[plan.rows]
+    weight = None if plan.data.weight is None else plan.data.weight[plan.rows]
+    with np.errstate(over="ignore", invalid="ignore"):  # no constant fits labels whose sum is beyond all numbers
+        scores: Floats = loss.best_constant(label, weight)
+        near = np.broadcast_to(scores * (1 + PRECISION), (len(label), len(scores)))
+    value = mean_loss(loss, label, np.ascontiguousarray(near), weight) if label.min() < label.max() else np.inf
+    if LOSSES[plan.labels.loss].task == "binary" and not scores.any():
+        # Hinges start from 0, which predicts neither label; the more frequent one is the best constant prediction.
+        scores = np.array([np.copysign(1.0, np.average(label, weights=weight))])
+    return Baseline(scores, float(value))
+
+
+def beats(metric: str, value: float, constant: float) -> bool:
+    """Whether a metric is better than the best constant's; where either is undefined, there is nothing to complain."""
+    if np.isnan(value) or np.isnan(constant):
+        return True
+    return value > constant if METRICS[metric].larger_is_better else value < constant

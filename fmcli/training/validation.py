@@ -1,0 +1,180 @@
+"""Judging epochs on data that training does not see, and keeping the best one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.errors import BadInputError, UsageError
+from fmcli.models.model import Model, Workspace
+from fmcli.registry.derived import Derived
+from fmcli.registry.specs import Spec
+from fmcli.scoring.metrics import METRICS, Outcome, Range, check, default_metrics, measure
+from fmcli.solvers.stochastic.loop import scores
+from fmcli.solvers.stochastic.solver import Solver
+
+MOST_ROWS = 2**31 - 1  # numbered by int32
+# Without a word about it, row solvers hold so much of so many rows or more out where several epochs give a choice.
+USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
+# A thread's rows at a time: enough to make Python's part vanish.
+ROWS_A_TASK = 1 << 14
+SPARSITY = "sparsity"
+
+
+def split(
+    rows: int, share: float | None, spec: Spec, generator: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Numbers of the rows to hold out and of those to train on, both increasing; share None: the usual.
+
+    Raises UsageError where nothing is left to train on, BadInputError of more rows than can be numbered.
+    """
+    if rows > MOST_ROWS:
+        raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
+    if share is None:
+        epochs = spec.values["epochs"]
+        several = isinstance(epochs, Derived) or epochs > 1
+        usual = rows >= ENOUGH_ROWS and several and spec.by_rows
+        share = USUAL_SHARE if usual else 0.0
+    everything = np.arange(rows, dtype=np.int32)
+    held = round(share * rows)
+    if held == 0 and share == 0:
+        return everything[:0], everything
+    if not 0 < held < rows:
+        raise UsageError(f"holding out {share:g} of {rows} rows leaves nothing to judge by or nothing to train on")
+    chosen = np.zeros(rows, dtype=np.bool_)
+    chosen[generator.permutation(rows)[:held]] = True
+    return everything[chosen], everything[~chosen]
+
+
+def of_predictions(metrics: Iterable[str]) -> list[str]:
+    """The metrics of predictions among these; sparsity is one of parameters."""
+    return [name for name in metrics if name != SPARSITY]
+
+
+def model_sparsity(model: Model) -> float:
+    """Share of exact zeros among linear weights and factors ([SGL]: n_z / n_a)."""
+    names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
+    zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
+    return zeros / max(1, sum(model.parameters[name].size for name in names))
+
+
+def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
+    """Raw scores (rows, outputs), the same for any number of threads."""
+    out = np.empty((data.rows, model.outputs))
+
+    def some(start: int) -> None:
+        room = Workspace(model, data.longest, gradients=False)
+        scores(model, data, room, start, min(start + ROWS_A_TASK, data.rows), out)
+
+    starts = range(0, data.rows, ROWS_A_TASK)
+    if threads == 1 or len(starts) < 2:
+        for start in starts:
+            some(start)
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(some, starts))
+    return out
+
+
+@dataclass
+class Validation:
+    """Labelled rows, ready to score, and what they are measured by.
+
+    metrics : names; the first one of predictions chooses the epoch. Empty: the usual ones of the loss.
+    patience : epochs without a better one after which it is enough.
+    held_out : whether the rows were taken from the training data.
+    clip : the range of predictions of numbers.
+    """
+
+    data: Dataset
+    loss: str
+    metrics: tuple[str, ...]
+    patience: int
+    threads: int = 1
+    held_out: bool = False
+    clip: Range | None = None
+
+    def __post_init__(self) -> None:
+        self.metrics = self.metrics or default_metrics(self.loss)
+        check(self.measured, self.loss)
+
+    @property
+    def measured(self) -> list[str]:
+        """The metrics of predictions."""
+        return of_predictions(self.metrics)
+
+    @property
+    def chooser(self) -> str:
+        """The metric that chooses the epoch. Raises UsageError where there is none."""
+        if not self.measured:
+            raise UsageError("sparsity cannot choose the epoch; name another metric, too")
+        return self.measured[0]
+
+    def outcome(self, model: Model, rows: NDArray[np.int32] | None = None) -> Outcome:
+        """What a model makes of the rows, or of those of these numbers."""
+        score, label, weight = score_rows(model, self.data, self.threads), self.data.label, self.data.weight
+        if rows is not None and len(rows) < self.data.rows:
+            score, label, weight = score[rows], label[rows], None if weight is None else weight[rows]
+        return Outcome(self.loss, label, score, weight, clip=self.clip)
+
+    def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
+        """The metrics of a model on the rows, or of what it made of others."""
+        measured = measure(self.measured, outcome or self.outcome(model))
+        return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
+
+    def better(self, new: float, old: float) -> bool:
+        """Whether a value of the metric that chooses is better than another; a number is better than none."""
+        if math.isnan(new) or math.isnan(old):
+            return math.isnan(old) and not math.isnan(new)
+        return new > old if METRICS[self.chooser].larger_is_better else new < old
+
+
+@dataclass
+class Best:
+    """The best epoch so far, with its parameters and solver state; without validation, none.
+
+    first : number of the first epoch that may be the best; patience counts from there.
+    """
+
+    validation: Validation | None
+    model: Model
+    solver: Solver
+    first: int = 1
+    number: int = 0
+    enough: bool = False
+    _value: float = math.nan
+    _worse: int = 0  # epochs since the best one whose value is defined
+    _snapshot: list[Any] = field(default_factory=list)
+    _updates: int = 0
+
+    def judge(self, number: int) -> dict[str, float]:
+        """Measure the model after an epoch and remember it where it is the best."""
+        if self.validation is None:
+            return {}
+        measured = self.validation.measure(self.model)
+        value = measured[self.validation.chooser]
+        if number < self.first:
+            return measured
+        if self.validation.better(value, self._value):
+            self.number, self._value, self._worse = number, value, 0
+            self._snapshot = []  # before the next one is made, which takes its memory
+            self._snapshot, self._updates = self.model.snapshot(), self.solver.updates
+        elif not math.isnan(value):  # what is undefined is no reason to stop
+            self._worse += 1
+        self.enough = self._worse >= self.validation.patience
+        return measured
+
+    def restore(self) -> int:
+        """Go back to the best epoch, if there is one; its number, or 0."""
+        if self.number:
+            self.model.restore(self._snapshot)
+            self.solver.resume(self._updates)
+        return self.number
