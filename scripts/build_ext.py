@@ -1,4 +1,4 @@
-"""The build command: what every compiled module shares, and the choice of the real type.
+"""The build command: which modules are compiled, what they share, and the choice of the real type.
 
 ``FMCLI_REAL=double pip install .`` builds with double parameters and state; the default is float. pyproject.toml cannot
 read the environment, and a stale build folder would be reused without a word when the choice changes: both are done
@@ -6,9 +6,11 @@ here.
 """
 
 import os
+import re
 import shlex
 from pathlib import Path
 
+from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,14 +27,48 @@ DIRECTIVES = {
 # -ffp-contract=off: every instruction set gives the same bits. -Wno-psabi: vectors wider than the machine's are passed
 # between inlined functions only, so how an ABI would pass them does not matter.
 FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off", "-g0", "-Wall", "-Wextra", "-Wno-psabi"]
-# What modules include or cimport. One that changes rebuilds every module: none is so slow that a finer list would pay.
-SHARED = (".pxd", ".h", ".inl")
+# How a source names others: by a cimport, or by an include of a path below cython_src.
+CIMPORT = re.compile(r"^ *(?:from ([\w.]+) cimport|cimport ([\w.]+))", re.MULTILINE)
+INCLUDE = re.compile(r"""^ *(?:# *include|cdef extern from) +"([^"]+)\"""", re.MULTILINE)
+
+
+def modules() -> list[Extension]:
+    """A module for every .pyx below cython_src, with the .cpp files of its folder if it is the only module there."""
+    found = []
+    for path in sorted(SOURCES.rglob("*.pyx")):
+        alone = len(list(path.parent.glob("*.pyx"))) == 1
+        sources = [path, *(sorted(path.parent.glob("*.cpp")) if alone else ())]
+        name = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
+        depends = sorted(set().union(*(needed(source) for source in sources)))
+        found.append(Extension(name, [relative(source) for source in sources], depends=[relative(d) for d in depends]))
+    return found
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def needed(source: Path) -> set[Path]:
+    """All files below cython_src that a source cimports or includes, directly or through others."""
+    known: set[Path] = set()
+    new = {source, source.with_suffix(".pxd")}
+    while new:
+        path = new.pop()
+        if path in known or not path.is_file():
+            continue
+        known.add(path)
+        text = path.read_text()
+        for modules in CIMPORT.findall(text):
+            new.add((SOURCES / "/".join("".join(modules).split("."))).with_suffix(".pxd"))
+        new |= {SOURCES / include for include in INCLUDE.findall(text)}
+    return known - {source}
 
 
 class BuildExt(build_ext):
     """Compile all modules as C++17 with one set of flags, and rebuild them when FMCLI_REAL has changed."""
 
     def finalize_options(self):
+        self.distribution.ext_modules[:] = modules()
         super().finalize_options()
         self.real = os.environ.get("FMCLI_REAL", "float")
         if self.real not in ("float", "double"):
@@ -41,11 +77,10 @@ class BuildExt(build_ext):
         self.cython_c_in_temp = True
         self.parallel = self.parallel or len(os.sched_getaffinity(0))
         self.cython_directives = DIRECTIVES
-        shared = sorted(str(p.relative_to(ROOT)) for p in SOURCES.rglob("*") if p.suffix in SHARED)
         for extension in self.extensions:
             extension.language = "c++"
-            extension.include_dirs = [str(SOURCES.relative_to(ROOT)), "cython_src/fmcli/_core"]
-            extension.depends = [*shared, "scripts/build_ext.py", "pyproject.toml"]
+            extension.include_dirs = [relative(SOURCES)]
+            extension.depends = [*extension.depends, "scripts/build_ext.py"]
             # Setuptools puts the builder's own flags first, where ours would override them; the last one counts.
             extension.extra_compile_args = [*FLAGS, *shlex.split(os.environ.get("CXXFLAGS", ""))]
             extension.define_macros = [("FMCLI_REAL", self.real)]

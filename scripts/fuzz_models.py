@@ -47,7 +47,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fmcli-fuzz-") as temporary:
         folder = options.build or Path(temporary) / "build"
-        if not any((folder / "fmcli" / "_core").glob("*.so")):
+        if not any((folder / "fmcli").rglob("*.so")):
             build(folder)
         if options.replay is not None:
             return subprocess.call(worker(folder, options.seed, options.replay, 1, "-"), env=environment(folder))

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # `python -m pytest` puts the checkout first on the path. Where it was not built in place, its fmcli/ has no compiled
 # modules and would hide the installed package, which has.
-if not any((ROOT / "fmcli" / "_core").glob("*.so")):
+if not any((ROOT / "fmcli").rglob("*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
 
 # The processes that tests start import the same package, whatever folder they start in.

@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parent.parent
 TOP = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
 FOLDERS = ("fmcli", "cython_src", "tests", "sample_data", "scripts", ".ci")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-MODULES = PROJECT["tool"]["setuptools"]["ext-modules"]
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +54,29 @@ def test_the_sdist_holds_every_source(checkout, tmp_path):
     assert {name for name in held - sources if "egg-info" not in name} == {"PKG-INFO", "setup.cfg"}
 
 
-def test_every_compiled_source_is_a_module_of_pyproject():
-    listed = {module["name"]: module["sources"] for module in MODULES}
-    assert len(listed) == len(MODULES)
-    pyx = {path.relative_to(ROOT) for path in (ROOT / "cython_src").rglob("*.pyx")}
-    wanted = {".".join(path.with_suffix("").parts[1:]): str(path) for path in pyx}
-    assert {name: sources[0] for name, sources in listed.items()} == wanted
-    extra = [source for sources in listed.values() for source in sources[1:]]
-    assert sorted(extra) == sorted(str(path.relative_to(ROOT)) for path in (ROOT / "cython_src").rglob("*.cpp"))
+def test_every_source_is_compiled_or_needed_by_one_that_is():
+    found = build_script().modules()
+    sources = [source for module in found for source in module.sources]
+    assert len(sources) == len(set(sources))
+    used = {*sources, *(needed for module in found for needed in module.depends)}
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / "cython_src").rglob("*") if path.is_file()}
+    assert {path for path in there if Path(path).name != "__init__.pxd"} == used
 
 
-def test_every_package_is_installed():
-    packages = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "fmcli").rglob("__init__.py")}
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
+def test_a_module_depends_on_what_it_includes_and_on_nothing_else():
+    depends = {module.name: {Path(path).name for path in module.depends} for module in build_script().modules()}
+    assert {"types.h", "kernels.inl", "steps.inl", "anova.inl", "vector.h"} <= depends["fmcli.kernels.simd"]
+    assert {"solver.pxd", "model.pxd", "kernels.h"} <= depends["fmcli.solvers.stochastic.sgd"]
+    assert depends["fmcli.losses.loss"] == {"loss.pxd"}
+    assert "steps.inl" not in depends["fmcli.solvers.stochastic.sgd"]
 
 
-def test_every_shared_source_is_a_dependency():
-    shared = build_script().SHARED
-    kinds = {path.suffix for path in (ROOT / "cython_src").rglob("*") if path.is_file()}
-    assert kinds - {".pyx", ".cpp"} <= set(shared)
+def test_every_folder_with_modules_is_a_package():
+    """Else it is not installed, or Cython does not find its declarations."""
+    for folder in {path.parent for path in (ROOT / "cython_src" / "fmcli").rglob("*.pyx")}:
+        assert (folder / "__init__.pxd").is_file()
+    for folder in {path.parent for path in (ROOT / "fmcli").rglob("*.py*") if path.suffix in (".py", ".pyi")}:
+        assert (folder / "__init__.py").is_file()
 
 
 def test_an_unknown_real_type_is_refused(checkout):
@@ -125,7 +128,7 @@ def test_the_builders_flags_come_last(monkeypatch):
     monkeypatch.setenv("CXXFLAGS", "-O0 '-DNAME=a b'")
     distribution = Distribution({"ext_modules": [Extension("name", ["name.pyx"])]})
     build_script().BuildExt(distribution).ensure_finalized()
-    (extension,) = distribution.ext_modules
+    extension = distribution.ext_modules[0]
     assert extension.extra_compile_args[-2:] == ["-O0", "-DNAME=a b"]
     assert "-O3" in extension.extra_compile_args
 

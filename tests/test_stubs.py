@@ -11,7 +11,14 @@ import fmcli
 from fmcli.registry.tables import LOSSES, MODELS, SOLVERS
 
 PACKAGE = Path(fmcli.__file__).parent
-STUBS = {f"fmcli._core.{path.stem}": ast.parse(path.read_text()) for path in (PACKAGE / "_core").glob("*.pyi")}
+STUBS = {
+    ".".join(("fmcli", *path.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(path.read_text())
+    for path in PACKAGE.rglob("*.pyi")
+}
+COMPILED = {
+    ".".join(("fmcli", *path.parent.relative_to(PACKAGE).parts, path.name.partition(".")[0]))
+    for path in PACKAGE.rglob("*.so")
+}
 
 
 def public(body):

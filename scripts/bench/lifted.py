@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from build_ext import FLAGS  # noqa: E402
 
-CORE = HERE.parent.parent / "cython_src" / "fmcli" / "_core"
+CORE = HERE.parent.parent / "cython_src"
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "lifted")
-        sources = [HERE / "lifted.cc", *sorted(CORE.glob("kernels*.cpp"))]
+        sources = [HERE / "lifted.cc", *sorted(CORE.glob("fmcli/kernels/*.cpp"))]
         compiler = os.environ.get("CXX", "g++")
         subprocess.run([compiler, *FLAGS, f"-DFMCLI_REAL={REAL}", f"-I{CORE}", *sources, "-o", program], check=True)
         subprocess.run([program, ISA, str(given.nonzeros), str(given.runs)], check=True)
