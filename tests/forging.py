@@ -30,10 +30,11 @@ from fmcli.model_file import container
 from fmcli.model_file.container import ALIGNMENT, DIGITS, DTYPES, ModelFile, _header_checksum, _lay_out
 from fmcli.models import model
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.specs import build_model
+from fmcli.registry.build import build_model
 from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.scoring.evaluation import figures, judge_model, usual_metrics
-from fmcli.scoring.prediction import Counts, Scorer, load_earlier, load_model, predict
+from fmcli.scoring.prediction import Counts, Scorer, load_model, predict
+from fmcli.training.checkpoints import load_earlier
 
 INTEGERS = (0, 1, -1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 255, 500, 3000, 2**16, 2**16 + 1, 2**24, 2**30, 2**31 - 1, 2**31)
 LARGE = (2**32, 2**53, 2**62, 2**63 - 1, 2**63, 10**12, 10**400, -(2**31), -(2**63))

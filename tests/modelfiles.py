@@ -9,8 +9,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.model_file.container import ModelFile, load
 from fmcli.registry.specs import make_spec
 from fmcli.registry.tables import MODELS, SOLVERS
-from fmcli.scoring import prediction
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 
 FEATURES, FIELDS, ROWS = 6, 3, 12
 # What kinds need besides the usual options.
@@ -46,7 +45,7 @@ def write(path: str, kind: str, solver: str | None = None, loss: str = "squared"
     solver = solver or MODELS[kind].solver
     spec = make_spec(kind, None if MODELS[kind].closed_form else solver, loss, taken(kind, solver))
     trained = job.train(job.plan(data, spec))
-    prediction.save_model(path, trained, job.summary(trained), "ffm", keep_state=keep_state)
+    checkpoints.save_model(path, trained, job.summary(trained), "ffm", keep_state=keep_state)
 
 
 def copy_of(file: ModelFile) -> ModelFile:

@@ -9,9 +9,10 @@ from fmcli.data.dataset import Dataset
 from fmcli.kernels.simd import REAL
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model, Workspace
-from fmcli.registry.specs import build_model
+from fmcli.registry.build import build_model
 from fmcli.registry.tables import MODELS, SOLVERS
-from fmcli.solvers.stochastic.loop import Trainer, scores
+from fmcli.scoring.scores import scores
+from fmcli.solvers.stochastic.loop import Trainer
 from reference.slow_models import Choices, Params, Sample, column
 
 DOUBLE = REAL == "double"

@@ -23,12 +23,13 @@ from fmcli.models.poly2 import MOST_ENTRIES, Poly2
 from fmcli.models.polynet import PN
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve
+from fmcli.scoring.scores import mean_loss, scores
 from fmcli.solvers.coordinate.columns import Columns, by_row
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.visitor import Visitor
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.stochastic.batch import Batch
-from fmcli.solvers.stochastic.loop import Trainer, mean_loss, scores
+from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.training.job import make_solver
 from fmcli.training.validation import split

@@ -13,7 +13,7 @@ from fmcli.registry import catalogue, tables
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 
 ROWS = [{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 2.0}, {2: 1.0}]
 # Rules that show each fact, for an option of every run, one of a solver and one that others refine.
@@ -70,10 +70,10 @@ def test_a_given_value_is_taken_as_it_is(rules, data):
 def test_the_model_file_has_numbers(rules, data, tmp_path):
     trained = job.train(planned(data))
     path = str(tmp_path / "model.fm")
-    prediction.save_model(path, trained, job.summary(trained), "libsvm")
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
     options = prediction.load_model(path).meta["options"]
     assert (options["init_std"], options["l2_w"], options["epochs"]) == (1 / 16, 0.1, 8)
-    assert prediction.load_earlier(path).options == options
+    assert checkpoints.load_earlier(path).options == options
 
 
 def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):

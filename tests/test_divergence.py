@@ -6,13 +6,13 @@ from problems import dataset
 from test_every_pair import planted
 
 from fmcli.errors import DivergedError
+from fmcli.registry.build import build_loss
+from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import make_spec
 from fmcli.registry.tables import LOSSES
-from fmcli.scoring import prediction
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 from fmcli.training.baseline import Baseline, baseline_of, beats
-from fmcli.training.divergence import MOST_AT_END, diverged
-from fmcli.training.job import make_loss
+from fmcli.training.divergence import MOST_AT_END
 
 # One feature, always 1: a step of sgd multiplies the error of a row by 1 - rate.
 ROWS = [{0: 1.0}] * 40
@@ -110,8 +110,8 @@ def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, 
     trained = job.train(plan(0.1, loss, epochs=1))
     path = str(tmp_path / "m")
     trained.plan.model.parameters["w"][..., 0] = np.nan
-    prediction.save_model(path, trained, {}, "libsvm")
-    earlier = prediction.load_earlier(path)
+    checkpoints.save_model(path, trained, {}, "libsvm")
+    earlier = checkpoints.load_earlier(path)
     for epochs in (0, 2):
         with pytest.raises(DivergedError, match=f"{path} has a parameter that is not a finite number"):
             job.train(plan(0.1, loss, epochs=epochs, solver=solver, keywords={"earlier": earlier}))
@@ -130,9 +130,9 @@ def test_state_that_is_not_finite_is_not_saved(tmp_path):
     trained.plan.model.states["w"][0][...] = np.inf
     path = tmp_path / "m"
     with pytest.raises(DivergedError, match="--keep-state"):
-        prediction.save_model(str(path), trained, {}, "libsvm", keep_state=True)
+        checkpoints.save_model(str(path), trained, {}, "libsvm", keep_state=True)
     assert not path.exists()
-    prediction.save_model(str(path), trained, {}, "libsvm")
+    checkpoints.save_model(str(path), trained, {}, "libsvm")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_state_that_is_not_finite_is_not_saved(tmp_path):
 )
 def test_the_best_constant(loss, label, scores, value):
     of_labels = job.plan(dataset(ROWS[: len(label)], 1, label), make_spec("linear", loss=loss))
-    baseline = baseline_of(of_labels, make_loss(of_labels.spec, of_labels.labels))
+    baseline = baseline_of(of_labels, build_loss(of_labels.spec, of_labels.labels.loss, of_labels.labels.outputs))
     np.testing.assert_allclose(baseline.scores, scores)
     assert baseline.loss == pytest.approx(value, rel=1e-6)
 

@@ -7,12 +7,13 @@ import pytest
 from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, score_all
 
 from fmcli.data.dataset import Dataset
+from fmcli.registry.build import build_loss
 from fmcli.registry.specs import make_spec
 from fmcli.registry.tables import LOSSES, MODELS, SOLVERS
 from fmcli.scoring import prediction
-from fmcli.solvers.stochastic.loop import mean_loss
-from fmcli.training import job
-from fmcli.training.validation import model_sparsity
+from fmcli.scoring.scores import mean_loss
+from fmcli.scoring.sparsity import model_sparsity
+from fmcli.training import checkpoints, job
 from reference.slow_models import BY_FEATURE
 
 FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 4000, 4, 3, 3, 20
@@ -110,7 +111,7 @@ def weak_penalties(model, solver="sgd", loss="squared"):
 def loss_on(trained, data):
     """Mean loss on data, which training may not have seen."""
     label = trained.plan.labels.encode(data.label)
-    loss = job.make_loss(trained.plan.spec, trained.plan.labels)
+    loss = build_loss(trained.plan.spec, trained.plan.labels.loss, trained.plan.labels.outputs)
     return mean_loss(loss, label, score_all(trained.plan.model, data))
 
 
@@ -143,7 +144,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         trained = run(model, solver, loss, train, epochs=2, seed=seed, **steps(solver, loss))
         files[name] = tmp_path / name
-        prediction.save_model(str(files[name]), trained, job.summary(trained), "libsvm")
+        checkpoints.save_model(str(files[name]), trained, job.summary(trained), "libsvm")
         if name == "one":
             saw = score_all(trained.plan.model, test)
     content = {name: path.read_bytes() for name, path in files.items()}

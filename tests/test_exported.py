@@ -7,7 +7,7 @@ from test_every_pair import planted, run
 
 from fmcli.registry.tables import MODELS
 from fmcli.scoring import prediction
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 from reference import slow_models
 
 pytestmark = pytest.mark.exact
@@ -36,7 +36,7 @@ def test_exported_arrays_score_by_the_definition(model, loss, order, tmp_path):
     own = {"order": order} if "order" in MODELS[model].options else {}
     trained = run(model, MODELS[model].solver, loss, train, epochs=1, **own)
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, job.summary(trained), "libsvm")
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
     arrays = prediction.export_arrays(path)
     choices = {**trained.plan.spec.values, **{name: arrays.pop(name) for name in ("group",) if name in arrays}}
     if model == "bilinear":  # a feature is 0 on the side that it is not on

@@ -9,7 +9,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 from reference import slow_models
 
 pytestmark = pytest.mark.exact
@@ -79,8 +79,8 @@ def trained(data, model="ffm", solver="adagrad", epochs=2, earlier=None, **optio
 
 def saved(done, path, **keywords):
     """What a later run goes on from."""
-    prediction.save_model(str(path), done, job.summary(done), "ffm", **keywords)
-    return prediction.load_earlier(str(path))
+    checkpoints.save_model(str(path), done, job.summary(done), "ffm", **keywords)
+    return checkpoints.load_earlier(str(path))
 
 
 ROWS = [{(0, 0): 1.0, (1, 1): 2.0}, {(0, 0): 1.0, (2, 1): 1.0, (3, 1): 1.0}, {(4, 2): 1.0}, {(5, 0): 1.0, (5, 1): 1.0}]

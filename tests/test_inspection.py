@@ -24,7 +24,8 @@ from fmcli.inspect.inspection import (
 )
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.tables import MODELS
-from fmcli.scoring.prediction import export_arrays, save_model
+from fmcli.scoring.prediction import export_arrays
+from fmcli.training.checkpoints import save_model
 from fmcli.training.job import summary
 
 

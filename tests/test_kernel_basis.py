@@ -15,7 +15,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.registry.tables import LOSSES, SOLVERS
 from fmcli.scoring import prediction
 from fmcli.solvers.closed_form import LEAST_ROWS
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 
 pytestmark = pytest.mark.exact
 
@@ -63,7 +63,7 @@ def test_scores_are_those_of_the_definition(kernel, order, tmp_path):
         for x in samples
     ]
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, job.summary(trained), "libsvm")
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
     np.testing.assert_allclose(prediction.load_model(path).scores(data)[:, 0], slow, rtol=1e-9, atol=1e-9)
     exported = prediction.export_arrays(path)
     assert all((exported[name] == arrays[name]).all() for name in arrays)
@@ -159,7 +159,7 @@ def test_two_label_values_are_signs(tmp_path):
     assert trained.plan.spec.loss == "squared"
     assert set(trained.plan.data.label) == {-1.0, 1.0}
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, job.summary(trained), "libsvm")
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
     scorer = prediction.load_model(path)
     lines = scorer.text(scorer.predictions(data, "label"), "label").decode().split()
     assert set(lines) == {"4", "7"}
@@ -195,9 +195,9 @@ def test_going_on_is_refused(tmp_path):
     _, data = problem()
     trained = fitted(data, rank=5)
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, job.summary(trained), "libsvm", keep_state=True)
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=True)
     with pytest.raises(UsageError, match="solved anew from its data"):
-        job.plan(data, trained.plan.spec, earlier=prediction.load_earlier(path))
+        job.plan(data, trained.plan.spec, earlier=checkpoints.load_earlier(path))
 
 
 def test_arrays_that_contradict_each_other_are_refused():

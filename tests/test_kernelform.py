@@ -8,8 +8,9 @@ from fmcli.errors import UsageError
 from fmcli.export.kernel_form import DIRECT, decompose, kernel_form, write_kernel_form
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.scoring.prediction import Scorer, load_earlier, load_model, save_model
+from fmcli.scoring.prediction import Scorer, load_model
 from fmcli.training import job
+from fmcli.training.checkpoints import load_earlier, save_model
 from reference import slow_models
 
 pytestmark = pytest.mark.exact

@@ -7,7 +7,8 @@ from problems import CLOSE, build, dataset, fill, gradient, random_rows, score_a
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Squared
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.specs import build_model, make_spec
+from fmcli.registry.build import build_model
+from fmcli.registry.specs import make_spec
 from fmcli.registry.tables import MODELS
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.training import job

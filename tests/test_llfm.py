@@ -6,7 +6,7 @@ from problems import CLOSE, ROW_SOLVERS, assert_close, build, dataset, fill, par
 from sklearn.cluster import KMeans
 from test_solvers import follow, labels_of, make_loss
 
-from fmcli._core import kmeans as kmeans_module
+from fmcli.models.local import kmeans as kmeans_module
 from fmcli.errors import UsageError
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.local.coding import Adaptive, Soft
@@ -15,8 +15,9 @@ from fmcli.models.model import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring import prediction
-from fmcli.solvers.stochastic.loop import Trainer, scores
-from fmcli.training import job
+from fmcli.scoring.scores import scores
+from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.training import checkpoints, job
 from fmcli.training.warm_start import Earlier
 from reference import slow_losses, slow_models
 
@@ -184,7 +185,7 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
     spec = make_spec("llfm", solver, None, {"epochs": 2, "rank": 3, "anchors": 6})
     trained = job.train(job.plan(data, spec, valid=valid))
     path = str(tmp_path / "model")
-    prediction.save_model(path, trained, job.summary(trained), "libsvm")
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
     score = prediction.load_model(path).scores(valid)[:, 0]
     found = trained.epochs[trained.best - 1].valid["rmse"]
     assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
@@ -192,8 +193,8 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
 
 def earlier_of(trained, tmp_path, keep_state=False) -> Earlier:
     path = str(tmp_path / "earlier")
-    prediction.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)
-    return prediction.load_earlier(path)
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)
+    return checkpoints.load_earlier(path)
 
 
 @pytest.mark.parametrize("features", [6, 20])  # as many as anchors, too: the axes must not be taken for each other

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fmcli.registry.tables import LOSSES
-from fmcli.solvers.stochastic.loop import mean_loss
+from fmcli.scoring.scores import mean_loss
 from reference import slow_losses
 
 pytestmark = pytest.mark.exact

@@ -12,9 +12,10 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.registry.tables import MODELS, SOLVERS
 from fmcli.scoring import prediction
+from fmcli.scoring.scores import mean_loss
 from fmcli.solvers.full_batch.lbfgs import LBFGS
-from fmcli.solvers.stochastic.loop import Trainer, mean_loss
-from fmcli.training import job
+from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.training import checkpoints, job
 
 pytestmark = pytest.mark.exact
 
@@ -279,8 +280,8 @@ def test_going_on_begins_where_the_earlier_run_ended(name, solver, tmp_path):
     own = {"rank": 3, "init_std": 0.1, "norm": False, "epochs": 4, "tol": 0}
     first = train(data, name, solver, **own)
     path = tmp_path / "first.fm"
-    prediction.save_model(str(path), first, job.summary(first), "libsvm")
-    second = train(data, name, solver, plan={"earlier": prediction.load_earlier(str(path))}, **own)
+    checkpoints.save_model(str(path), first, job.summary(first), "libsvm")
+    second = train(data, name, solver, plan={"earlier": checkpoints.load_earlier(str(path))}, **own)
     objectives = [epoch.objective for epoch in (*first.epochs, *second.epochs)]
     assert np.diff(objectives).max() <= 1e-5 * objectives[0]
     assert objectives[4] < objectives[3]
@@ -307,7 +308,7 @@ def test_data_without_features(solver, tmp_path):
     trained = train(dataset([{}, {}, {}], 0, [1, 2, 4]), "fm", solver, epochs=2)
     assert job.empty_score(trained.plan.model)[0] == pytest.approx(7 / 3, abs=0.2)
     path = tmp_path / "empty.fm"
-    prediction.save_model(str(path), trained, job.summary(trained), "libsvm")
+    checkpoints.save_model(str(path), trained, job.summary(trained), "libsvm")
     scored = prediction.load_model(str(path)).scores(dataset([{}], 0))
     assert scored[0] == job.empty_score(trained.plan.model)
 

@@ -7,8 +7,7 @@ from test_every_pair import planted
 
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
-from fmcli.training import job, refit
+from fmcli.training import checkpoints, job, refit
 from fmcli.training.advice import advice
 
 
@@ -66,8 +65,8 @@ def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, optio
 def test_it_resumes_from_the_same_earlier_model(rows, tmp_path):
     path = str(tmp_path / "m")
     spec = make_spec("fm", "adagrad", None, {"epochs": 2})
-    prediction.save_model(path, job.train(job.plan(rows, spec)), {}, "libsvm", keep_state=True)
-    earlier = prediction.load_earlier(path)
+    checkpoints.save_model(path, job.train(job.plan(rows, spec)), {}, "libsvm", keep_state=True)
+    earlier = checkpoints.load_earlier(path)
     chosen, again = trained_again(rows, epochs=2, plan={"earlier": earlier})
     plain = job.train(job.plan(rows, make_spec("fm", "adagrad", None, {"epochs": chosen.best}), earlier=earlier))
     for name, array in parameters(plain.plan.model).items():

@@ -13,7 +13,7 @@ from fmcli.errors import BadInputError, MissingInputError, UsageError
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
 
@@ -23,7 +23,7 @@ def train(rows, spec, **keywords):
 
 
 def saved(path, trained, *, keep_state=True):
-    prediction.save_model(str(path), trained, job.summary(trained), "libsvm", keep_state=keep_state)
+    checkpoints.save_model(str(path), trained, job.summary(trained), "libsvm", keep_state=keep_state)
     return str(path)
 
 
@@ -52,7 +52,7 @@ def test_two_epochs_and_two_more_are_four(solver, model, loss, options, tmp_path
     rows = labelled(loss)
     saved(tmp_path / "whole", train(rows, make_spec(model, solver, loss, {**options, "epochs": 4})))
     first = saved(tmp_path / "first", train(rows, make_spec(model, solver, loss, {**options, "epochs": 2})))
-    earlier = prediction.load_earlier(first)
+    earlier = checkpoints.load_earlier(first)
     resumed = train(rows, earlier.continued(None, None, None, {"epochs": 2}), earlier=earlier)
     second = saved(tmp_path / "second", resumed)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "second").read_bytes()
@@ -62,7 +62,7 @@ def test_two_epochs_and_two_more_are_four(solver, model, loss, options, tmp_path
 
 def earlier_of(tmp_path, model="fm", solver=None, loss=None, **options):
     rows, _ = planted("fm", "squared")
-    return prediction.load_earlier(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
+    return checkpoints.load_earlier(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
 
 
 def test_what_was_given_holds_and_defaults_are_computed_again(tmp_path):
@@ -133,7 +133,7 @@ def test_a_file_of_the_first_version_is_read_and_resumed_from():
     scorer = prediction.load_model(str(OLDER))
     test = reader.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
     np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)
-    earlier = prediction.load_earlier(str(OLDER))
+    earlier = checkpoints.load_earlier(str(OLDER))
     assert {"l2", "l2_w", "l2_v", "learning_rate", "rank", "epochs", "solver"} <= earlier.given
     rows = reader.read([str(SAMPLE / "diabetes.train.libsvm")]).dataset
     resumed = job.plan(rows, earlier.continued(None, None, None, {"epochs": 1}), earlier=earlier)
@@ -147,7 +147,7 @@ def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):
     file = load(str(tmp_path / "m"))
     del file.meta["given"], file.meta["epochs"]
     save(str(tmp_path / "older"), file)
-    earlier = prediction.load_earlier(str(tmp_path / "older"))
+    earlier = checkpoints.load_earlier(str(tmp_path / "older"))
     spec = earlier.continued(None, None, None, {})
     assert (spec.solver, spec.values["rank"], spec.values["l2_v"]) == ("sgd", 3, 0.25)
     assert earlier.epochs == 0
@@ -156,7 +156,7 @@ def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):
 def test_a_named_pipe_is_no_model_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(MissingInputError, match="so a regular file"):
-        prediction.load_earlier(str(tmp_path / "pipe"))
+        checkpoints.load_earlier(str(tmp_path / "pipe"))
 
 
 def test_a_file_whose_pieces_do_not_fit_is_no_model(tmp_path):
@@ -165,4 +165,4 @@ def test_a_file_whose_pieces_do_not_fit_is_no_model(tmp_path):
     file.meta |= {"model": "sglfm", "solver": "lbfgs", "given": None}
     save(str(tmp_path / "forged"), file)
     with pytest.raises(BadInputError, match="not a valid model: sglfm is made by"):
-        prediction.load_earlier(str(tmp_path / "forged"))
+        checkpoints.load_earlier(str(tmp_path / "forged"))

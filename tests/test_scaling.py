@@ -15,8 +15,9 @@ from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file.container import load
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.scoring.prediction import exported, load_earlier, load_model, scorer_of
+from fmcli.scoring.prediction import exported, load_model, scorer_of
 from fmcli.training import job
+from fmcli.training.checkpoints import load_earlier
 
 FEATURES = 6
 # Column 5 never occurs; 4 is an indicator of value 1000; 3 is 7 in every row; the others have scales of their own.

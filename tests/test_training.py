@@ -8,11 +8,12 @@ from test_every_pair import FEATURES, planted
 
 from fmcli.data.labels import fit_labels
 from fmcli.errors import BadInputError, DivergedError, UsageError
+from fmcli.registry.build import build_loss
 from fmcli.registry.specs import make_spec
 from fmcli.registry.tables import LOSSES
 from fmcli.scoring import prediction
 from fmcli.solvers.stochastic import trainer
-from fmcli.training import job
+from fmcli.training import checkpoints, job
 
 
 def train(data, model="fm", solver="adagrad", loss=None, *, plan=None, **options):
@@ -152,7 +153,7 @@ def test_a_value_that_is_wholly_held_out(loss):
 
 def save(tmp_path, name, trained, **options):
     path = str(tmp_path / name)
-    prediction.save_model(path, trained, job.summary(trained), "libsvm", **options)
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm", **options)
     return path
 
 
@@ -168,7 +169,7 @@ def test_two_halves_with_kept_state_are_one_run(model, solver, tmp_path):
     start = save(tmp_path, "start", train(data, model, solver, **{**options, "epochs": 0}), keep_state=True)
 
     def go_on(path, rows):
-        return train(rows, model, solver, plan={"earlier": prediction.load_earlier(path)}, **options)
+        return train(rows, model, solver, plan={"earlier": checkpoints.load_earlier(path)}, **options)
 
     whole = go_on(start, data)
     first = go_on(start, halves[0])
@@ -185,14 +186,14 @@ def test_a_warm_start_grows_for_new_features(tmp_path):
     data, _ = planted("fm", "squared")
     path = save(tmp_path, "old", train(data, epochs=2))
     wide = shifted(data)
-    trained = train(wide, plan={"earlier": prediction.load_earlier(path)}, epochs=0)
-    old, new = prediction.load_earlier(path).model.parameters, trained.plan.model.parameters
+    trained = train(wide, plan={"earlier": checkpoints.load_earlier(path)}, epochs=0)
+    old, new = checkpoints.load_earlier(path).model.parameters, trained.plan.model.parameters
     assert new["V"].shape[1] == 2 * FEATURES
     np.testing.assert_array_equal(new["V"][:, :FEATURES], old["V"])
     assert new["V"][:, FEATURES:].any(axis=2).all()
     assert not new["w"][:, FEATURES:].any()
     assert trained.seen.all()
-    narrow = train(data, plan={"earlier": prediction.load_earlier(save(tmp_path, "wide", trained))}, epochs=1)
+    narrow = train(data, plan={"earlier": checkpoints.load_earlier(save(tmp_path, "wide", trained))}, epochs=1)
     assert narrow.plan.model.features == 2 * FEATURES
 
 
@@ -205,7 +206,7 @@ def shifted(data):
 
 def test_one_label_is_enough_to_go_on_with(tmp_path):
     data, _ = planted("fm", "logistic")
-    earlier = prediction.load_earlier(save(tmp_path, "old", train(data, epochs=1)))
+    earlier = checkpoints.load_earlier(save(tmp_path, "old", train(data, epochs=1)))
     ones = data.take(np.flatnonzero(data.label == 1)[:50])
     assert train(ones, plan={"earlier": earlier}, epochs=1).plan.labels.values == (0, 1)
 
@@ -285,7 +286,7 @@ def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
     options = {"l2": l2, "epochs": 300, "learning_rate": 0.1}
     options |= {} if solver == "adagrad" else {"schedule": "invscaling", "power": 0.7, "learning_rate": 0.3}
     trained = train(data, "linear", solver, loss, **options)
-    compiled = job.make_loss(trained.plan.spec, trained.plan.labels)
+    compiled = build_loss(trained.plan.spec, trained.plan.labels.loss, trained.plan.labels.outputs)
 
     def objective(p):
         values = [compiled.evaluate(y, np.array([p[0] + x @ p[1:]])) for x, y in zip(X, label, strict=True)]

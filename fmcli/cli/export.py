@@ -113,7 +113,7 @@ def run_text(log: Log, model: str, output: str | None) -> None:
 
 def say_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:
     """What was written, and which of it no program can use."""
-    from fmcli.training.divergence import are_finite
+    from fmcli.base.finite import are_finite
 
     say_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
     for name, array in arrays.items():

@@ -71,6 +71,6 @@ def section(figures: Figures, title: str = "") -> str:
 
 def as_json(figures: Mapping[str, Any]) -> str:
     """One line of JSON, with null for what is undefined or infinite."""
-    from fmcli.training.job import finite
+    from fmcli.base.finite import finite
 
     return json.dumps(finite(dict(figures)), allow_nan=False) + "\n"

@@ -76,7 +76,7 @@ class Request:
     def share_held_out(self) -> float | None:
         """The share of rows to hold out, as asked for; else None, the usual one of the data, unless those come from a
         stream or no metric could choose an epoch."""
-        from fmcli.training.validation import of_predictions
+        from fmcli.scoring.sparsity import of_predictions
 
         if self.holdout is not None:
             return self.holdout
@@ -278,7 +278,7 @@ def choose(
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
     check_files([init_model], [log_json] if log_json not in (None, "-") else [])
-    from fmcli.scoring.prediction import load_earlier
+    from fmcli.training.checkpoints import load_earlier
     from fmcli.training.job import check_earlier
 
     earlier = load_earlier(init_model)
@@ -293,7 +293,7 @@ def check_judging(spec: Spec, valid: tuple[str, ...], holdout: float | None, met
         raise UsageError("-v and --holdout both give validation data; choose one")
     if metrics:
         from fmcli.scoring.metrics import check
-        from fmcli.training.validation import of_predictions
+        from fmcli.scoring.sparsity import of_predictions
 
         check(of_predictions(metrics), spec.loss)
         if not of_predictions(metrics) and (valid or holdout):
@@ -395,8 +395,8 @@ def save(
 ) -> None:
     """Write the model and its figures."""
     from fmcli.cli.training_log import figures, sizes
-    from fmcli.scoring.prediction import save_model
     from fmcli.training.advice import advice
+    from fmcli.training.checkpoints import save_model
     from fmcli.training.job import summary
 
     log.progress(f"writing {request.output}")

@@ -7,15 +7,16 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from fmcli.base.finite import finite
 from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.data.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
 from fmcli.registry.tables import LOSSES, MODELS, OPTIONS
+from fmcli.scoring.sparsity import SPARSITY
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
-from fmcli.training.job import Epoch, Plan, Trained, finite
-from fmcli.training.validation import SPARSITY
+from fmcli.training.job import Epoch, Plan, Trained
 
 if TYPE_CHECKING:
     from fmcli.data.reader import Table

@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.finite import are_finite
 from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import SEEN
 from fmcli.model_file.container import ModelFile, save
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.specs import build_model, make_spec
+from fmcli.registry.build import build_model
+from fmcli.registry.specs import make_spec
 from fmcli.registry.tables import MODELS, SOLVERS
 from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer, exported
+from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require
-from fmcli.training.divergence import are_finite
-from fmcli.training.validation import model_sparsity
 
 # Kind -> the direct kind, and its name of the factors. Both count a pair of features alike: lifted-anova and anova with
 # (<u^1_i, u^2_j> + <u^1_j, u^2_i>) / 2, lifted-pn and pn with twice that, and with squares besides.

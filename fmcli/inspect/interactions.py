@@ -13,7 +13,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.models.layout import REAL_TYPE
 from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer
-from fmcli.training.validation import score_rows
+from fmcli.scoring.rows import score_rows
 
 # Differences of scores of which rounding may be all there is, in units of the scores' own rounding.
 ROUNDINGS = 16

@@ -21,10 +21,10 @@ from fmcli.data.labels import Labels
 from fmcli.data.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.scaling import SCALE, is_scaled
 from fmcli.errors import BadInputError, UsageError
+from fmcli.model_file.state import STATE, state_name
 from fmcli.models.model import Model
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 from fmcli.registry.tables import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
-from fmcli.training.warm_start import STATE, state_name
 
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
 SEEN = "seen"

@@ -24,7 +24,7 @@ from fmcli.registry.tables import (
 from fmcli.text import number
 
 if TYPE_CHECKING:
-    from fmcli.models.model import Model
+    pass
 
 # Options that refine another for one part of a model: without a value of their own they take the other's.
 # Where the run has none of that name, they take its default.
@@ -64,22 +64,6 @@ class Spec:
     def keywords(self, piece: Piece) -> dict[str, Any]:
         """The options of one piece."""
         return {name: self.values[name] for name in piece.options}
-
-
-def build_model(
-    kind: Piece, features: int, outputs: int, options: Mapping[str, Any], fields: int = 0, by_row: bool = False
-) -> Model:
-    """A model of a kind, without memory yet.
-
-    Parameters
-    ----------
-    options : the kind's own, by keyword.
-    fields : of the data.
-    by_row : whether all that a feature owns will be one group of a penalty.
-    """
-    context = {"fields": fields, "by_row": by_row}
-    model: Model = kind.load()(features, outputs, **options, **{name: context[name] for name in kind.context})
-    return model
 
 
 def make_spec(

@@ -18,15 +18,15 @@ from fmcli.data.labels import Labels, few_distinct, fit_labels, listed
 from fmcli.data.reader import LARGEST_INDEX, RowError, quote, score_pieces
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
+from fmcli.registry.build import build_loss
 from fmcli.registry.specs import Spec
 from fmcli.registry.tables import LOSSES
 from fmcli.scoring.metrics import METRICS, PROBABLE, Floats, Outcome, allowed, check, measure
 from fmcli.scoring.prediction import Counts, Scorer, each_piece
-from fmcli.solvers.stochastic.loop import mean_loss
+from fmcli.scoring.scores import mean_loss
+from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.system.memory import require, require_if_large
 from fmcli.text import number
-from fmcli.training.job import make_loss
-from fmcli.training.validation import SPARSITY, model_sparsity
 
 # The mean of the loss that a model was trained with.
 LOSS = "loss"
@@ -230,7 +230,8 @@ def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None
 def training_loss(outcome: Outcome, scorer: Scorer) -> float:
     """Mean over the rows of the loss that the model was trained with."""
     meta = scorer.meta
-    loss = make_loss(Spec(meta["model"], meta["solver"], meta["loss"], meta["options"]), scorer.labels)
+    spec = Spec(meta["model"], meta["solver"], meta["loss"], meta["options"])
+    loss = build_loss(spec, scorer.labels.loss, scorer.model.outputs)
     return mean_loss(loss, outcome.label, outcome.score)
 
 

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-import fmcli
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
-from fmcli.data.occurrences import UNKNOWN, Occurrences, count, kept
+from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.reader import score_pieces
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.writer import format_table, format_values
-from fmcli.errors import BadInputError, FmcliError, UsageError
+from fmcli.errors import BadInputError, FmcliError
 from fmcli.model_file.check import SEEN, check_array, check_arrays, check_entries, completed
-from fmcli.model_file.container import ModelFile, load, save
+from fmcli.model_file.container import ModelFile, load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model, Workspace
-from fmcli.registry.specs import SOLVER, build_model, make_spec
+from fmcli.registry.build import build_model
 from fmcli.registry.tables import MODELS
 from fmcli.registry.tables import Piece as Kind
 from fmcli.scoring.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
+from fmcli.scoring.rows import score_rows
 from fmcli.system.memory import require, require_if_large
 from fmcli.text import number
-from fmcli.training.divergence import are_finite, diverged
-from fmcli.training.job import Trained
-from fmcli.training.validation import score_rows
-from fmcli.training.warm_start import Earlier, state_arrays
 
 # Bytes for each score of a piece: the score, what is made of it, and its text.
 SCORE_BYTES = 64
@@ -129,93 +125,12 @@ class Counts:
     comments: int = 0
 
 
-def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
-    """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data.
-
-    With `keep_state` a later run of the same solver can go on exactly where this one ended.
-
-    Raises DivergedError where that state is not finite.
-    """
-    plan = trained.plan
-    state = state_arrays(plan.model) if keep_state else {}
-    if not are_finite(state.values()):
-        raise diverged(plan.spec, "the solver's state, which --keep-state saves, is no longer finite")
-    parameters = REAL_TYPE.itemsize * plan.model.parameter_count
-    occurrences = count(plan.data, plan.rows, parameters, plan.earlier.occurrences if plan.earlier else UNKNOWN)
-    meta = {
-        "tool": f"fmcli {fmcli.__version__}",
-        "model": plan.spec.model,
-        "solver": plan.spec.solver,
-        "loss": plan.spec.loss,
-        "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
-        "given": sorted(plan.spec.given),
-        "features": plan.model.features,
-        "outputs": plan.model.outputs,
-        "fields": plan.fields,
-        "labels": plan.labels.values and list(plan.labels.values),
-        "range": plan.range and list(plan.range),
-        "slots": trained.solver.slots if keep_state else None,
-        "updates": trained.solver.updates,
-        "epochs": plan.epochs_before + trained.best,
-        "format": format,
-        "training": training,
-        **occurrences.entries(),
-    }
-    tensors = {
-        **plan.model.parameters,
-        **plan.model.constants,
-        **state,
-        **scale_array(plan.scale),
-        **occurrences.arrays(),
-    }
-    save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
-
-
 def load_model(path: str) -> Scorer:
     """Open a model file; its parameters stay in the file, mapped.
 
     Raises BadInputError for a file that is damaged or not of a kind this version knows, MissingInputError.
     """
     return scorer_of(path, load(path))
-
-
-def load_earlier(path: str) -> Earlier:
-    """Open a model file to resume from. Raises as `load_model`."""
-    file = load(path)
-    scorer = scorer_of(path, file)
-    meta = scorer.meta
-    try:
-        given = given_in(meta)
-    except UsageError as error:  # the model's kind, solver and loss cannot be combined
-        raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    return Earlier(
-        path,
-        scorer.model,
-        meta["model"],
-        meta["options"],
-        meta["solver"],
-        scorer.labels,
-        scorer.norm,
-        scorer.scale,
-        scorer.seen,
-        file.tensors,
-        meta["slots"],
-        meta["updates"],
-        meta["epochs"],
-        meta["fields"],
-        given,
-        meta["range"] and (meta["range"][0], meta["range"][1]),
-        scorer.occurrences,
-    )
-
-
-def given_in(meta: Mapping[str, Any]) -> frozenset[str]:
-    """Names of what a model's run was explicitly given; of files that do not tell, what differs from the defaults."""
-    if meta["given"] is not None:
-        return frozenset(meta["given"])
-    usual = make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])
-    names = {name for name, value in meta["options"].items() if usual.values.get(name) != value}
-    return frozenset(names | {SOLVER} if meta["solver"] != MODELS[meta["model"]].solver else names)
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.losses.loss import Loss
 from fmcli.registry.tables import LOSSES
 from fmcli.scoring.metrics import METRICS, Outcome, measure
-from fmcli.solvers.stochastic.loop import mean_loss
+from fmcli.scoring.scores import mean_loss
 
 if TYPE_CHECKING:
     from fmcli.training.job import Plan

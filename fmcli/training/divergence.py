@@ -3,56 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fmcli.base.finite import are_finite
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
-from fmcli.registry.specs import REFINES, Spec
+from fmcli.registry.remedies import diverged
 from fmcli.registry.tables import LOSSES, OPTIONS
 from fmcli.scoring.metrics import Outcome
-from fmcli.solvers.stochastic.loop import mean_loss
+from fmcli.scoring.scores import mean_loss
 from fmcli.training.baseline import Baseline
 
 if TYPE_CHECKING:
     from fmcli.training.job import Plan
 
-# The solvers' step sizes, which options for parts of a model refine.
-WHOLE_STEPS = ("alpha", "learning_rate")
-# How much smaller a step to try after divergence.
-STEP_BACK = 10
 # A run has diverged if the saved model's loss on the training rows is above so many times the best constant's, or an
 # epoch's loss is above so many times it and rising. Healthy runs on unscaled columns begin at 9 times the constant's.
 MOST_AT_END, MOST_ON_THE_WAY = 10, 1000
-
-
-def diverged(spec: Spec, what: str) -> DivergedError:
-    """The error for training that went astray, with a step size to try where there is one, and the option that scales
-    the features unless it is in use."""
-    scaled = spec.values["scale"] != "none"
-    remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
-    steps = [f"{OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})" for name, step in steps_of(spec).items()]
-    if steps:
-        remedies.insert(0, f"try {'a smaller step' if len(steps) == 1 else 'smaller steps'}: {', '.join(steps)}")
-    remedies = remedies or ["look for labels and values that are far too large"]
-    return DivergedError(f"training diverged: {what}; {', or '.join(remedies)}")
-
-
-def steps_of(spec: Spec) -> dict[str, float]:
-    """The step sizes of a spec by option name: that of the whole, and those of parts that differ from it."""
-    values = spec.values
-    steps: dict[str, float] = {name: values[name] for name in WHOLE_STEPS if name in values}
-    parts = [part for part, whole in REFINES.items() if whole in steps and part in values]
-    return steps | {part: values[part] for part in parts if values[part] != steps[REFINES[part]]}
-
-
-def are_finite(arrays: Iterable[NDArray[Any]]) -> bool:
-    """Whether all numbers of all arrays are finite; unlike np.isfinite, without an array of answers."""
-    return all(math.isfinite(array.min()) and math.isfinite(array.max()) for array in arrays if array.size)
 
 
 class Watch:

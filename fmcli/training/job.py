@@ -11,16 +11,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.finite import finite
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.data.scaling import Divisors, OddColumns, learn, odd_columns
 from fmcli.errors import DivergedError, UsageError
-from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.specs import Spec, build_model, resolve
+from fmcli.registry.build import build_loss, build_model
+from fmcli.registry.specs import Spec, resolve
+from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM, START_STREAM, generator
 from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.scoring.metrics import Outcome, Range
+from fmcli.scoring.rows import score_rows
+from fmcli.scoring.sparsity import model_sparsity
 from fmcli.solvers.stochastic.solver import Solver
 from fmcli.solvers.stochastic.trainer import Stochastic
 from fmcli.system.memory import require
@@ -28,8 +32,7 @@ from fmcli.training import account
 from fmcli.training.baseline import Baseline, baseline_of
 from fmcli.training.clipping import fit_clip
 from fmcli.training.divergence import Watch
-from fmcli.training.streams import HOLDOUT_STREAM, PREPARE_STREAM, START_STREAM, generator
-from fmcli.training.validation import Best, Validation, model_sparsity, score_rows, split
+from fmcli.training.validation import Best, Validation, split
 from fmcli.training.warm_start import Earlier, take_over
 
 # What an objective is at least taken to be when its changes are compared with it.
@@ -316,14 +319,6 @@ def make_solver(spec: Spec) -> Solver:
     return solver
 
 
-def make_loss(spec: Spec, labels: Labels) -> Loss:
-    """The loss of a spec."""
-    piece = LOSSES[labels.loss]
-    outputs = {"outputs": labels.outputs} if piece.task == "classes" else {}
-    loss: Loss = piece.load()(**spec.keywords(piece), **outputs)
-    return loss
-
-
 def train(
     plan: Plan,
     *,
@@ -353,7 +348,7 @@ def train(
     if MODELS[plan.spec.model].closed_form:
         return solve(plan, on_epoch)
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
-    loss, solver = make_loss(spec, plan.labels), make_solver(spec)
+    loss, solver = build_loss(spec, plan.labels.loss, plan.labels.outputs), make_solver(spec)
     strengths = {name: spec.values[name] for name in STRENGTHS if name in spec.values}
     penalty = Penalty(**strengths, epochs=plan.penalised_before)
     seen = data.seen(rows)
@@ -416,7 +411,7 @@ def solve(plan: Plan, on_epoch: Callable[[Epoch], None]) -> Trained:
 
     assert isinstance(plan.model, KernelBasis)
     begin = time.perf_counter()
-    solver, loss_of_rows = make_solver(plan.spec), make_loss(plan.spec, plan.labels)
+    solver, loss_of_rows = make_solver(plan.spec), build_loss(plan.spec, plan.labels.loss, plan.labels.outputs)
     baseline = baseline_of(plan, loss_of_rows)
     plan.model.allocate(solver.slots)
     loss, penalty = fit(plan.model, plan.data, plan.rows, plan.spec.values["l2_v"])
@@ -462,16 +457,3 @@ def summary(trained: Trained) -> dict[str, Any]:
         **plan.model.figures(plan.data, plan.rows),
     }
     return finite(figures)
-
-
-def finite(figures: dict[str, Any]) -> dict[str, Any]:
-    """The figures with None for nan and infinity, which JSON does not have; figures within figures and lists too."""
-
-    def one(value: Any) -> Any:
-        if isinstance(value, dict):
-            return finite(value)
-        if isinstance(value, list):
-            return [one(item) for item in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {name: one(value) for name, value in figures.items()}

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from fmcli.errors import DivergedError
+from fmcli.registry.streams import PREPARE_STREAM, generator
 from fmcli.training.job import Epoch, Plan, Trained, make_model, make_solver, train
-from fmcli.training.streams import PREPARE_STREAM, generator
 
 # Epochs x non-zeros x rank up to which a second run is worth its time unless asked for: some seconds. A count and not
 # the clock, so that the same data give the same bytes everywhere.

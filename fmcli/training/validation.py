@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,19 +11,17 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, UsageError
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import METRICS, Outcome, Range, check, default_metrics, measure
-from fmcli.solvers.stochastic.loop import scores
+from fmcli.scoring.rows import score_rows
+from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.stochastic.solver import Solver
 
 MOST_ROWS = 2**31 - 1  # numbered by int32
 # Without a word about it, row solvers hold so much of so many rows or more out where several epochs give a choice.
 USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
-# A thread's rows at a time: enough to make Python's part vanish.
-ROWS_A_TASK = 1 << 14
-SPARSITY = "sparsity"
 
 
 def split(
@@ -50,38 +47,6 @@ def split(
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator.permutation(rows)[:held]] = True
     return everything[chosen], everything[~chosen]
-
-
-def of_predictions(metrics: Iterable[str]) -> list[str]:
-    """The metrics of predictions among these; sparsity is one of parameters."""
-    return [name for name in metrics if name != SPARSITY]
-
-
-def model_sparsity(model: Model) -> float:
-    """Share of exact zeros among linear weights and factors ([SGL]: n_z / n_a)."""
-    names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
-    zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
-    return zeros / max(1, sum(model.parameters[name].size for name in names))
-
-
-def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
-    """Raw scores (rows, outputs), the same for any number of threads."""
-    out = np.empty((data.rows, model.outputs))
-
-    def some(start: int) -> None:
-        room = Workspace(model, data.longest, gradients=False)
-        scores(model, data, room, start, min(start + ROWS_A_TASK, data.rows), out)
-
-    starts = range(0, data.rows, ROWS_A_TASK)
-    if threads == 1 or len(starts) < 2:
-        for start in starts:
-            some(start)
-    else:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(some, starts))
-    return out
 
 
 @dataclass

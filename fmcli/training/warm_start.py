@@ -13,6 +13,7 @@ from fmcli.data.labels import Labels
 from fmcli.data.occurrences import UNKNOWN, Occurrences
 from fmcli.data.scaling import Divisors
 from fmcli.errors import UsageError
+from fmcli.model_file.state import state_name
 from fmcli.models.model import Model
 from fmcli.registry.specs import REFINES, SOLVER, Spec, as_given, make_spec, takes
 from fmcli.registry.tables import CLIPPED_LOSS, LOSSES, MODELS, OPTIONS, SOLVERS
@@ -25,18 +26,6 @@ PENALTIES = frozenset(
     for name, option in OPTIONS.items()
     if option.group == "penalty" and not any(name in loss.options for loss in LOSSES.values())
 )
-# Name of a state array in a model file: slot 0 of V is state.0.V.
-STATE = "state"
-
-
-def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
-    """The solver's state by the names it has in model files."""
-    return {state_name(slot, name): array for name, slots in model.states.items() for slot, array in enumerate(slots)}
-
-
-def state_name(slot: int, name: str) -> str:
-    """The name that a slot of an array's state has in model files."""
-    return f"{STATE}.{slot}.{name}"
 
 
 @dataclass(frozen=True)

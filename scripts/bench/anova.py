@@ -24,7 +24,8 @@ from fmcli.losses.loss import Squared
 from fmcli.models.anova import HigherOrder
 from fmcli.models.model import Workspace
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.stochastic.loop import Trainer, scores
+from fmcli.scoring.scores import scores
+from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.solver import Solver
 from fmcli.training import job
 

@@ -27,7 +27,7 @@ from fmcli.registry.tables import MODELS
 from fmcli.scoring.evaluation import judge_model
 from fmcli.scoring.metrics import measure
 from fmcli.scoring.prediction import Counts, load_model
-from fmcli.training.validation import model_sparsity
+from fmcli.scoring.sparsity import model_sparsity
 
 SETS = {
     "u1": "ml-100k/u1.train.ffm",

@@ -28,8 +28,9 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
-from fmcli.scoring.prediction import load_earlier, load_model, save_model
+from fmcli.scoring.prediction import load_model
 from fmcli.training import job
+from fmcli.training.checkpoints import load_earlier, save_model
 from fmcli.training.job import Trained
 
 SETS = {"adult": "adult/{}.ffm", "ml-100k": "ml-100k/side.u1.bin.{}.ffm"}

@@ -24,8 +24,8 @@ from figures import draw
 from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
 from fmcli.registry.specs import make_spec
+from fmcli.scoring.rows import score_rows
 from fmcli.training import job
-from fmcli.training.validation import score_rows
 
 RANK, INIT_STD = 30, 0.1
 PENALTY = {2: 1e-3, 3: 1e-4, 4: 1e-6}

@@ -13,8 +13,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 from fmcli.data.reader import read
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.prediction import probability
+from fmcli.scoring.rows import score_rows
+from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training import job
-from fmcli.training.validation import model_sparsity, score_rows
 
 LAMBDAS = (0.0, 0.1, 1.0, 10.0, 30.0, 100.0, 1000.0, 10000.0)
 

@@ -11,9 +11,9 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.metrics import METRICS
+from fmcli.scoring.rows import score_rows
 from fmcli.training import job
 from fmcli.training.job import Epoch, Trained
-from fmcli.training.validation import score_rows
 
 FOLDS = 3
 

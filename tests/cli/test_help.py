@@ -11,7 +11,7 @@ from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import METRIC_NAMES, SECTIONS, SectionCommand, SectionOption
 from fmcli.registry.tables import OPTIONS
 from fmcli.scoring.metrics import METRICS
-from fmcli.training.validation import SPARSITY
+from fmcli.scoring.sparsity import SPARSITY
 
 TOP = click.Context(group, info_name="fmcli", max_content_width=10_000, terminal_width=10_000)
 

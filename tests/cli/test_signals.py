@@ -127,4 +127,4 @@ def test_little_is_imported_before_signals_are_taken():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = [name for name in done.stdout.split() if "cython" not in name.lower()]
-    assert ours == ["fmcli", "fmcli.__main__", "fmcli._core", "fmcli.system.interrupt"]
+    assert ours == ["fmcli", "fmcli.__main__", "fmcli.system", "fmcli.system.interrupt"]

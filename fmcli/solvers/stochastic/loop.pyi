@@ -3,7 +3,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
 from fmcli.solvers.stochastic.solver import Solver
 
 class Trainer:
@@ -11,10 +11,3 @@ class Trainer:
         self, model: Model, solver: Solver, loss: Loss, data: Dataset, batch_size: int = 1, mean_weight: float = 1
     ) -> None: ...
     def run(self, order: NDArray[np.int32], start: int, stop: int, total: float = 0) -> float: ...
-
-def scores(
-    model: Model, data: Dataset, workspace: Workspace, start: int, stop: int, out: NDArray[np.float64]
-) -> None: ...
-def mean_loss(
-    loss: Loss, label: NDArray[np.float64], score: NDArray[np.float64], weight: NDArray[np.float64] | None = None
-) -> float: ...

@@ -12,11 +12,11 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model, Workspace
 from fmcli.penalties.penalty import Penalty
+from fmcli.registry.remedies import diverged
+from fmcli.registry.streams import SHUFFLE_STREAM, generator
 from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.solver import Solver
-from fmcli.training.divergence import diverged
-from fmcli.training.streams import SHUFFLE_STREAM, generator
 
 if TYPE_CHECKING:
     from fmcli.registry.specs import Spec

@@ -1,4 +1,4 @@
-"""The one loop of stochastic training, for every model and every solver, and the one that scores."""
+"""The one loop of stochastic training, for every model and every solver."""
 
 from fmcli.base.types cimport Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
@@ -134,41 +134,3 @@ cdef class Trainer:
             s.slope[c] *= weight * self.weight_scale * share
         self.model.gradient(&x, s)
         return weight * value
-
-
-def scores(Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out):
-    """out (rows, C) [start:stop] <- the scores of those rows. The workspace is for rows as long as the data's longest.
-
-    Columns the model does not have must have been dropped from the data.
-    """
-    if not 0 <= start <= stop <= data.rows or out.shape[0] < stop or out.shape[1] < model.outputs:
-        raise ValueError("the rows to score do not fit the data or the array for their scores")
-    workspace.fit(model, data)
-    cdef Sample x
-    cdef Py_ssize_t i
-    cdef int c
-    cdef Scratch* s = &workspace.scratch
-    with nogil:
-        for i in range(start, stop):
-            if i + AHEAD < stop:
-                data.sample(i + AHEAD, &x)
-                model.prefetch(&x)
-            data.sample(i, &x)
-            model.score(&x, s)
-            for c in range(model.outputs):
-                out[i, c] = s.score[c]
-
-
-def mean_loss(Loss loss, const double[::1] label, const double[:, ::1] score, weight=None):
-    """Weighted mean of l(label[i], score[i])."""
-    cdef const double[::1] weights = weight
-    cdef double total = 0, sum_of_weights = 0, w
-    cdef Py_ssize_t i
-    loss.check(label, <int>score.shape[1])
-    if score.shape[0] < label.shape[0] or (weight is not None and weights.shape[0] < label.shape[0]):
-        raise ValueError("there are fewer scores or weights than labels")
-    for i in range(label.shape[0]):
-        w = 1 if weight is None else weights[i]
-        total += w * loss.value(label[i], &score[i, 0])
-        sum_of_weights += w
-    return total / sum_of_weights

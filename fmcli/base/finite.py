@@ -1,0 +1,27 @@
+"""Numbers that are finite, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+def are_finite(arrays: Iterable[NDArray[Any]]) -> bool:
+    """Whether all numbers of all arrays are finite; unlike np.isfinite, without an array of answers."""
+    return all(math.isfinite(array.min()) and math.isfinite(array.max()) for array in arrays if array.size)
+
+
+def finite(figures: dict[str, Any]) -> dict[str, Any]:
+    """The figures with None for nan and infinity, which JSON does not have; figures within figures and lists too."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, dict):
+            return finite(value)
+        if isinstance(value, list):
+            return [one(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {name: one(value) for name, value in figures.items()}

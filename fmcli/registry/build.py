@@ -1,0 +1,37 @@
+"""Objects of the compiled core, as the registry and a run's choices describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fmcli.registry.specs import Spec
+from fmcli.registry.tables import LOSSES, Piece
+
+if TYPE_CHECKING:
+    from fmcli.losses.loss import Loss
+    from fmcli.models.model import Model
+
+
+def build_model(
+    kind: Piece, features: int, outputs: int, options: Mapping[str, Any], fields: int = 0, by_row: bool = False
+) -> Model:
+    """A model of a kind, without memory yet.
+
+    Parameters
+    ----------
+    options : the kind's own, by keyword.
+    fields : of the data.
+    by_row : whether all that a feature owns will be one group of a penalty.
+    """
+    context = {"fields": fields, "by_row": by_row}
+    model: Model = kind.load()(features, outputs, **options, **{name: context[name] for name in kind.context})
+    return model
+
+
+def build_loss(spec: Spec, loss: str, outputs: int) -> Loss:
+    """The loss of a spec."""
+    piece = LOSSES[loss]
+    by_classes = {"outputs": outputs} if piece.task == "classes" else {}
+    built: Loss = piece.load()(**spec.keywords(piece), **by_classes)
+    return built

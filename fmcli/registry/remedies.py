@@ -1,0 +1,32 @@
+"""What to try when training went astray, in terms of a run's options."""
+
+from __future__ import annotations
+
+from fmcli.errors import DivergedError
+from fmcli.registry.specs import REFINES, Spec
+from fmcli.registry.tables import OPTIONS
+
+# The solvers' step sizes, which options for parts of a model refine.
+WHOLE_STEPS = ("alpha", "learning_rate")
+# How much smaller a step to try after divergence.
+STEP_BACK = 10
+
+
+def diverged(spec: Spec, what: str) -> DivergedError:
+    """The error for training that went astray, with a step size to try where there is one, and the option that scales
+    the features unless it is in use."""
+    scaled = spec.values["scale"] != "none"
+    remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
+    steps = [f"{OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})" for name, step in steps_of(spec).items()]
+    if steps:
+        remedies.insert(0, f"try {'a smaller step' if len(steps) == 1 else 'smaller steps'}: {', '.join(steps)}")
+    remedies = remedies or ["look for labels and values that are far too large"]
+    return DivergedError(f"training diverged: {what}; {', or '.join(remedies)}")
+
+
+def steps_of(spec: Spec) -> dict[str, float]:
+    """The step sizes of a spec by option name: that of the whole, and those of parts that differ from it."""
+    values = spec.values
+    steps: dict[str, float] = {name: values[name] for name in WHOLE_STEPS if name in values}
+    parts = [part for part, whole in REFINES.items() if whole in steps and part in values]
+    return steps | {part: values[part] for part in parts if values[part] != steps[REFINES[part]]}

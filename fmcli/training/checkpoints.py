@@ -1,0 +1,105 @@
+"""Model files as training writes them, and reads them to resume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import fmcli
+from fmcli.base.finite import are_finite
+from fmcli.data.occurrences import UNKNOWN, count
+from fmcli.data.scaling import scale_array
+from fmcli.errors import BadInputError, UsageError
+from fmcli.model_file.check import SEEN
+from fmcli.model_file.container import ModelFile, load, save
+from fmcli.model_file.state import state_arrays
+from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.remedies import diverged
+from fmcli.registry.specs import SOLVER, make_spec
+from fmcli.registry.tables import MODELS
+from fmcli.scoring.prediction import scorer_of
+from fmcli.training.job import Trained
+from fmcli.training.warm_start import Earlier
+
+
+def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
+    """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data.
+
+    With `keep_state` a later run of the same solver can go on exactly where this one ended.
+
+    Raises DivergedError where that state is not finite.
+    """
+    plan = trained.plan
+    state = state_arrays(plan.model) if keep_state else {}
+    if not are_finite(state.values()):
+        raise diverged(plan.spec, "the solver's state, which --keep-state saves, is no longer finite")
+    parameters = REAL_TYPE.itemsize * plan.model.parameter_count
+    occurrences = count(plan.data, plan.rows, parameters, plan.earlier.occurrences if plan.earlier else UNKNOWN)
+    meta = {
+        "tool": f"fmcli {fmcli.__version__}",
+        "model": plan.spec.model,
+        "solver": plan.spec.solver,
+        "loss": plan.spec.loss,
+        "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
+        "given": sorted(plan.spec.given),
+        "features": plan.model.features,
+        "outputs": plan.model.outputs,
+        "fields": plan.fields,
+        "labels": plan.labels.values and list(plan.labels.values),
+        "range": plan.range and list(plan.range),
+        "slots": trained.solver.slots if keep_state else None,
+        "updates": trained.solver.updates,
+        "epochs": plan.epochs_before + trained.best,
+        "format": format,
+        "training": training,
+        **occurrences.entries(),
+    }
+    tensors = {
+        **plan.model.parameters,
+        **plan.model.constants,
+        **state,
+        **scale_array(plan.scale),
+        **occurrences.arrays(),
+    }
+    save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
+
+
+def load_earlier(path: str) -> Earlier:
+    """Open a model file to resume from. Raises as `load_model`."""
+    file = load(path)
+    scorer = scorer_of(path, file)
+    meta = scorer.meta
+    try:
+        given = given_in(meta)
+    except UsageError as error:  # the model's kind, solver and loss cannot be combined
+        raise BadInputError(f"{path}: is not a valid model: {error}") from error
+    return Earlier(
+        path,
+        scorer.model,
+        meta["model"],
+        meta["options"],
+        meta["solver"],
+        scorer.labels,
+        scorer.norm,
+        scorer.scale,
+        scorer.seen,
+        file.tensors,
+        meta["slots"],
+        meta["updates"],
+        meta["epochs"],
+        meta["fields"],
+        given,
+        meta["range"] and (meta["range"][0], meta["range"][1]),
+        scorer.occurrences,
+    )
+
+
+def given_in(meta: Mapping[str, Any]) -> frozenset[str]:
+    """Names of what a model's run was explicitly given; of files that do not tell, what differs from the defaults."""
+    if meta["given"] is not None:
+        return frozenset(meta["given"])
+    usual = make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])
+    names = {name for name, value in meta["options"].items() if usual.values.get(name) != value}
+    return frozenset(names | {SOLVER} if meta["solver"] != MODELS[meta["model"]].solver else names)
