@@ -4,7 +4,8 @@ How it is built
 ---------------
 Models, losses, penalties and solvers never know each other. The cut between a model and a row solver is one sample's
 gradient: the model writes it as a few slabs (row ids and a buffer of numbers), the solver consumes slabs. So a model is
-one class, a solver is one class, and every pair works. All of stochastic training is one loop (solvers/stochastic/loop.pyx):
+one class, a solver is one class, and every pair works. All of stochastic training is one loop
+(solvers/stochastic/loop.pyx):
 
     for each sample x in this epoch's order:
         model.rows(x)           which parameter rows does it touch?
@@ -17,29 +18,42 @@ one class, a solver is one class, and every pair works. All of stochastic traini
 A batch merges the slabs of several samples by row before the step. Softmax is C scores and C slopes a sample over
 blocks that hold class after class, not another code path.
 
-Coordinate descent looks at the same parameters the other way (solvers/coordinate/descent.pyx, visitor.pyx): it visits one row of
-parameters and all samples that the row enters, whose records keep labels, scores, and a cache of the model's own:
+Coordinate descent looks at the same parameters the other way (solvers/coordinate/descent.pyx, visitor.pyx): it visits
+one row of parameters and all samples that the row enters, whose records keep labels, scores, and a cache of the model's
+own:
 
     for each row of parameters, slice by slice:
         model.partials(visit)       the derivatives of its samples' scores
         bound the mean loss by a quadratic, minimise that with the penalty, take the step
         model.moved(visit, step)    caches and scores follow
 
-A model without such functions is visited through its gradients: right, and slow. L-BFGS (lbfgs.py) needs gradients
-alone. Each of the three ways through epochs is a course (training.py), for which epochs are judged and kept alike.
+A model without such functions is visited through its gradients: right, and slow. L-BFGS needs gradients alone. Each of
+these ways through epochs is a trainer in its solver's folder; training/job.py judges and keeps their epochs alike.
 
-The compiled core, cython_src/fmcli/_core, in the order of its dependencies:
+The folders
+-----------
+Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder names. A folder imports only those
+above it in this list, so that there are no circles:
 
-    types.h             Sample, Block, Slab, Scratch, Visit: what models, solvers and the loop hand to each other
-    vector.h rules.h    vectors; each solver's update and the one prox, written once for all widths
-    kernels.*           the hot loops, compiled for each instruction set; simd.pyx picks the table at import
-    data parser         rows in compressed form, and the reader of text
-    model solver loss penalty                the contracts
-    columns quadratic descent visitor        rows of parameters and their samples; objective: the whole as one vector
-    linear poly2 fm anova polynet lifted bilinear ffm llfm stub  sgd adagrad ftrl fobos   what keeps them
-    coding kmeans   how llfm shares a sample among anchors, and where those start
-    kernel_basis    a model that no solver trains
-    batch loop          the loop; writer    numbers to text
+    system        memory, cores, signals, files that are written whole or not at all
+    base          types.h: Sample, Block, Slab, Scratch, Visit, what all of the core hands around; vectors
+    kernels       the table of hot loops, compiled for each instruction set and chosen at import
+    registry      the one table of models, solvers, losses and options; a run's choices, checked (specs.py)
+    data          rows in compressed form, the reader of text, labels, scales of columns; numbers to text
+    losses        one class each
+    models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
+                  models/local has llfm: anchors, coding, k-means
+    penalties     strengths, the group's prox
+    solvers       stochastic (the loop, batches, sgd, adagrad, ftrl, fobos), coordinate, full_batch, closed_form.py
+    model_file    the container of arrays, and the check of what a file says
+    scoring       scores of rows, metrics, predict, evaluate
+    export        text, kernel form
+    inspect       what a model has learned, and which features interact
+    training      the job: plan, validation, warm start, divergence, refit, memory account, checkpoints
+    cli           a module for each command; cli/spellings has the words of other tools
+
+errors.py, names.py and text.py, which all may import, have the errors with their exit statuses, the search for the name
+that was meant, and how numbers and names are written in messages.
 
 What the design rests on, each measured:
 
@@ -51,27 +65,21 @@ What the design rests on, each measured:
   multiply-add, so every instruction set gives the same bits.
 - Virtual calls are made per sample or per slab, never per coordinate.
 - Sums never depend on the number of threads: parts are summed apart and added in order, and the command keeps BLAS,
-  which L-BFGS and the closed form use through scipy and numpy, to one thread (machine.py).
+  which L-BFGS and the closed form use through scipy and numpy, to one thread (system/machine.py).
 - The compiled unit of work is a piece of an epoch: it returns numbers. Progress, early stopping and the clock live in
-  Python above it (training.py). Signals need neither: the handler is compiled and ends the process (interrupt.pyx).
-
-Above the core, dependencies run one way:
-
-    cli -> refit, advice -> training, prediction, evaluation, inspection, catalogue
-        -> account, stochastic, descent, lbfgs, closedform, divergence, baseline, clipping, validation, warmstart,
-           scaling, labels, metrics, modelfile, data
-        -> registry, specs, streams, names, files, leftovers, text -> _core
+  Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
 
 What a run takes of memory is asked before it is taken: each piece that allocates has its `bytes_needed` beside it, and
-account.py is their sum, which --dry-run shows and training checks (memory.py).
+training/account.py is their sum, which --dry-run shows and training checks (system/memory.py).
 
-registry.py is the one table of pieces and options; the command line, its completion, the README's tables, the model
-file's header and the tests derive from it. A default that depends on the training data (derived.py) stays a rule until
-training.plan knows the data; from then on a run has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
+registry/tables.py is the one table of pieces and options; the command line, its completion, the README's tables, the
+model file's header and the tests derive from it. A default that depends on the training data (registry/derived.py)
+stays a rule until training.job.plan knows the data; from then on a run has numbers only. CONTRIBUTING.md has the steps
+that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Arguments are put into our own words before click parses
-them (spellings.py; other_tools.py has the words of libFM, libffm, xLearn, alphaFM, liblinear and VW). The library
-raises children of FmcliError, each with its exit status, never prints and never imports click.
+them (spellings/own.py; other_tools.py beside it has the words of libFM, libffm, xLearn, alphaFM, liblinear and VW). The
+library raises children of FmcliError, each with its exit status, never prints and never imports click.
 """
 
 __version__ = "0.1.0"

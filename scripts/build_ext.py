@@ -68,7 +68,7 @@ class BuildExt(build_ext):
     """Compile all modules as C++17 with one set of flags, and rebuild them when FMCLI_REAL has changed."""
 
     def finalize_options(self):
-        self.distribution.ext_modules[:] = modules()
+        self.distribution.ext_modules = modules()
         super().finalize_options()
         self.real = os.environ.get("FMCLI_REAL", "float")
         if self.real not in ("float", "double"):

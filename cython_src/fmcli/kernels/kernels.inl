@@ -1,22 +1,19 @@
 // The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
 // No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
 
+#include "fmcli/kernels/kernels.h"
 #include "fmcli/models/anova.inl"
 #include "fmcli/models/bilinear.inl"
-#include "fmcli/solvers/coordinate/descent.inl"
-#include "fmcli/models/local/distances.inl"
 #include "fmcli/models/ffm.inl"
-#include "fmcli/kernels/kernels.h"
 #include "fmcli/models/lifted.inl"
+#include "fmcli/models/local/distances.inl"
 #include "fmcli/models/products.inl"
 #include "fmcli/models/second_order.inl"
+#include "fmcli/solvers/coordinate/descent.inl"
 #include "fmcli/solvers/stochastic/steps.inl"
 
-// What builds on those above.
+// It builds on anova.inl.
 #include "fmcli/models/columns_anova.inl"
-#include "fmcli/models/columns_fields.inl"
-#include "fmcli/models/columns_lifted.inl"
-#include "fmcli/models/columns_products.inl"
 
 namespace {
 

@@ -6,8 +6,8 @@
 // - a_j e_{t-1}(without j), would need no table of prefixes; but where one |a_j| is a thousand times the others it loses
 // what float has to give, from order 3 on.
 
-#include "fmcli/kernels/kernels.h"
 #include "fmcli/base/runs.h"
+#include "fmcli/kernels/kernels.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Pairs between two groups of features.
 
-#include "fmcli/kernels/kernels.h"
 #include "fmcli/base/runs.h"
+#include "fmcli/kernels/kernels.h"
 
 namespace {
 

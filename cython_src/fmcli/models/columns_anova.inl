@@ -6,15 +6,11 @@
 // b_{m-1}, which derivatives are made of, the b_t are therefore summed anew from the other entries. That includes
 // kernels without enough entries, whose b_{m-1} must be 0: of what is left by rounding, no step would be too long.
 
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
+#include "fmcli/kernels/kernels.h"
 
 namespace {
-
-// A_{m-1} / b_{m-1} from which on sums are made anew. A derivative keeps 12 digits in double and 3 in float, enough to lower
-// the objective, for caches are made anew in each epoch. Where signs differ, some b_{m-1} are this small by chance, more of
-// them the higher the order: a lower limit would cost time for derivatives that count for little in their column.
-constexpr real MOST_LOST = 1e4;
 
 // 1 + a_j from which on the product of the others is not had by division. Above, a quotient is as exact as the product, and
 // a few such small factors do not make it vanish.

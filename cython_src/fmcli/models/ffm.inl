@@ -2,9 +2,10 @@
 // the pairs between two fields are <S[p][q], S[q][p]>. So n entries of P fields cost n P, not n^2, and a field may have any
 // number of entries in a sample. Sums lie at [p * P + q], padded.
 
+#include "fmcli/base/columns.h"
 #include "fmcli/base/fields.h"
-#include "fmcli/kernels/kernels.h"
 #include "fmcli/base/runs.h"
+#include "fmcli/kernels/kernels.h"
 
 namespace {
 
@@ -88,6 +89,99 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
                 }
             }
         }
+    });
+}
+
+// ---- Columns, for coordinate descent. ----
+//
+// Coordinate descent over columns for field-aware factorization machines: the derivative of a score by v_{j,f} is x_j
+// times the sum of x v_{.,field(j)} over the sample's other entries of field f, which are looked up entry by entry.
+
+// A pair that the visited row is in.
+typedef struct Meeting {
+    const real* other;  // the other feature's factors for the row's field
+    real x;             // product of the two values
+    int32_t sample;     // number in the visit
+    int32_t field;      // of the other
+} Meeting;
+
+enum { MEETINGS = 256, NO_FIELD = -1 };
+
+// The place of a feature among a sample's entries.
+inline ptrdiff_t place_of(const Sample& x, int32_t feature) {
+    ptrdiff_t low = 0, high = x.nnz - 1;
+    while (low < high) {
+        const ptrdiff_t middle = (low + high) / 2;
+        if (x.index[middle] < feature)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// meet(Meeting) for all pairs of the visited feature, sample after sample: those with entries of one field, or, with
+// NO_FIELD, of all fields that the model has. What pairs need is asked for before they are met.
+template <class F>
+inline void each_meeting(const Visit& v, const FieldColumns& columns, F meet) {
+    Meeting found[MEETINGS];
+    ptrdiff_t n = 0;
+    auto meet_found = [&]() {
+        for (ptrdiff_t m = 0; m < n; ++m) meet(found[m]);
+        n = 0;
+    };
+    for (ptrdiff_t i = 0; i < v.n; ++i) __builtin_prefetch(columns.rows.indptr + v.sample[i]);
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const Sample x = sample_of(&columns.rows, v.sample[i]);
+        __builtin_prefetch(x.index);
+        __builtin_prefetch(x.field);
+        __builtin_prefetch(x.value);
+    }
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const Sample x = sample_of(&columns.rows, v.sample[i]);
+        const ptrdiff_t own = place_of(x, columns.feature);
+        const int32_t own_field = x.field[own];
+        if (own_field >= columns.fields) continue;
+        const real* factors = columns.v.at + own_field * columns.apart;
+        for (ptrdiff_t e = 0; e < x.nnz; ++e) {
+            if (columns.field == NO_FIELD ? x.field[e] >= columns.fields : x.field[e] != columns.field) continue;
+            if (e == own) continue;
+            if (n == MEETINGS) meet_found();
+            const real* other = factors + x.index[e] * columns.v.stride;
+            prefetch_reals(other, columns.v.lanes);
+            found[n++] = {other, (real)x.value[e] * x.value[own], (int32_t)i, x.field[e]};
+        }
+    }
+    meet_found();
+}
+
+// f(first, part, n): the n numbers of the slice from its first-th on are those of the other's factors from `part` on.
+template <class F>
+inline void each_common(const Visit& v, const FieldColumns& columns, const Meeting& m, F f) {
+    const ptrdiff_t begins = columns.field == NO_FIELD ? m.field * columns.v.lanes : 0;
+    const ptrdiff_t first = begins > v.at ? begins : v.at;
+    const ptrdiff_t end = begins + columns.v.lanes < v.at + v.lanes ? begins + columns.v.lanes : v.at + v.lanes;
+    for (ptrdiff_t at = first; at < end; at += LANES) f(at - v.at, load<Vec4>(m.other + at - begins) * m.x);
+}
+
+void field_partials(const Visit* visit, const FieldColumns* columns, real* q) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) store(q + i * v.apart + at, Vec4{});
+        weight_partial(v, i, q);
+    }
+    if (!v.lanes) return;
+    each_meeting(v, *columns, [&](const Meeting& m) {
+        real* to = q + m.sample * v.apart;
+        each_common(v, *columns, m, [&](ptrdiff_t at, Vec4 d) { store(to + at, load<Vec4>(to + at) + d); });
+    });
+}
+
+void field_changes(const Visit* visit, const FieldColumns* columns, const real* step, double* out) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) out[i] = v.weight ? (double)step[v.lanes] * v.value[i] : 0;
+    each_meeting(v, *columns, [&](const Meeting& m) {
+        each_common(v, *columns, m, [&](ptrdiff_t at, Vec4 d) { out[m.sample] += sum(load<Vec4>(step + at) * d); });
     });
 }
 

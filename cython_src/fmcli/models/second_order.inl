@@ -1,7 +1,8 @@
 // Linear scores and the pairs of a factorization machine.
 
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
+#include "fmcli/kernels/kernels.h"
 
 namespace {
 
@@ -88,6 +89,40 @@ void second_order_gradient(const Factors* factors, const Sample* x, const real* 
             }
         }
     });
+}
+
+// Coordinate descent, whose cache has the sums of the factors and, after `values` of them, the factors' terms.
+void pairs_partials(const Visit* visit, const real* row, const real* beta, real* q) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const real x = v.value[i];
+        const real* sums = cache_of(v, i);
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
+            const ptrdiff_t f = v.at + at;
+            Vec4 d = x * (load<Vec4>(sums + f) - load<Vec4>(row + f) * x);
+            if (beta) d *= load<Vec4>(beta + f);
+            store(q + i * v.apart + at, d);
+        }
+        weight_partial(v, i, q);
+    }
+}
+
+// Each factor's A^2 moves by its derivative times the step, its sum by the step.
+void pairs_moved(const Visit* visit, const real* row, const real* step, ptrdiff_t values) {
+    const Visit v = *visit;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const real x = v.value[i];
+        real* sums = cache_of(v, i);
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
+            const ptrdiff_t f = v.at + at;
+            const Vec4 s = load<Vec4>(sums + f), a = load<Vec4>(step + at) * x;
+            if (values) {
+                real* value = sums + values + f;
+                store(value, load<Vec4>(value) + (s - load<Vec4>(row + f) * x) * a);
+            }
+            store(sums + f, s + a);
+        }
+    }
 }
 
 }  // namespace

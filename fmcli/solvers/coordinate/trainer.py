@@ -48,7 +48,7 @@ class Tour(NamedTuple):
 
 
 class CoordinateDescent:
-    """Cyclic descent on the mean loss plus penalty; see _core.descent.Descent.
+    """Cyclic descent on the mean loss plus penalty; see descent.Descent.
 
     Threads share runs of rows that enter no sample in common, such as those of one field of one-hot features: the
     result is the same for any number of threads.

@@ -1,14 +1,10 @@
 // Coordinate descent over columns: what one row's parameters do to the scores of the samples that it enters.
 
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
+#include "fmcli/kernels/kernels.h"
 
 namespace {
-
-// The cache of the i-th sample.
-inline real* cache_of(const Visit& v, ptrdiff_t i) {
-    return reinterpret_cast<real*>(v.records + v.sample[i] * v.record_size + v.cache);
-}
 
 void prefetch_records(const Visit* visit) {
     const Visit& v = *visit;
@@ -92,11 +88,6 @@ void affine_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width
     }
 }
 
-// The derivative by the row's weight, where it is part of the visit: the entry's value.
-inline void weight_partial(const Visit& v, ptrdiff_t i, real* q) {
-    if (v.weight) q[i * v.apart + v.lanes] = v.value[i];
-}
-
 void weight_partials(const Visit* v, real* q) {
     for (ptrdiff_t i = 0; i < v->n; ++i) weight_partial(*v, i, q);
 }
@@ -105,39 +96,6 @@ void cached_partials(const Visit* v, ptrdiff_t behind, real* q) {
     for (ptrdiff_t i = 0; i < v->n; ++i)
         for (ptrdiff_t at = 0; at < v->lanes; at += LANES)
             store(q + i * v->apart + at, load<Vec4>(cache_of(*v, i) + behind + v->at + at));
-}
-
-void pairs_partials(const Visit* visit, const real* row, const real* beta, real* q) {
-    const Visit v = *visit;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const real x = v.value[i];
-        const real* sums = cache_of(v, i);
-        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
-            const ptrdiff_t f = v.at + at;
-            Vec4 d = x * (load<Vec4>(sums + f) - load<Vec4>(row + f) * x);
-            if (beta) d *= load<Vec4>(beta + f);
-            store(q + i * v.apart + at, d);
-        }
-        weight_partial(v, i, q);
-    }
-}
-
-// Each factor's A^2 moves by its derivative times the step, its sum by the step.
-void pairs_moved(const Visit* visit, const real* row, const real* step, ptrdiff_t values) {
-    const Visit v = *visit;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const real x = v.value[i];
-        real* sums = cache_of(v, i);
-        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
-            const ptrdiff_t f = v.at + at;
-            const Vec4 s = load<Vec4>(sums + f), a = load<Vec4>(step + at) * x;
-            if (values) {
-                real* value = sums + values + f;
-                store(value, load<Vec4>(value) + (s - load<Vec4>(row + f) * x) * a);
-            }
-            store(sums + f, s + a);
-        }
-    }
 }
 
 }  // namespace

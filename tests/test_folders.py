@@ -1,0 +1,98 @@
+"""The folders of the package: who imports whom, and how full they are."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fmcli
+
+ROOT = Path(__file__).resolve().parent.parent
+SIDES = (ROOT / "fmcli", ROOT / "cython_src" / "fmcli")
+MOST_SOURCES = 24
+# As the package's docstring lists them: each imports only those before it.
+ORDER = re.findall(
+    r"^    ([a-z_]+)  +\S", fmcli.__doc__.partition("The folders")[2].partition("errors.py")[0], re.MULTILINE
+)
+COMPILED = re.compile(r"^ *(?:from (fmcli[\w.]*) c?import (.+)|cimport (fmcli[\w.]*))", re.MULTILINE)
+SUFFIXES = (".py", ".pyx", ".pxd", ".pyi")
+
+
+def sources():
+    return [path for side in SIDES for path in side.rglob("*") if path.suffix in SUFFIXES]
+
+
+def imported(path):
+    """Dotted names of fmcli's modules that a source imports, but for type checkers."""
+    text = path.read_text()
+    if path.suffix in (".pyx", ".pxd"):
+        for module, names, alone in COMPILED.findall(text):
+            yield alone or module
+            if module:
+                yield from (f"{module}.{name.strip()}" for name in names.split(","))
+        return
+    tree = ast.parse(text)
+    typing = {id(node) for test in ast.walk(tree) if is_type_checking(test) for node in ast.walk(test)}
+    for node in ast.walk(tree):
+        if id(node) in typing:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def folder(path):
+    """The folder of a source directly below the package, or None."""
+    side = next(side for side in SIDES if path.is_relative_to(side))
+    parts = path.relative_to(side).parts
+    return parts[0] if len(parts) > 1 else None
+
+
+def test_the_docstring_lists_every_folder():
+    assert sorted(ORDER) == sorted({folder(path) for path in sources()} - {None})
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_folder_imports_only_those_before_it(name):
+    allowed = ORDER[: ORDER.index(name) + 1]
+    for path in sources():
+        if folder(path) != name:
+            continue
+        used = {module.split(".")[1] for module in imported(path) if module.startswith("fmcli.")}
+        assert not (used & set(ORDER)) - set(allowed), path
+
+
+def test_what_all_may_import_imports_no_folder():
+    for path in sources():
+        if folder(path) is None and path.name not in ("__init__.py", "__main__.py"):
+            assert not {module.split(".")[1] for module in imported(path) if module.startswith("fmcli.")} & set(ORDER)
+
+
+def test_no_folder_is_too_full_to_survey():
+    for side in SIDES:
+        for directory in {path.parent for path in sources()}:
+            if directory.is_relative_to(side):
+                held = [path for path in directory.iterdir() if path.suffix in (*SUFFIXES, ".h", ".inl", ".cpp")]
+                held = [path for path in held if path.name not in ("__init__.py", "__init__.pxd")]
+                assert len(held) <= MOST_SOURCES, directory
+
+
+def test_predicting_imports_no_training(tmp_path):
+    code = """
+import sys
+from fmcli.scoring.prediction import predict
+import fmcli.cli.predict
+sys.exit(sorted(name for name in sys.modules if name.startswith(("fmcli.training", "fmcli.solvers"))) or None)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
