@@ -6,9 +6,9 @@ from problems import CLOSE, ROW_SOLVERS, assert_close, build, dataset, fill, par
 from sklearn.cluster import KMeans
 from test_solvers import follow, labels_of, make_loss
 
-from fmcli.models.local import kmeans as kmeans_module
 from fmcli.errors import UsageError
 from fmcli.models.layout import REAL_TYPE
+from fmcli.models.local import kmeans as kmeans_module
 from fmcli.models.local.coding import Adaptive, Soft
 from fmcli.models.local.kmeans import MOST_ROWS, distances, kmeans, matrix
 from fmcli.models.model import Workspace
