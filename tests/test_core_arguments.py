@@ -168,7 +168,7 @@ class TestModels:
 @pytest.mark.parametrize("name", ROW_SOLVERS)
 def test_solvers_without_a_model(name, rng):
     data, model = data_for("fm", rng), model_of("fm")
-    solver = make_solver(resolve(make_spec("fm", name), rows=1, nonzeros=1, validated=False))
+    solver = make_solver(resolve(make_spec("fm", name), rows=1, nonzeros=1, features=1, validated=False))
     with pytest.raises(ValueError, match=r"not bound|slots|state"):
         Trainer(model, solver, Squared(), data)
     for use in (solver.start, lambda: solver.resume(3), solver.end_epoch, solver.weigh):

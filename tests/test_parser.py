@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import fmcli
+import fmcli.system
 from fmcli.data import reader, sources
 from fmcli.data.parser import PADDING, Rows
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
@@ -39,7 +39,7 @@ def demands(monkeypatch):
     memory = types.ModuleType("fmcli.system.memory")
     memory.require = lambda needed, purpose, *, held=0: asked.append((needed, purpose))
     monkeypatch.setitem(sys.modules, "fmcli.system.memory", memory)
-    monkeypatch.setattr(fmcli, "memory", memory, raising=False)
+    monkeypatch.setattr(fmcli.system, "memory", memory, raising=False)
     return asked
 
 

@@ -96,7 +96,8 @@ def test_if_it_diverges_the_run_that_chose_is_left():
     label = [1.0, 3.0] * 10
     for row in range(20):
         entries = [{0: 1e3 if number == row else 0.01} for number in range(20)]
-        plan = job.plan(dataset(entries, 1, label), make_spec("linear", "sgd", "squared"), holdout=0.2)
+        spec = make_spec("linear", "sgd", "squared", {"learning_rate": 0.01})
+        plan = job.plan(dataset(entries, 1, label), spec, holdout=0.2)
         if row not in plan.rows:
             break
     chosen = job.train(plan)

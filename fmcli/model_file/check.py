@@ -76,8 +76,9 @@ def are_names(value: Any) -> bool:
 
 
 def are_labels(value: Any) -> bool:
-    """Whether a value is a list of different numbers in increasing order."""
-    return type(value) is list and all(map(is_number, value)) and all(low < high for low, high in pairwise(value))
+    """Whether a value is a list of two or more different numbers in increasing order."""
+    several = type(value) is list and len(value) > 1
+    return several and all(map(is_number, value)) and all(low < high for low, high in pairwise(value))
 
 
 def is_range(value: Any) -> bool:
@@ -133,7 +134,7 @@ ENTRIES = {
     "features": whole(0, MOST_FEATURES),
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
-    "labels": null_or(Rule("a list of increasing numbers", are_labels)),
+    "labels": null_or(Rule("a list of two or more increasing numbers", are_labels)),
     "slots": null_or(whole(0, MOST_SLOTS)),
     "updates": COUNT,
     "epochs": COUNT,
