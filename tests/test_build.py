@@ -2,19 +2,23 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
 from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
+import fmcli
+
 ROOT = Path(__file__).resolve().parent.parent
-TOP = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
-FOLDERS = ("fmcli", "cython_src", "tests", "sample_data", "scripts", ".ci")
+TOP = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE")
+FOLDERS = ("fmcli", "cython_src", "tests", "sample_data", "scripts", ".ci", ".github")
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,29 @@ def test_the_sdist_holds_every_source(checkout, tmp_path):
     assert {"scripts/check", ".ci/run", "cython_src/fmcli/base/types.h", "tests/test_build.py"} <= held
     assert sources - held == set()
     assert {name for name in held - sources if "egg-info" not in name} == {"PKG-INFO", "setup.cfg"}
+
+
+def test_the_version_is_stated_once(checkout):
+    """In fmcli/__init__.py, from which the build takes it."""
+    stated = [
+        str(path.relative_to(checkout))
+        for path in [*checkout.glob("*.*"), *(checkout / "fmcli").rglob("*.py")]
+        if path.is_file() and re.search(r"^[\W_]*version[\W_]*[:=]\s*.?\d", path.read_text(), re.M)
+    ]
+    assert stated == ["fmcli/__init__.py"]
+    code = "from setuptools import Distribution as D; d = D(); d.parse_config_files(); print(d.get_version())"
+    done = run_python(code, cwd=checkout)
+    assert done.stdout.strip() == fmcli.__version__, done.stderr
+
+
+def test_all_places_name_the_same_pythons():
+    """The classifiers, the wheels, and both parts of continuous integration."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    minors = [m[1] for c in project["project"]["classifiers"] if (m := re.search(r":: 3\.(\d+)$", c))]
+    assert project["project"]["requires-python"] == f">=3.{minors[0]}"
+    assert project["tool"]["cibuildwheel"]["build"] == [f"cp3{minor}-manylinux_*" for minor in minors]
+    assert re.findall(r"\bpython3\.(\d+)", (ROOT / ".ci" / "run").read_text()) == minors
+    assert sorted(re.findall(r"^ +3\.(\d+)$", (ROOT / ".github/workflows/tests.yml").read_text(), re.M)) == minors
 
 
 def test_every_source_is_compiled_or_needed_by_one_that_is():
