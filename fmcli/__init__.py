@@ -38,7 +38,7 @@ above it in this list, so that there are no circles:
     system        memory, cores, signals, files that are written whole or not at all
     base          types.h: Sample, Block, Slab, Scratch, Visit, what all of the core hands around; vectors
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
-    registry      the one table of models, solvers, losses and options; a run's choices, checked (specs.py)
+    registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
     data          rows in compressed form, the reader of text, labels, scales of columns; numbers to text
     losses        one class each
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
@@ -72,10 +72,10 @@ What the design rests on, each measured:
 What a run takes of memory is asked before it is taken: each piece that allocates has its `bytes_needed` beside it, and
 training/account.py is their sum, which --dry-run shows and training checks (system/memory.py).
 
-registry/tables.py is the one table of pieces and options; the command line, its completion, the README's tables, the
-model file's header and the tests derive from it. A default that depends on the training data (registry/derived.py)
-stays a rule until training.job.plan knows the data; from then on a run has numbers only. CONTRIBUTING.md has the steps
-that a new piece takes.
+The registry has a table each of models, solvers, losses and options (registry/models.py and so on), from which the
+command line, its completion, the README's tables, the model file's header and the tests derive. A default that depends
+on the training data (registry/derived.py) stays a rule until training.job.plan knows the data; from then on a run has
+numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Arguments are put into our own words before click parses
 them (spellings/own.py; other_tools.py beside it has the words of libFM, libffm, xLearn, alphaFM, liblinear and VW). The

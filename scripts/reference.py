@@ -15,7 +15,8 @@ from fmcli.cli.options import SECTIONS, SectionOption
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.own import SPELLINGS
 from fmcli.registry.catalogue import catalogue
-from fmcli.registry.tables import LOSSES, SOLVERS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
 README = Path(__file__).resolve().parent.parent / "README.md"

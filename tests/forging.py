@@ -31,7 +31,10 @@ from fmcli.model_file.container import ALIGNMENT, DIGITS, DTYPES, ModelFile, _he
 from fmcli.models import model
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
-from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.evaluation import figures, judge_model, usual_metrics
 from fmcli.scoring.prediction import Counts, Scorer, load_model, predict
 from fmcli.training.checkpoints import load_earlier

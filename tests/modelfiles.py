@@ -7,8 +7,9 @@ from problems import dataset
 
 from fmcli.data.dataset import Dataset
 from fmcli.model_file.container import ModelFile, load
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import MODELS, SOLVERS
 from fmcli.training import checkpoints, job
 
 FEATURES, FIELDS, ROWS = 6, 3, 12

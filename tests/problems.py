@@ -10,7 +10,8 @@ from fmcli.kernels.simd import REAL
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model, Workspace
 from fmcli.registry.build import build_model
-from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import Trainer
 from reference.slow_models import Choices, Params, Sample, column

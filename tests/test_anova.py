@@ -14,8 +14,9 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.models.stub import SumOfSquares
 from fmcli.models.weighted import Beta
 from fmcli.penalties.penalty import Penalty
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import OPTIONS, SOLVERS
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
 from fmcli.training.warm_start import Earlier, take_over

@@ -8,7 +8,7 @@ from problems import DOUBLE, FOLLOWED, assert_close, build, choices, dataset, fi
 from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
 
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.tables import SOLVERS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.solvers.coordinate import trainer
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from fmcli.solvers.stochastic.loop import Trainer

@@ -5,8 +5,10 @@ import re
 import pytest
 
 from fmcli.cli.options import in_words, notes
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, make_spec, resolve
-from fmcli.registry.tables import MODELS, OPTIONS, SOLVERS
 
 PAIRS = [
     (model, solver)

@@ -9,8 +9,10 @@ from problems import dataset
 
 from fmcli.cli.models import lines
 from fmcli.cli.options import notes
-from fmcli.registry import catalogue, tables
+from fmcli.registry import catalogue
 from fmcli.registry.derived import Derived
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
@@ -29,9 +31,9 @@ RULES = {
 @pytest.fixture
 def rules(monkeypatch):
     for name, rule in RULES.items():
-        monkeypatch.setitem(tables.OPTIONS, name, replace(tables.OPTIONS[name], default=rule))
+        monkeypatch.setitem(OPTIONS, name, replace(OPTIONS[name], default=rule))
     # ftrl's own defaults would come before these.
-    monkeypatch.setitem(tables.SOLVERS, "ftrl", replace(tables.SOLVERS["ftrl"], defaults={}))
+    monkeypatch.setitem(SOLVERS, "ftrl", replace(SOLVERS["ftrl"], defaults={}))
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):
 
 
 def test_they_are_shown_in_words(rules):
-    assert "default: 1 / 2^rows; " in notes(tables.OPTIONS["init_std"])
+    assert "default: 1 / 2^rows; " in notes(OPTIONS["init_std"])
     listed = catalogue.catalogue()
     json.dumps(listed)
     assert next(piece for piece in listed["solvers"] if piece["name"] == "ftrl")["options"]["alpha"] == "1/non-zeros"
@@ -91,4 +93,4 @@ def test_they_are_shown_in_words(rules):
 
 
 def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
-    assert "default: --l2; 10/rows for cd, lbfgs" in notes(tables.OPTIONS["l2_v"])
+    assert "default: --l2; 10/rows for cd, lbfgs" in notes(OPTIONS["l2_v"])

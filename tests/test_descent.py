@@ -20,7 +20,7 @@ from problems import (
 from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
 
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.tables import LOSSES
+from fmcli.registry.losses import LOSSES
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from reference import slow_descent, slow_models
 

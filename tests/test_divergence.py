@@ -7,9 +7,9 @@ from test_every_pair import planted
 
 from fmcli.errors import DivergedError
 from fmcli.registry.build import build_loss
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import LOSSES
 from fmcli.training import checkpoints, job
 from fmcli.training.baseline import Baseline, baseline_of, beats
 from fmcli.training.divergence import MOST_AT_END

@@ -17,7 +17,10 @@ from fmcli import errors
 from fmcli.cli import COMMANDS
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.train import PATIENCE
-from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS
 from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
 

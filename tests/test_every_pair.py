@@ -8,8 +8,10 @@ from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, score_all
 
 from fmcli.data.dataset import Dataset
 from fmcli.registry.build import build_loss
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import LOSSES, MODELS, SOLVERS
 from fmcli.scoring import prediction
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import model_sparsity

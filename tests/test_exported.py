@@ -5,7 +5,7 @@ import pytest
 from problems import DOUBLE, TRAINED
 from test_every_pair import planted, run
 
-from fmcli.registry.tables import MODELS
+from fmcli.registry.models import MODELS
 from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
 from reference import slow_models

@@ -23,7 +23,7 @@ from fmcli.inspect.inspection import (
     views,
 )
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.tables import MODELS
+from fmcli.registry.models import MODELS
 from fmcli.scoring.prediction import export_arrays
 from fmcli.training.checkpoints import save_model
 from fmcli.training.job import summary

@@ -14,7 +14,7 @@ sys.path.insert(0, sys.argv[1])
 from problems import TRAINED
 from test_every_pair import PAIRS, planted, run
 from fmcli.kernels.simd import ISA
-from fmcli.registry.tables import SOLVERS
+from fmcli.registry.solvers import SOLVERS
 digest = hashlib.sha256()
 for model, solver in PAIRS:
     data, _ = planted(model, "logistic")

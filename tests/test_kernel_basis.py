@@ -11,8 +11,9 @@ from sklearn.preprocessing import KernelCenterer
 
 from fmcli.errors import DivergedError, UsageError
 from fmcli.models.kernel_basis import INDPTR, LANDMARK
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import LOSSES, SOLVERS
 from fmcli.scoring import prediction
 from fmcli.solvers.closed_form import LEAST_ROWS
 from fmcli.training import checkpoints, job

@@ -6,8 +6,9 @@ from problems import ROW_SOLVERS, dataset, parameters
 
 from fmcli.errors import UsageError
 from fmcli.penalties.penalty import Penalty
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import MODELS, SOLVERS
 from fmcli.training.job import plan, train
 
 SPARSE = (*ROW_SOLVERS, "cd")

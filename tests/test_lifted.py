@@ -8,8 +8,8 @@ from fmcli.errors import UsageError
 from fmcli.losses.loss import Squared
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_model
+from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import MODELS
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.training import job
 from reference import slow_models
@@ -155,7 +155,7 @@ def test_beta_is_fitted_where_the_order_is_even(order, fitted, rng):
 
 
 def test_orders_that_would_never_end_are_refused():
-    most = MODELS["lifted-anova"].most["order"]
+    most = MODELS["lifted-anova"].limits["order"]
     make_spec("lifted-anova", options={"order": most})
     with pytest.raises(UsageError, match="--order is 9; with lifted-anova it can be at most 8"):
         make_spec("lifted-anova", options={"order": most + 1})

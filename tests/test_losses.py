@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fmcli.registry.tables import LOSSES
+from fmcli.registry.losses import LOSSES
 from fmcli.scoring.scores import mean_loss
 from reference import slow_losses
 

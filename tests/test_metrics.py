@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fmcli.errors import UsageError
-from fmcli.registry.tables import LOSSES
+from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import Outcome, allowed, check, default_metrics, measure
 
 CLIP = 1e-15

@@ -9,8 +9,9 @@ from test_every_pair import planted
 from fmcli.errors import NotEnoughMemoryError, UsageError
 from fmcli.losses.loss import Squared
 from fmcli.penalties.penalty import Penalty
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec, resolve
-from fmcli.registry.tables import MODELS, SOLVERS
 from fmcli.scoring import prediction
 from fmcli.scoring.scores import mean_loss
 from fmcli.solvers.full_batch.lbfgs import LBFGS

@@ -12,7 +12,8 @@ from fmcli.errors import BadInputError
 from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file.check import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
 from fmcli.model_file.container import ModelFile, save
-from fmcli.registry.tables import MODELS, OPTIONS
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
 from fmcli.scoring.prediction import load_model, scorer_of
 
 # The kinds that have arrays of their own, and one that stands for the others.

@@ -24,7 +24,7 @@ from fmcli.losses.loss import Squared
 from fmcli.models.layout import REAL_TYPE, row_stride
 from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.tables import OPTIONS
+from fmcli.registry.options import OPTIONS
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sgd import SGD
 from reference import slow_models

@@ -22,7 +22,9 @@ import test_solvers
 import toys
 from problems import ROW_SOLVERS, TRAINED
 
-from fmcli.registry.tables import LOSSES, MODELS, SOLVERS, Piece
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.registry.solvers import SOLVERS
 from reference import slow_losses, slow_models, slow_solvers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,7 +96,7 @@ def test_a_model_among_all_pieces(toy_model, tmp_path):
 
 def test_a_compiled_model(monkeypatch, tmp_path):
     """The example that the recipe names."""
-    monkeypatch.setitem(MODELS, "stub", Piece("stub", "An example.", "fmcli.models.stub:Stub", ("rank",)))
+    monkeypatch.setitem(MODELS, "stub", ModelEntry("stub", "An example.", "fmcli.models.stub:Stub", ("rank",)))
     for solver in SOLVERS:
         if solver in ROW_SOLVERS:
             test_solvers.test_steps("stub", solver, "squared", "by-part")

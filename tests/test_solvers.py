@@ -20,8 +20,8 @@ from problems import (
 
 from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import LOSSES
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
 from reference import slow_losses, slow_solvers

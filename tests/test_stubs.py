@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import fmcli
-from fmcli.registry.tables import LOSSES, MODELS, SOLVERS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 
 PACKAGE = Path(fmcli.__file__).parent
 STUBS = {

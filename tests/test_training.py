@@ -9,8 +9,8 @@ from test_every_pair import FEATURES, planted
 from fmcli.data.labels import fit_labels
 from fmcli.errors import BadInputError, DivergedError, UsageError
 from fmcli.registry.build import build_loss
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import LOSSES
 from fmcli.scoring import prediction
 from fmcli.solvers.stochastic import trainer
 from fmcli.training import checkpoints, job

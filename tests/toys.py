@@ -6,7 +6,9 @@ import numpy as np
 from fmcli.losses.loss import Huber
 from fmcli.models.fm import SecondOrder
 from fmcli.models.layout import BlockLayout
-from fmcli.registry.tables import LOSSES, MODELS, SOLVERS, Piece
+from fmcli.registry.losses import LOSSES, LossEntry
+from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.registry.solvers import SOLVERS, SolverEntry
 from fmcli.solvers.stochastic.sgd import SGD
 
 DELTA = 0.6  # no kink at the tests' scores
@@ -35,16 +37,16 @@ class Eager(SGD):
         super().__init__(learning_rate=FASTER * learning_rate)
 
 
-MODEL = Piece("toy-fm", "FM with a constant feature.", "toys:ConstantFM", ("rank", "bias"))
-LOSS = Piece("toy-huber", "Squared near 0, then linear.", "toys:HalfHuber", task="real")
-SOLVER = Piece("toy-sgd", "SGD that takes larger steps.", "toys:Eager", ("learning_rate",))
-PIECES = ((MODELS, MODEL), (LOSSES, LOSS), (SOLVERS, SOLVER))
+MODEL = ModelEntry("toy-fm", "FM with a constant feature.", "toys:ConstantFM", ("rank", "bias"))
+LOSS = LossEntry("toy-huber", "Squared near 0, then linear.", "toys:HalfHuber", task="real")
+SOLVER = SolverEntry("toy-sgd", "SGD that takes larger steps.", "toys:Eager", ("learning_rate",))
+ENTRIES = ((MODELS, MODEL), (LOSSES, LOSS), (SOLVERS, SOLVER))
 
 
 def register():
     """For a process that has not imported the commands yet."""
-    for table, piece in PIECES:
-        table[piece.name] = piece
+    for table, entry in ENTRIES:
+        table[entry.name] = entry
 
 
 def slow_model(p, x, order):

@@ -23,7 +23,7 @@ from fmcli.cli.predict import say_counts, say_model
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
-from fmcli.registry.tables import LOSSES
+from fmcli.registry.losses import LOSSES
 from fmcli.text import number
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 
 from fmcli.cli.options import SectionCommand, logging_options, notes, option
 from fmcli.cli.output import write_report
-from fmcli.registry.tables import OPTIONS
+from fmcli.registry.options import OPTIONS
 
 COLUMNS = 100
 

@@ -11,8 +11,12 @@ from click.types import StringParamType
 from fmcli.cli.spellings.own import LIBFM, in_our_words
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry.derived import Derived, of_libfm
+from fmcli.registry.entry import Entry
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.registry.options import COMMON, OPTIONS, Option
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, takers_of
-from fmcli.registry.tables import COMMON, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -204,10 +208,9 @@ def _registered(choice: Option) -> Callable[[F], F]:
 def notes(choice: Option) -> str:
     """Who takes an option, its defaults and range: "[ftrl; default: 0.5; 0 to 1]"."""
     tables = (MODELS, SOLVERS, LOSSES)
-    pieces = [piece for table in tables for piece in table.values()]
     takers = [] if choice.name in COMMON else [name for table in tables for name in takers_of(table, choice.name)]
     parts = [", ".join(takers)] if takers else []
-    refusers = [piece.name for piece in pieces if choice.name in piece.refuses]
+    refusers = [entry.name for table in tables for entry in table.values() if choice.name in entry.refuses]
     parts += [f"not {', '.join(refusers)}"] if refusers else []
     parts += [choice.range()] if choice.choices else []
     usual = OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
@@ -218,27 +221,28 @@ def notes(choice: Option) -> str:
         ]
         unless = f" unless {usual} or the model says otherwise" if own and choice.name in REFINES else ""
         parts.append(f"default: {'; '.join([usual, *own])}{unless}")
-    parts += [f"at most {piece.most[choice.name]} for {piece.name}" for piece in pieces if choice.name in piece.most]
+    limits = {kind.name: kind.limits[choice.name] for kind in MODELS.values() if choice.name in kind.limits}
+    parts += [f"at most {limit} for {name}" for name, limit in limits.items()]
     parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
 def own_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
-    """(default, solver) -> pieces: the defaults of an option that differ from its usual one, in words, and who has
-    them, with that solver, or "" for any."""
+    """(default, solver) -> names: the defaults of an option that differ from its usual one, in words, and the models,
+    solvers and losses that have them; a model with that solver, or "" for any."""
     found: dict[tuple[str, str], list[str]] = {}
-    for piece in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
-        if shows(piece, choice.name):
-            found.setdefault((in_words(choice, piece.defaults[choice.name]), ""), []).append(piece.name)
-        for solver, defaults in piece.with_solver.items():
+    for entry in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
+        if shows(entry, choice.name):
+            found.setdefault((in_words(choice, entry.defaults[choice.name]), ""), []).append(entry.name)
+        for solver, defaults in entry.with_solver.items() if isinstance(entry, ModelEntry) else ():
             if choice.name in defaults:
-                found.setdefault((in_words(choice, defaults[choice.name]), solver), []).append(piece.name)
+                found.setdefault((in_words(choice, defaults[choice.name]), solver), []).append(entry.name)
     return found
 
 
-def shows(piece: Piece, name: str) -> bool:
-    """Whether a piece has a default of its own for an option that can be given."""
-    return name in piece.defaults and name not in piece.refuses
+def shows(entry: Entry, name: str) -> bool:
+    """Whether an entry has a default of its own for an option that can be given."""
+    return name in entry.defaults and name not in entry.refuses
 
 
 def in_words(choice: Option, value: Any) -> str:

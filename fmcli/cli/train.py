@@ -25,8 +25,11 @@ from fmcli.cli.options import (
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.spellings.own import SPELLINGS
 from fmcli.errors import DivergedError, UsageError
+from fmcli.registry.entry import Entry
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
+from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec, make_spec
-from fmcli.registry.tables import DEFAULT_MODEL, DEFAULT_SOLVER, LOSSES, MODELS, SOLVERS, Piece
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
@@ -39,9 +42,9 @@ ENDING = ".fm"
 PATIENCE = 3
 
 
-def helps(table: Mapping[str, Piece]) -> dict[str, str]:
-    """What each piece is, by name."""
-    return {piece.name: piece.help for piece in table.values()}
+def helps(table: Mapping[str, Entry]) -> dict[str, str]:
+    """What each entry of a table is, by name."""
+    return {entry.name: entry.help for entry in table.values()}
 
 
 def usual_solvers() -> str:

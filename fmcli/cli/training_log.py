@@ -11,8 +11,10 @@ from fmcli.base.finite import finite
 from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.data.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.registry.derived import Derived
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import Spec
-from fmcli.registry.tables import LOSSES, MODELS, OPTIONS
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import BadInputError
-from fmcli.registry.tables import LOSSES
+from fmcli.registry.losses import LOSSES
 from fmcli.text import number
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,9 @@ from fmcli.model_file.check import SEEN
 from fmcli.model_file.container import ModelFile, save
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import MODELS, SOLVERS
 from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer, exported
 from fmcli.scoring.sparsity import model_sparsity

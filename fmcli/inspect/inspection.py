@@ -19,7 +19,7 @@ from fmcli.data.scaling import SCALE
 from fmcli.inspect.interactions import interactions
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.tables import MODELS
+from fmcli.registry.models import MODELS
 from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer, exported, scorer_of
 

@@ -23,8 +23,12 @@ from fmcli.data.scaling import SCALE, is_scaled
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import STATE, state_name
 from fmcli.models.model import Model
+from fmcli.registry.entry import Entry
+from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
+from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.registry.options import OPTIONS, Option
+from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
-from fmcli.registry.tables import CLIPPED_LOSS, CLOSED_FORM, LOSSES, MODELS, OPTIONS, SOLVERS, Option, Piece
 
 # A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
 SEEN = "seen"
@@ -159,8 +163,9 @@ def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
     whole = {**LATER, **meta}
     options, kind, loss = (whole.get(name) for name in ("options", "model", "loss"))
     if isinstance(options, dict) and is_text(kind) and is_text(loss):
-        pieces = [table[name] for table, name in ((MODELS, kind), (LOSSES, loss)) if name in table]
-        usual = {name: piece.defaults.get(name, OPTIONS[name].default) for piece in pieces for name in piece.options}
+        tables: tuple[tuple[Mapping[str, Entry], str], ...] = ((MODELS, str(kind)), (LOSSES, str(loss)))
+        entries = [table[name] for table, name in tables if name in table]
+        usual = {name: entry.defaults.get(name, OPTIONS[name].default) for entry in entries for name in entry.options}
         later = {name: OPTIONS[name].default for name in LATER_OPTIONS}
         whole["options"] = {**later, **usual, **options}
     return whole
@@ -205,7 +210,7 @@ def check_known(meta: Mapping[str, Any]) -> None:
             refuse(f"given names {quoted(name)}, which is none of its options")
 
 
-def check_options(kind: Piece, loss: Piece, options: Mapping[str, Any]) -> None:
+def check_options(kind: ModelEntry, loss: LossEntry, options: Mapping[str, Any]) -> None:
     """Raise BadInputError unless all the options that the pieces take are there, each in its range."""
     for name in (*kind.options, *loss.options, "norm"):
         if name not in options:
@@ -214,7 +219,7 @@ def check_options(kind: Piece, loss: Piece, options: Mapping[str, Any]) -> None:
         if name in OPTIONS and not permits(OPTIONS[name], kind, value):
             words = OPTIONS[name].range() or OPTIONS[name].kind.__name__
             refuse(f"the option {name} is {quoted(value)}; it must be {words}")
-        most = kind.most.get(name)
+        most = kind.limits.get(name)
         if most is not None and value > most:
             refuse(f"the option {name} is {quoted(value)}; with {kind.name} it can be at most {most}")
     try:
@@ -223,7 +228,7 @@ def check_options(kind: Piece, loss: Piece, options: Mapping[str, Any]) -> None:
         refuse(str(error))
 
 
-def permits(option: Option, kind: Piece, value: Any) -> bool:
+def permits(option: Option, kind: ModelEntry, value: Any) -> bool:
     """Whether an option's value is of its type and in its range."""
     if value is None:  # an option that refines another has the other's value in a file
         return option.default is None and option.name not in REFINES
@@ -236,7 +241,7 @@ def permits(option: Option, kind: Piece, value: Any) -> bool:
     return type(value) is option.kind and (option.kind is bool or option.permits(value))
 
 
-def check_labels(kind: Piece, loss: Piece, values: list[float] | None, outputs: int) -> None:
+def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | None, outputs: int) -> None:
     """Raise BadInputError unless there are as many label values as the loss takes, and as many outputs."""
     count = 0 if values is None else len(values)
     fits = {"binary": count == 2, "classes": count >= 2}.get(loss.task, count in ((0, 2) if kind.closed_form else (0,)))

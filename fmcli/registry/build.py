@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import ModelEntry
 from fmcli.registry.specs import Spec
-from fmcli.registry.tables import LOSSES, Piece
 
 if TYPE_CHECKING:
     from fmcli.losses.loss import Loss
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def build_model(
-    kind: Piece, features: int, outputs: int, options: Mapping[str, Any], fields: int = 0, by_row: bool = False
+    kind: ModelEntry, features: int, outputs: int, options: Mapping[str, Any], fields: int = 0, by_row: bool = False
 ) -> Model:
     """A model of a kind, without memory yet.
 
@@ -31,7 +32,7 @@ def build_model(
 
 def build_loss(spec: Spec, loss: str, outputs: int) -> Loss:
     """The loss of a spec."""
-    piece = LOSSES[loss]
-    by_classes = {"outputs": outputs} if piece.task == "classes" else {}
-    built: Loss = piece.load()(**spec.keywords(piece), **by_classes)
+    entry = LOSSES[loss]
+    by_classes = {"outputs": outputs} if entry.task == "classes" else {}
+    built: Loss = entry.load()(**spec.keywords(entry), **by_classes)
     return built

@@ -7,8 +7,12 @@ from typing import Any
 
 from fmcli.errors import UsageError
 from fmcli.registry.derived import Derived
+from fmcli.registry.entry import Entry
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
+from fmcli.registry.options import COMMON, OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import COMMON, DEFAULT_MODEL, LOSSES, MODELS, OPTIONS, SOLVERS, Piece
 
 # Penalties by option name. What is left by itself refines another: l1_w is l1 of the linear weights.
 PENALTIES = {name: OPTIONS[name] for name in COMMON if OPTIONS[name].group == "penalty"}
@@ -17,11 +21,11 @@ SOME_STRENGTH = 1e-3
 
 
 def catalogue() -> dict[str, list[dict[str, Any]]]:
-    """All pieces by kind, each with its options' defaults and what it can be combined with."""
+    """All entries by kind, each with its options' defaults and what it can be combined with."""
     return {
         "models": [
             {
-                **entry(model),
+                **described(model),
                 "solver": model.solver,
                 "with_solver": {
                     solver: {name: in_json(value) for name, value in defaults.items()}
@@ -35,13 +39,13 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
         ],
         "solvers": [
             {
-                **entry(solver),
+                **described(solver),
                 "losses": [name for name in LOSSES if not refusal(solver=solver.name, loss=name)],
                 "penalties": [name for name in PENALTIES if not refusal(solver=solver.name, penalty=name)],
             }
             for solver in SOLVERS.values()
         ],
-        "losses": [{**entry(loss), "labels": loss.task} for loss in LOSSES.values()],
+        "losses": [{**described(loss), "labels": loss.task} for loss in LOSSES.values()],
         "penalties": [
             {"name": name, "flag": penalty.flag, "help": penalty.help, "default": in_json(penalty.default)}
             for name, penalty in PENALTIES.items()
@@ -49,20 +53,20 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def entry(piece: Piece) -> dict[str, Any]:
-    """Name, help, and options with the defaults they have for this piece; None: that of another option."""
-    return {"name": piece.name, "help": piece.help, "options": {name: default(piece, name) for name in own(piece)}}
+def described(entry: Entry) -> dict[str, Any]:
+    """Name, help, and options with the defaults they have for it; None: that of another option."""
+    return {"name": entry.name, "help": entry.help, "options": {name: default(entry, name) for name in own(entry)}}
 
 
-def own(piece: Piece) -> Iterator[str]:
-    """The options that a piece takes, or gives another default; not those that it refuses."""
-    yield from piece.options
-    yield from (name for name in piece.defaults if name not in piece.options and name not in piece.refuses)
+def own(entry: Entry) -> Iterator[str]:
+    """The options that an entry takes, or gives another default; not those that it refuses."""
+    yield from entry.options
+    yield from (name for name in entry.defaults if name not in entry.options and name not in entry.refuses)
 
 
-def default(piece: Piece, name: str) -> Any:
-    """The default of an option for a piece."""
-    return in_json(piece.defaults.get(name, OPTIONS[name].default))
+def default(entry: Entry, name: str) -> Any:
+    """The default of an option for an entry."""
+    return in_json(entry.defaults.get(name, OPTIONS[name].default))
 
 
 def in_json(default: Any) -> Any:
@@ -83,7 +87,7 @@ def refusal(
 
 
 def refusals() -> list[str]:
-    """Why pairs of pieces cannot be combined, each reason once, in the order of the registry."""
+    """Why models, solvers, losses and penalties cannot be combined, each reason once, in the order of the registry."""
     return list(
         dict.fromkeys(
             reason

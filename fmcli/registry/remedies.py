@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fmcli.errors import DivergedError
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, Spec
-from fmcli.registry.tables import OPTIONS
 
 # The solvers' step sizes, which options for parts of a model refine.
 WHOLE_STEPS = ("alpha", "learning_rate")

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from fmcli.errors import UsageError
 from fmcli.names import find_name
 from fmcli.registry.derived import Derived, Facts
-from fmcli.registry.tables import (
-    CLIPPED_LOSS,
-    CLOSED_FORM,
-    CLOSED_FORM_LOSS,
-    COMMON,
-    DEFAULT_MODEL,
-    LOSSES,
-    MODELS,
-    OPTIONS,
-    SOLVERS,
-    Piece,
-)
+from fmcli.registry.entry import Entry
+from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, LossEntry
+from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
+from fmcli.registry.options import COMMON, OPTIONS
+from fmcli.registry.solvers import CLOSED_FORM, SOLVERS, SolverEntry
 from fmcli.text import number
 
-if TYPE_CHECKING:
-    pass
+E = TypeVar("E", bound=Entry)
 
 # Options that refine another for one part of a model: without a value of their own they take the other's.
 # Where the run has none of that name, they take its default.
@@ -45,8 +37,8 @@ SOLVER = "solver"
 class Spec:
     """A run's choices.
 
-    values : every option that the pieces take, by name, with defaults filled in; those that depend on the data stay
-        Derived until `resolve` replaces them.
+    values : every option that the model, the solver and the loss take, by name, with defaults filled in; those that
+        depend on the data stay Derived until `resolve` replaces them.
     given : names of the options that were explicitly given, and SOLVER if the solver was.
     """
 
@@ -61,9 +53,9 @@ class Spec:
         """Whether a solver trains the model row by row."""
         return self.solver in SOLVERS and SOLVERS[self.solver].by_rows
 
-    def keywords(self, piece: Piece) -> dict[str, Any]:
-        """The options of one piece."""
-        return {name: self.values[name] for name in piece.options}
+    def keywords(self, entry: Entry) -> dict[str, Any]:
+        """The options of the model, the solver or the loss, by name."""
+        return {name: self.values[name] for name in entry.options}
 
 
 def make_spec(
@@ -76,7 +68,7 @@ def make_spec(
 
     Parameters
     ----------
-    model, solver, loss : names of registered pieces; no solver: the model's usual one; no loss: by the labels.
+    model, solver, loss : registered names; no solver: the model's usual one; no loss: by the labels.
     options : values by option name; what is not given takes its default.
 
     Raises
@@ -84,21 +76,22 @@ def make_spec(
     UsageError
         A name that is not registered, an option that neither the model nor the solver takes, or a value out of range.
     """
-    kind = find(MODELS, "model", model)
-    pieces = [kind]
+    kind, solver_entry, loss_entry = find(MODELS, "model", model), None, None
     if kind.closed_form:
         check_closed_form(model, solver, loss)
         loss = CLOSED_FORM_LOSS
     else:
-        pieces.append(find(SOLVERS, "solver", solver or kind.solver))
+        solver_entry = find(SOLVERS, "solver", solver or kind.solver)
+        check_made_by(kind, solver_entry)
     if loss:
-        pieces.append(find(LOSSES, "loss", loss))
-    check_pieces(pieces)
-    taken = [*COMMON, *(name for piece in pieces for name in piece.options)]
+        loss_entry = find(LOSSES, "loss", loss)
+        check_smooth(solver_entry, loss_entry)
+    others: list[Entry] = [entry for entry in (solver_entry, loss_entry) if entry]
+    taken = [*COMMON, *(name for entry in (kind, *others) for name in entry.options)]
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for name, value in given.items():
-        check(name, value, taken, pieces)
-    values = complete(taken, pieces, given)
+        check(name, value, taken, kind, others)
+    values = complete(taken, kind, others, given)
     for name in kind.positive:
         if not values[name] and not any(values.get(part) for part in (f"{name}_w", f"{name}_v")):
             raise UsageError(f"{OPTIONS[name].flag} is 0, but it makes {model} what it is; without it say -m fm")
@@ -123,40 +116,41 @@ def resolve(spec: Spec, *, rows: int, nonzeros: int, features: int, longest: flo
     return replace(spec, values=values)
 
 
-def complete(taken: list[str], pieces: list[Piece], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of all options: as given, else as the model's kind has them beside this solver, else as it has them, else
-    as the other pieces do.
+def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of all options: as given, else as the model has them with this solver, else as the model has them, else
+    as the solver and the loss do.
 
     An option that refines another goes with it: --l2 decides for linear weights and factors, too, unless one of these
     is given, whatever a solver would have them be.
     """
-    kind, *others = pieces
     values = {name: OPTIONS[name].default for name in taken}
-    pairs = [kind.with_solver.get(piece.name, {}) for piece in others]
-    for chosen in (*(piece.defaults for piece in others), kind.defaults, *pairs, given):
+    pairs = [kind.with_solver.get(entry.name, {}) for entry in others]
+    for chosen in (*(entry.defaults for entry in others), kind.defaults, *pairs, given):
         values.update({part: None for part, whole in REFINES.items() if whole in chosen and part in values})
         values.update(chosen)
     return values
 
 
-def check_pieces(pieces: list[Piece]) -> None:
-    """UsageError where a solver cannot have a loss, or what makes a model."""
-    for solver in pieces:
-        for other in pieces:
-            if not solver.by_rows and not other.smooth:
-                raise UsageError(
-                    f"{solver.name} needs a loss whose slope does not jump, as that of {other.name} does; say --loss "
-                    f"squared-hinge, or choose another -s"
-                )
-            refused = [OPTIONS[name].flag for name in other.positive if name in solver.refuses]
-            if refused:
-                raise UsageError(
-                    f"{other.name} is made by {' and '.join(refused)}, which {solver.name} cannot have; choose -s cd "
-                    f"or -s {other.solver}"
-                )
+def check_smooth(solver: SolverEntry | None, loss: LossEntry) -> None:
+    """UsageError if a solver needs a smooth loss, which this one is not."""
+    if solver and not solver.by_rows and not loss.smooth:
+        raise UsageError(
+            f"{solver.name} needs a loss whose slope does not jump, as that of {loss.name} does; say --loss "
+            f"squared-hinge, or choose another -s"
+        )
 
 
-def check_nuclear(kind: Piece, values: Mapping[str, Any]) -> None:
+def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
+    """UsageError if a solver refuses the penalties that make a model what it is."""
+    refused = [OPTIONS[name].flag for name in kind.positive if name in solver.refuses]
+    if refused:
+        raise UsageError(
+            f"{kind.name} is made by {' and '.join(refused)}, which {solver.name} cannot have; choose -s cd "
+            f"or -s {kind.solver}"
+        )
+
+
+def check_nuclear(kind: ModelEntry, values: Mapping[str, Any]) -> None:
     """UsageError where the nuclear norm is asked for without kernels of order 2 whose weights are fitted."""
     if not values.get("nuclear"):
         return
@@ -197,7 +191,7 @@ def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
         )
 
 
-def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:
+def check_degrees(kind: ModelEntry, values: Mapping[str, Any]) -> None:
     """UsageError where an option has several numbers, but the model takes one, or not so many."""
     for name, value in values.items():
         if not isinstance(value, list):
@@ -212,32 +206,34 @@ def check_degrees(kind: Piece, values: Mapping[str, Any]) -> None:
             )
 
 
-def find(table: Mapping[str, Piece], what: str, name: str) -> Piece:
-    """The piece of that name; UsageError naming others where there is none."""
+def find(table: Mapping[str, E], what: str, name: str) -> E:
+    """The entry of that name; UsageError naming similar ones if there is none."""
     return table[find_name(what, name, table)]
 
 
-def check(name: str, value: Any, taken: list[str], pieces: list[Piece]) -> None:
-    """UsageError where an option does not exist, does not belong to the chosen pieces, or is out of range."""
+def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: list[Entry]) -> None:
+    """UsageError if an option does not exist, is not taken by the chosen model, solver and loss, or is out of range."""
     option = OPTIONS[find_name("option", name, OPTIONS)]
-    for piece in pieces:
-        if name in piece.refuses:
-            raise UsageError(f"{option.flag} cannot be had with {piece.name}: {piece.refuses[name]}")
+    chosen = (kind, *others)
+    for entry in chosen:
+        if name in entry.refuses:
+            raise UsageError(f"{option.flag} cannot be had with {entry.name}: {entry.refuses[name]}")
     if name not in taken:
         takers = [
-            f"{kind} {', '.join(names)}"
-            for kind, table in (("model", MODELS), ("solver", SOLVERS), ("loss", LOSSES))
+            f"{what} {', '.join(names)}"
+            for what, table in (("model", MODELS), ("solver", SOLVERS), ("loss", LOSSES))
             if (names := takers_of(table, name))
         ]
-        chosen = ", ".join(piece.name for piece in pieces)
-        raise UsageError(f"{option.flag} does not belong to {chosen}; it belongs to {' and '.join(takers)}")
+        belongs = " and ".join(takers)
+        raise UsageError(
+            f"{option.flag} does not belong to {', '.join(entry.name for entry in chosen)}; it belongs to {belongs}"
+        )
     if isinstance(value, int) and option.kind is int and option.high is None and value > LARGEST_COUNT:
         raise UsageError(f"{option.flag} is {value}; it must be at most {LARGEST_COUNT}")
     if option.kind is not bool and not isinstance(value, Derived) and not option.permits(value):
         raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
-    for piece in pieces:
-        if name in piece.most and value > piece.most[name]:
-            raise UsageError(f"{option.flag} is {value}; with {piece.name} it can be at most {piece.most[name]}")
+    if name in kind.limits and value > kind.limits[name]:
+        raise UsageError(f"{option.flag} is {value}; with {kind.name} it can be at most {kind.limits[name]}")
 
 
 def as_given(value: Any) -> str:
@@ -248,12 +244,14 @@ def as_given(value: Any) -> str:
 
 
 def takes(name: str, model: str, solver: str, loss: str) -> bool:
-    """Whether a run of these pieces takes an option; names that are not registered have none."""
-    pieces = [table[piece] for table, piece in ((MODELS, model), (SOLVERS, solver), (LOSSES, loss)) if piece in table]
-    taken = name in COMMON or any(name in piece.options for piece in pieces)
-    return taken and not any(name in piece.refuses for piece in pieces)
+    """Whether a run of this model, solver and loss takes an option; names that are not registered have none."""
+    entries: list[Entry] = [
+        table[chosen] for table, chosen in ((MODELS, model), (SOLVERS, solver), (LOSSES, loss)) if chosen in table
+    ]
+    taken = name in COMMON or any(name in entry.options for entry in entries)
+    return taken and not any(name in entry.refuses for entry in entries)
 
 
-def takers_of(table: Mapping[str, Piece], option: str) -> list[str]:
-    """Names of the pieces that take an option."""
-    return [piece.name for piece in table.values() if option in piece.options]
+def takers_of(table: Mapping[str, Entry], option: str) -> list[str]:
+    """Names of the entries that take an option."""
+    return [entry.name for entry in table.values() if option in entry.options]

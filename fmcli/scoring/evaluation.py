@@ -19,8 +19,8 @@ from fmcli.data.reader import LARGEST_INDEX, RowError, quote, score_pieces
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
-from fmcli.registry.tables import LOSSES
 from fmcli.scoring.metrics import METRICS, PROBABLE, Floats, Outcome, allowed, check, measure
 from fmcli.scoring.prediction import Counts, Scorer, each_piece
 from fmcli.scoring.scores import mean_loss

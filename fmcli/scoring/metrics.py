@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
 from fmcli.names import find_name
-from fmcli.registry.tables import LOSSES
+from fmcli.registry.losses import LOSSES
 
 Floats = NDArray[np.float64]
 # The smallest and the largest prediction of a number.
@@ -27,7 +27,7 @@ Range = tuple[float, float]
 # A probability below this counts as this much: one confident error must not make the logloss infinite.
 SMALLEST_PROBABILITY = 1e-15
 
-# The tasks of losses (registry.py) that metrics understand: numbers and counts, two values, classes.
+# The tasks of losses (registry/losses.py) that metrics understand: numbers and counts, two values, classes.
 NUMBERS, BINARY, CLASSES = ("real", "counts"), ("binary",), ("classes",)
 # The losses whose scores give probabilities.
 PROBABLE = ("logistic", "softmax")

@@ -21,8 +21,7 @@ from fmcli.model_file.container import ModelFile, load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model, Workspace
 from fmcli.registry.build import build_model
-from fmcli.registry.tables import MODELS
-from fmcli.registry.tables import Piece as Kind
+from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.scoring.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
 from fmcli.scoring.rows import score_rows
 from fmcli.system.memory import require, require_if_large
@@ -60,7 +59,7 @@ class Scorer:
     @property
     def needs_fields(self) -> bool:
         """Whether the rows to score must have fields: where the model itself knows how many there are."""
-        kind: Kind = MODELS[self.meta["model"]]
+        kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.models.kernel_basis import KernelBasis
-from fmcli.registry.tables import OPTIONS
+from fmcli.registry.options import OPTIONS
 
 Floats = NDArray[np.float64]
 

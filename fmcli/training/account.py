@@ -11,7 +11,8 @@ from fmcli.data import occurrences
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import is_scaled
 from fmcli.models.model import Model, Workspace
-from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import Outcome
 from fmcli.solvers.stochastic.solver import Solver
 from fmcli.solvers.stochastic.trainer import Stochastic

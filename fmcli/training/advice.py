@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fmcli.models.kernel_basis import KernelBasis
-from fmcli.registry.tables import DEFAULT_MODEL, MODELS, OPTIONS
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
+from fmcli.registry.options import OPTIONS
 from fmcli.scoring.metrics import METRICS, default_metrics, measure
 from fmcli.training.baseline import beats
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.losses.loss import Loss
-from fmcli.registry.tables import LOSSES
+from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import METRICS, Outcome, measure
 from fmcli.scoring.scores import mean_loss
 

@@ -16,9 +16,9 @@ from fmcli.model_file.check import SEEN
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
-from fmcli.registry.tables import MODELS
 from fmcli.scoring.prediction import scorer_of
 from fmcli.training.job import Trained
 from fmcli.training.warm_start import Earlier

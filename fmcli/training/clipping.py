@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.labels import FEW_CLASSES, few_distinct
+from fmcli.registry.losses import CLIPPED_LOSS
 from fmcli.registry.specs import Spec, check_clip
-from fmcli.registry.tables import CLIPPED_LOSS
 from fmcli.scoring.metrics import Range
 
 if TYPE_CHECKING:

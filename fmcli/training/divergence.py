@@ -11,8 +11,9 @@ from fmcli.base.finite import are_finite
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.remedies import diverged
-from fmcli.registry.tables import LOSSES, OPTIONS
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.scores import mean_loss
 from fmcli.training.baseline import Baseline

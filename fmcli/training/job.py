@@ -19,9 +19,12 @@ from fmcli.errors import DivergedError, UsageError
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_model
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import Spec, resolve
 from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM, START_STREAM, generator
-from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.scoring.metrics import Outcome, Range
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.sparsity import model_sparsity
@@ -122,7 +125,7 @@ class Plan:
     @property
     def eligible(self) -> int:
         """The first of the run's epochs that may be the best one or end training: no factor is penalized before."""
-        visits = self.spec.by_rows and SOLVERS[self.spec.solver].visits
+        visits = self.spec.by_rows and SOLVERS[self.spec.solver].penalizes_at_once
         return max(1, int(self.spec.values["l1_from_epoch"]) - visits - self.penalised_before)
 
 
@@ -282,7 +285,7 @@ def limit_l1_from_epoch(spec: Spec, earlier: Earlier | None, resumes: bool) -> S
         most = earlier.options.get(name, usual) if resumes else usual
         spec = replace(spec, values={**spec.values, name: min(spec.values[name], most)})
     last = epochs + (earlier.epochs if earlier and resumes else 0)
-    if spec.by_rows and SOLVERS[spec.solver].visits:
+    if spec.by_rows and SOLVERS[spec.solver].penalizes_at_once:
         last += 1  # at the end of the last epoch
     if not epochs or spec.values.get(name, 1) <= last:
         return spec

@@ -15,8 +15,11 @@ from fmcli.data.scaling import Divisors
 from fmcli.errors import UsageError
 from fmcli.model_file.state import state_name
 from fmcli.models.model import Model
+from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, Spec, as_given, make_spec, takes
-from fmcli.registry.tables import CLIPPED_LOSS, LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.scoring.metrics import Range
 from fmcli.solvers.stochastic.solver import Solver
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from fmcli.cli import group
 from fmcli.errors import BadInputError, DivergedError
-from fmcli.registry.tables import MODELS
+from fmcli.registry.models import MODELS
 from fmcli.scoring.evaluation import judge_model
 from fmcli.scoring.metrics import measure
 from fmcli.scoring.prediction import Counts, load_model

@@ -11,8 +11,8 @@ import argparse
 from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
 from fmcli.kernels.simd import ISA, REAL
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import SOLVERS
 from fmcli.training import job
 
 ANCHORS, RANKS = (1, 5, 10, 20), (4, 8, 16)

@@ -19,7 +19,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fmcli.registry.tables import MODELS, SOLVERS
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 
 FACTOR, SLACK = 1.15, 30e6  # of the promise
 MOST_FACTOR = 1.5  # of what may be announced beyond the peak

@@ -11,8 +11,9 @@ import time
 
 from fmcli.data.reader import read
 from fmcli.kernels.simd import ISA, REAL
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.registry.tables import MODELS, SOLVERS
 from fmcli.training import job
 
 

@@ -13,7 +13,7 @@ import argparse
 
 from tuned import grid, read_pair, tuned
 
-from fmcli.registry.tables import MODELS
+from fmcli.registry.models import MODELS
 
 RANK, EPOCHS, PATIENCE, CLOSE = 30, 150, 40, 0.005
 GRID = grid(

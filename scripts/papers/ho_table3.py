@@ -20,7 +20,7 @@ from ho_movielens import CLOSE, HELD_TO, ORDERS, PAPER, RANK
 from sklearn.metrics import roc_auc_score
 from tuned import folded, followed, read_pair
 
-from fmcli.registry.tables import MODELS
+from fmcli.registry.models import MODELS
 
 LAMBDAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 EPOCHS, INIT_STD = 30, 0.1

@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 from tuned import grid, read_pair, tuned
 
-from fmcli.registry.tables import MODELS
+from fmcli.registry.models import MODELS
 
 EPOCHS, PATIENCE = 40, 4
 GRID = grid(

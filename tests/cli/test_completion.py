@@ -11,7 +11,10 @@ import pytest
 from fmcli.cli import COMMANDS, COMPLETION
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.options import METRIC_NAMES
-from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 
 FORMATS = ["auto", "libsvm", "ffm"]
 # Words before the one to be completed -> what may stand there.

@@ -9,7 +9,7 @@ import pytest
 
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import METRIC_NAMES, SECTIONS, SectionCommand, SectionOption
-from fmcli.registry.tables import OPTIONS
+from fmcli.registry.options import OPTIONS
 from fmcli.scoring.metrics import METRICS
 from fmcli.scoring.sparsity import SPARSITY
 

@@ -6,7 +6,10 @@ import pytest
 
 from fmcli.cli import models
 from fmcli.registry import catalogue
-from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 
 
 def test_json_is_the_registry(run):

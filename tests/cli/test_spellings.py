@@ -11,7 +11,8 @@ from fmcli.cli.spellings.other_tools import FREE_LETTERS, LOSS_NAMES, MODEL_NAME
 from fmcli.cli.spellings.own import SPELLINGS, options_of
 from fmcli.errors import UsageError
 from fmcli.names import close
-from fmcli.registry.tables import LOSSES, MODELS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
 
 TOP = click.Context(group, info_name="fmcli")
 COMMANDS = {name: group.get_command(TOP, name) for name in group.list_commands(TOP)}

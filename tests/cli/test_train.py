@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from fmcli.cli.train import command
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import takers_of
-from fmcli.registry.tables import LOSSES, MODELS, OPTIONS, SOLVERS
 from fmcli.scoring.metrics import METRICS
 from fmcli.scoring.prediction import load_model
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 
-from fmcli.registry.tables import LOSSES, MODELS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
 
 FREE_LETTERS = "bcdlnptuw"
 

@@ -1,0 +1,54 @@
+"""The losses: each is a LossEntry in LOSSES."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fmcli.registry.entry import Entry
+
+# The loss whose predictions can be clipped to the range of the labels.
+CLIPPED_LOSS = "squared"
+# The loss of models that are solved in closed form.
+CLOSED_FORM_LOSS = "squared"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossEntry(Entry):
+    """A loss.
+
+    task : which labels it takes: binary (two values), real, counts or classes.
+    smooth : whether its slope is continuous.
+    """
+
+    task: str
+    smooth: bool = True
+
+
+_LOSSES = (
+    LossEntry("squared", "Half the squared error.", "fmcli.losses.loss:Squared", task="real"),
+    LossEntry("logistic", "Log loss, for labels of two values.", "fmcli.losses.loss:Logistic", task="binary"),
+    LossEntry(
+        "squared-hinge", "Squared hinge, for labels of two values.", "fmcli.losses.loss:SquaredHinge", task="binary"
+    ),
+    LossEntry("hinge", "Hinge, for labels of two values.", "fmcli.losses.loss:Hinge", task="binary", smooth=False),
+    LossEntry(
+        "huber",
+        "Squared near 0, then linear: for labels with outliers.",
+        "fmcli.losses.loss:Huber",
+        ("huber_delta",),
+        task="real",
+    ),
+    LossEntry(
+        "poisson",
+        "For counts; the prediction is the exponential of the score.",
+        "fmcli.losses.loss:Poisson",
+        task="counts",
+    ),
+    LossEntry(
+        "softmax",
+        "Log loss of classes, for labels of any number of values.",
+        "fmcli.losses.loss:Softmax",
+        task="classes",
+    ),
+)
+LOSSES = {loss.name: loss for loss in _LOSSES}

@@ -1,0 +1,251 @@
+"""The models: each is a ModelEntry in MODELS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fmcli.registry.derived import Derived, by_degree, by_longest_row, by_occurrence, by_order, per_row
+from fmcli.registry.entry import Entry
+from fmcli.registry.options import MAKE_ZEROS
+from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER
+
+DEFAULT_MODEL = "fm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry(Entry):
+    """A model.
+
+    solver : the solver that trains it if none is named.
+    with_solver : solver -> defaults of options with that solver.
+    limits : option -> its largest value, if that is below the option's own.
+    positive : penalties without which it would be another model.
+    by_degree : options that may be lists, with a value for each of the degrees 2 to `order`.
+    context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
+    by_fields : whether it learns from the fields of entries.
+    closed_form : whether it is solved in closed form, by no solver.
+    """
+
+    solver: str = DEFAULT_SOLVER
+    with_solver: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    positive: tuple[str, ...] = ()
+    by_degree: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    by_fields: bool = False
+    closed_form: bool = False
+
+    def needs_fields(self, values: Mapping[str, Any]) -> bool:
+        """Whether, with these options, the rows to train on must have fields."""
+        return self.by_fields and values.get("split_index") is None
+
+
+_FM = ("rank", "bias", "linear")
+_BETA = ("fit_beta", "beta_start")
+# Standard deviations of start values by kind, as measured on held-out rows of training data. Products of several
+# factors near 0 never leave it. Coordinate descent moves fitted weights of kernels before the factors, so that if these
+# are near 0 both stay there.
+_START = {
+    name: {"init_std": std}
+    for name, std in {
+        "anova": by_order(0.01, 0.03, 0.1, cd=0.1),
+        "sha2": by_order(0.01, cd=0.1),
+        "hofm": by_degree(0.01, 0.1),
+        "hofm-shared": by_order(0.03, 0.1),
+        "hofm-simplex": by_order(0.1, 0.2),
+        "all-subsets": 0.1,
+        "pn": by_order(0.1, 0.01, cd=0.1),
+        "lifted-anova": by_order(0.1, 0.2, 0.3),
+        "lifted-pn": 0.03,
+    }.items()
+}
+# Makes factors sparse at no loss of quality. It weighs against a sum, which it would outweigh if there are few rows.
+_SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
+# Linear functions in pn begin at the constants' 1 and not near 0, so that its derivatives are larger than an FM's.
+_PN_STEP = by_longest_row(0.01, 5)
+# As held-out rows prefer; more makes the factors of features with few rows vanish.
+_LIFTED_PN_L2_V = by_occurrence(20, most=0.1)
+# Kinds without linear weights make a feature's linear effect from all of its factors. Steps on single rows move these
+# at once, so that the last rows sway every prediction; coordinate descent has no such noise.
+# The effect is spread over the factors, so that their penalty weighs less against it than against interactions.
+_BY_COLUMNS = "cd"
+# The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
+# Factors start near 0, which is a saddle point: penalized at once, they never leave it. So some epochs come before.
+_SGL = {"l2": 0.0, "l1_from_epoch": 6}
+_SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
+
+_MODELS = (
+    ModelEntry("linear", "Linear model: one weight per feature.", "fmcli.models.linear:Linear", ("bias",)),
+    ModelEntry(
+        "poly2",
+        "One weight for each pair of features.",
+        "fmcli.models.poly2:Poly2",
+        ("bias", "linear", "pair_bits"),
+        {"norm": True},
+        with_solver={"adagrad": {"learning_rate": 0.2}},
+    ),
+    ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM),
+    ModelEntry(
+        "anova",
+        "ANOVA kernel regression of any order: of order 2 an FM with fitted weights of its factors.",
+        "fmcli.models.anova:anova",
+        (*_FM, "order", "augment", *_BETA),
+        _START["anova"],
+    ),
+    ModelEntry(
+        "shfm",
+        "Strongly hierarchical FM.",
+        "fmcli.models.fm:SHFM",
+        ("rank", "bias"),
+        solver=_BY_COLUMNS,
+        with_solver={
+            "ftrl": {**_SPARSE["ftrl"], "alpha_v": 0.1, "init_std": 0.05},
+            _BY_COLUMNS: {"l1": per_row(1)},
+        },
+    ),
+    ModelEntry(
+        "sha2",
+        "Strongly hierarchical ANOVA kernel regression.",
+        "fmcli.models.fm:SHA2",
+        ("rank", "bias", *_BETA),
+        _START["sha2"],
+        solver="ftrl",
+        with_solver=_SPARSE,
+    ),
+    ModelEntry(
+        "sglfm",
+        "FM under a sparse group lasso: rows and single factors vanish.",
+        "fmcli.models.fm:FM",
+        _FM,
+        {**_SGL, "l1": 2e-5, "group_l1": 1e-5},
+        solver="fobos",
+        with_solver=_SGL_WITH,
+        positive=("l1", "group_l1"),
+    ),
+    ModelEntry(
+        "glfm",
+        "FM under a group lasso: whole rows vanish.",
+        "fmcli.models.fm:FM",
+        _FM,
+        {**_SGL, "group_l1": 1e-4},
+        solver="fobos",
+        with_solver=_SGL_WITH,
+        positive=("group_l1",),
+        refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has the group penalty alone; sglfm has both"),
+    ),
+    ModelEntry(
+        "l1fm",
+        "FM under L1: single factors vanish.",
+        "fmcli.models.fm:FM",
+        _FM,
+        {**_SGL, "l1": 3e-5},
+        solver="fobos",
+        with_solver=_SGL_WITH,
+        positive=("l1",),
+        refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
+    ),
+    ModelEntry(
+        "hofm",
+        "Higher-order FM: factors of their own for every degree.",
+        "fmcli.models.anova:HOFM",
+        (*_FM, "order"),
+        {"order": 3, **_START["hofm"]},
+        by_degree=("rank", "init_std"),
+    ),
+    ModelEntry(
+        "hofm-shared",
+        "Higher-order FM of one set of factors, with constant features.",
+        "fmcli.models.anova:HOFMShared",
+        ("rank", "bias", "order"),
+        {"order": 3, **_START["hofm-shared"]},
+        solver=_BY_COLUMNS,
+        with_solver={
+            "adagrad": {"learning_rate": 0.1, "l2": 5e-3, "init_std": by_order(0.03, 0.01, 0.1)},
+            _BY_COLUMNS: {"l2_v": per_row(30)},
+        },
+    ),
+    ModelEntry(
+        "hofm-simplex",
+        "Higher-order FM of one set of factors, with weights of the degrees.",
+        "fmcli.models.anova:HOFMSimplex",
+        ("rank", "bias", "order"),
+        _START["hofm-simplex"],
+        solver=_BY_COLUMNS,
+    ),
+    ModelEntry(
+        "all-subsets",
+        "All degrees at once: products of 1 + p_j x_j.",
+        "fmcli.models.anova:AllSubsets",
+        ("rank", "bias"),
+        _START["all-subsets"],
+        solver=_BY_COLUMNS,
+        with_solver={_BY_COLUMNS: {"l2_v": per_row(25)}},
+    ),
+    ModelEntry(
+        "pn",
+        "Polynomial network: powers of linear functions.",
+        "fmcli.models.polynet:PN",
+        (*_FM, "order", "augment", *_BETA),
+        {"augment": True, **_START["pn"]},
+        with_solver={name: {"learning_rate": _PN_STEP} for name in ("sgd", "fobos")},
+    ),
+    ModelEntry(
+        "lifted-anova",
+        "ANOVA kernel as products of different factors, in each of which the score is linear.",
+        "fmcli.models.lifted:LiftedAnova",
+        (*_FM, "order", "augment"),
+        _START["lifted-anova"],
+        limits={"order": 8},
+    ),
+    ModelEntry(
+        "lifted-pn",
+        "Polynomial network as products of different linear functions.",
+        "fmcli.models.polynet:LiftedPN",
+        (*_FM, "order", "augment"),
+        {"augment": True, **_START["lifted-pn"]},
+        with_solver={"adagrad": {"learning_rate": 0.1, "l2_v": _LIFTED_PN_L2_V}},
+    ),
+    ModelEntry(
+        "bilinear",
+        "Pairs between two groups of features: those of field 0 and field 1.",
+        "fmcli.models.bilinear:Bilinear",
+        (*_FM, "split_index"),
+        by_fields=True,
+    ),
+    ModelEntry(
+        "ffm",
+        "Field-aware FM: a feature's factors differ by the field that they meet.",
+        "fmcli.models.ffm:FFM",
+        _FM,
+        {"rank": 4, "norm": True, "init_std": 0.03},
+        with_solver={"adagrad": {"learning_rate": 0.1, "l2": 1e-4}},
+        context=("fields", "by_row"),
+        by_fields=True,
+    ),
+    ModelEntry(
+        "llfm",
+        "Locally linear FM: FMs around anchors, the nearest of which share a row.",
+        "fmcli.models.local.llfm:LLFM",
+        (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
+        {"anchors": 3},
+        with_solver={"ftrl": {"anchor_rate": 0.01}},
+    ),
+    ModelEntry(
+        "kernel-basis",
+        "Kernel functions of some training rows, weighted in closed form: for rows of few features, not for ids.",
+        "fmcli.models.kernel_basis:KernelBasis",
+        ("rank", "basis", "kernel", "coef0", "order"),
+        {"rank": 100, "epochs": 1},
+        solver=CLOSED_FORM,
+        closed_form=True,
+        refuses={
+            **dict.fromkeys(MAKE_ZEROS, "its closed form has --l2 alone"),
+            **dict.fromkeys(
+                ("epochs", "batch_size", "shuffle", "init_std"), "it is solved in closed form, not step by step"
+            ),
+        },
+    ),
+)
+MODELS = {model.name: model for model in _MODELS}

@@ -1,0 +1,265 @@
+"""The options of models, solvers, losses and runs: names, defaults, help and ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fmcli.registry.derived import Derived, by_longest_row
+
+
+@dataclass(frozen=True)
+class Option:
+    """One number or switch, under the name of the keyword by which a class takes it."""
+
+    name: str
+    kind: type  # int, float, bool, or str for a choice
+    default: Any  # None: another option's, as the help says; Derived: computed when the training data are known
+    help: str
+    group: str  # the heading it stands under in the help: model, penalty, solver or run
+    flags: tuple[str, ...] = ()  # short flag; the long one derives from the name
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False  # `low` itself is out of range
+    choices: tuple[str, ...] = ()
+    by_degree: bool = False  # may be a list, one number per degree, for a model of which `by_degree` names it
+
+    @property
+    def flag(self) -> str:
+        """The long flag; a switch that can only be turned off is known by the flag that does it."""
+        return ("--no-" if self.negative else "--") + self.name.replace("_", "-")
+
+    @property
+    def negative(self) -> bool:
+        """Whether only the flag that turns it off exists."""
+        return self.kind is bool and self.default is True and self.name in NEGATIVE_ONLY
+
+    def range(self) -> str:
+        """The permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty where all are."""
+        if self.choices:
+            return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
+        if self.low is None:
+            return ""
+        if self.high is None:
+            return f"{'>' if self.open_low else '>='} {self.low}"
+        return f"{self.low} to {self.high}"
+
+    def permits(self, value: Any) -> bool:
+        """Whether a value is one of the choices, or a finite number in range, or a list of such."""
+        if self.choices:
+            return value in self.choices
+        if self.by_degree and isinstance(value, list):
+            return all(map(self.permits, value))
+        if value != value or value in (float("inf"), float("-inf")):
+            return False
+        if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
+            return False
+        return self.high is None or value <= self.high
+
+
+# Switches that are on unless they are turned off, so that their help has only the flag that does it.
+NEGATIVE_ONLY = ("bias", "linear")
+
+# Validation data end training before it overfits; without them, as many epochs would ruin models of many features.
+_EPOCHS = Derived("30 with validation data, else 10", lambda facts: 30 if facts.validated else 10)
+# Steps of plain gradients. Because of outliers the longest row of standardized columns has some 100 times the squared
+# norm of most, as in cadata and cpusmall, which chose the number; norms below 11.9 change nothing.
+_STEP = by_longest_row(0.01, 200)
+
+_OPTIONS = (
+    Option(
+        "rank",
+        int,
+        8,
+        "Number of factors; of hofm also one a degree, as in 8/4/2; or of landmarks.",
+        "model",
+        ("-k",),
+        low=1,
+        high=1 << 16,
+        by_degree=True,
+    ),
+    Option("order", int, 2, "Degree of the kernel; of hofm the largest one.", "model", low=2, high=64),
+    Option("bias", bool, True, "Leave out the bias.", "model"),
+    Option("linear", bool, True, "Leave out the linear weights.", "model"),
+    Option(
+        "augment",
+        bool,
+        False,
+        "Add constant features to the kernel, by which lower degrees enter: pn and lifted-pn one, others order - 1.",
+        "model",
+    ),
+    Option(
+        "fit_beta",
+        bool,
+        None,
+        "Fit the factors' weights beta, or leave them as they start; fitted where the order is even.",
+        "model",
+    ),
+    Option(
+        "beta_start",
+        str,
+        None,
+        "Start of beta: 1, -1, 1, ... (usual where the order is even); ones (else); or standard normal numbers.",
+        "model",
+        choices=("alternate", "ones", "random"),
+    ),
+    Option(
+        "pair_bits",
+        int,
+        22,
+        "Pairs of features have a weight each where there are at most 2^N, else they share 2^N by a hash.",
+        "model",
+        low=1,
+        high=30,
+    ),
+    Option("split_index", int, None, "First index of the second group, in place of fields 0 and 1.", "model", low=0),
+    Option("anchors", int, 10, "Number of anchors, each with an FM of its own.", "model", low=1, high=1 << 16),
+    Option("neighbours", int, 5, "Anchors active at a time in the variants do and apl.", "model", low=1),
+    Option("coding_c", float, 1.0, "How fast their shares fall with the distance.", "model", low=0),
+    Option("lc", float, 0.4, "The same in the variant jo: L/C; larger means fewer active anchors.", "model", low=0),
+    Option(
+        "llfm_variant",
+        str,
+        "jo",
+        "Anchors of k-means; learned ones; learned ones with adaptive coding.",
+        "model",
+        choices=("do", "apl", "jo"),
+    ),
+    Option("anchor_rate", float, None, "Step size of anchors.", "model", low=0),
+    Option(
+        "basis",
+        str,
+        "nystrom",
+        "Penalise the weights of the landmarks themselves, or the function that they make.",
+        "model",
+        choices=("random", "nystrom"),
+    ),
+    Option(
+        "kernel",
+        str,
+        "poly",
+        "Kernel: (coef0 + <p, x>)^order, or products of order different features at most.",
+        "model",
+        choices=("poly", "anova"),
+    ),
+    Option("coef0", float, 1.0, "Constant of the kernel poly.", "model", low=0),
+    Option(
+        "init_std",
+        float,
+        0.01,
+        "Standard deviation of the factors' start values; of hofm also one for each degree, as in 0.01/0.1.",
+        "model",
+        low=0,
+        by_degree=True,
+    ),
+    Option(
+        "l1",
+        float,
+        0.0,
+        "Strength of the L1 penalty, against the mean loss; for ftrl against the sum.",
+        "penalty",
+        low=0,
+    ),
+    Option("l1_w", float, None, "The same for linear weights only.", "penalty", low=0),
+    Option("l1_v", float, None, "The same for factors only.", "penalty", low=0),
+    Option(
+        "l2",
+        float,
+        1e-5,
+        "Strength of the L2 penalty, against the mean loss; for ftrl against the sum.",
+        "penalty",
+        low=0,
+    ),
+    Option("l2_w", float, None, "The same for linear weights only.", "penalty", low=0),
+    Option("l2_v", float, None, "The same for factors only.", "penalty", low=0),
+    Option(
+        "group_l1",
+        float,
+        0.0,
+        "Strength of the group penalty, of a feature's row as a whole; against the mean loss, for ftrl the sum.",
+        "penalty",
+        low=0,
+    ),
+    Option(
+        "nuclear",
+        float,
+        0.0,
+        "Strength of the nuclear norm penalty, in place of L2 on factors and their weights beta.",
+        "penalty",
+        low=0,
+    ),
+    Option("huber_delta", float, 1.0, "Where the Huber loss turns linear.", "penalty", low=0, open_low=True),
+    Option("learning_rate", float, _STEP, "Step size.", "solver", ("-r",), low=0, open_low=True),
+    Option("learning_rate_w", float, None, "The same for linear weights only.", "solver", low=0, open_low=True),
+    Option("learning_rate_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
+    Option(
+        "schedule",
+        str,
+        "constant",
+        "Learning rate of update t: as it is, over t^power, or over t + t0.",
+        "solver",
+        choices=("constant", "invscaling", "inverse"),
+    ),
+    Option("power", float, 0.5, "Exponent of the schedule invscaling.", "solver", low=0),
+    Option("t0", float, 1.0, "Delay of the schedule inverse.", "solver", low=0),
+    Option("adaptive", bool, False, "AdaGrad's learning rate for every parameter.", "solver"),
+    Option(
+        "prox",
+        str,
+        "lazy",
+        "Missed penalty steps in closed form, or one by one (slow).",
+        "solver",
+        choices=("lazy", "exact"),
+    ),
+    Option("alpha", float, 0.1, "Step size of FTRL.", "solver", low=0, open_low=True),
+    Option("alpha_w", float, None, "The same for linear weights only.", "solver", low=0, open_low=True),
+    Option("alpha_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
+    Option("beta", float, 1.0, "FTRL's beta: damps the first steps.", "solver", low=0, open_low=True),
+    Option("ftrl_power", float, 0.5, "Exponent of FTRL's step schedule.", "solver", low=0, high=1),
+    Option(
+        "l1_from_epoch",
+        int,
+        1,
+        "First epoch in which L1 and the group penalty act on factors, which can grow before; only later epochs can be "
+        "chosen as best.",
+        "penalty",
+        low=1,
+        high=(1 << 63) - 1,
+    ),
+    Option(
+        "tol", float, 1e-5, "Stop after an epoch that lowers the objective by no more, relative to it.", "solver", low=0
+    ),
+    Option("epochs", int, _EPOCHS, "Passes over the data; 0 writes the start values.", "run", ("-e",), low=0),
+    Option("batch_size", int, 1, "Rows averaged into one update.", "run", low=1, high=1 << 24),
+    Option(
+        "clip",
+        bool,
+        None,
+        "Keep predictions within the range of the training labels, for loss squared. [default: if there are at most 20 "
+        "different labels and none is more than a quarter of their range from the next one, not from standard input; "
+        "with -i, as that model]",
+        "run",
+    ),
+    Option(
+        "scale",
+        str,
+        "none",
+        "Divide each column by its standard deviation (an indicator by its value) or by its largest absolute value in "
+        "the training rows; the model keeps the divisors. Zeros stay zeros, because nothing is shifted. Use max-abs if "
+        "columns are sparse.",
+        "run",
+        choices=("none", "standard", "max-abs"),
+    ),
+    Option("norm", bool, False, "Scale each row to unit length, after --scale.", "run"),
+    Option("shuffle", bool, True, "Visit the rows in a new order every epoch, or in file order.", "run"),
+    Option("seed", int, 0, "Seed of every random choice.", "run", low=0, high=(1 << 63) - 1),
+)
+OPTIONS = {option.name: option for option in _OPTIONS}
+
+# What every run takes, whatever its model, solver and loss.
+COMMON = (
+    *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1", "l1_from_epoch"),
+    *("epochs", "batch_size", "clip", "scale", "norm", "shuffle", "seed"),
+)
+# What makes parameters exactly 0.
+MAKE_ZEROS = ("l1", "l1_w", "l1_v", "group_l1", "l1_from_epoch")

@@ -1,0 +1,80 @@
+"""The solvers: each is a SolverEntry in SOLVERS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fmcli.registry.derived import per_row
+from fmcli.registry.entry import Entry
+from fmcli.registry.options import MAKE_ZEROS
+
+DEFAULT_SOLVER = "adagrad"
+# The name that stands for the solver of a model that is solved in closed form.
+CLOSED_FORM = "closed-form"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverEntry(Entry):
+    """A solver.
+
+    by_rows : whether it goes through the data row by row, with a step size.
+    sums_losses : whether penalties weigh against the sum of the losses rather than their mean.
+    penalizes_at_once : whether penalties that begin to act in an epoch (--l1-from-epoch) are applied to all rows at
+        the end of the epoch before.
+    """
+
+    by_rows: bool = True
+    sums_losses: bool = False
+    penalizes_at_once: bool = False
+
+
+# What solvers of the whole objective have in common.
+_PER_ROW = {
+    "l2_w": per_row(1),
+    "l2_v": per_row(10),
+}
+_NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it takes no single rows")
+_RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
+_SCHEDULE = (*_RATES, "schedule", "power", "t0")
+
+_SOLVERS = (
+    SolverEntry("sgd", "Stochastic gradient descent.", "fmcli.solvers.stochastic.sgd:SGD", _SCHEDULE),
+    SolverEntry("adagrad", "AdaGrad.", "fmcli.solvers.stochastic.adagrad:AdaGrad", _RATES, {"learning_rate": 0.05}),
+    SolverEntry(
+        "ftrl",
+        "FTRL-Proximal. Its penalties weigh against the sum of the losses, those of other solvers against the mean.",
+        "fmcli.solvers.stochastic.ftrl:FTRL",
+        ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
+        {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
+        sums_losses=True,
+        penalizes_at_once=True,
+    ),
+    SolverEntry(
+        "fobos",
+        "Forward-backward splitting: the penalty acts on all features in every update.",
+        "fmcli.solvers.stochastic.fobos:FOBOS",
+        (*_SCHEDULE, "adaptive", "prox"),
+    ),
+    SolverEntry(
+        "cd",
+        "Coordinate descent, as in ALS: no learning rate, and the objective never rises.",
+        "fmcli.solvers.coordinate.trainer:CoordinateDescent",
+        ("tol", "nuclear"),
+        {"epochs": 50, **_PER_ROW},
+        by_rows=False,
+        refuses=_NOT_BY_ROWS,
+    ),
+    SolverEntry(
+        "lbfgs",
+        "L-BFGS on the whole objective, by scipy.",
+        "fmcli.solvers.full_batch.lbfgs:LBFGS",
+        ("tol",),
+        {"epochs": 200, **_PER_ROW},
+        by_rows=False,
+        refuses={
+            **_NOT_BY_ROWS,
+            **dict.fromkeys(MAKE_ZEROS, "its penalty must be smooth, as --l2 is; -s cd has it"),
+        },
+    ),
+)
+SOLVERS = {solver.name: solver for solver in _SOLVERS}
