@@ -96,6 +96,11 @@ def test_a_module_depends_on_what_it_includes_and_on_nothing_else():
     assert "steps.inl" not in depends["fmcli.solvers.stochastic.sgd"]
 
 
+def test_the_table_of_kernels_follows_the_list():
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "kernels.py", "--check"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_every_folder_with_modules_is_a_package():
     """Else it is not installed, or Cython does not find its declarations."""
     for folder in {path.parent for path in (ROOT / "cython_src" / "fmcli").rglob("*.pyx")}:

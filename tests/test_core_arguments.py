@@ -15,6 +15,7 @@ from fmcli.models.anova import HOFM, HOFMShared
 from fmcli.models.ffm import FFM
 from fmcli.models.fm import FM
 from fmcli.models.kernel_basis import KernelBasis
+from fmcli.models.layout import BlockLayout
 from fmcli.models.lifted import LiftedAnova
 from fmcli.models.local.coding import Soft
 from fmcli.models.local.llfm import LLFM
@@ -300,6 +301,12 @@ def test_places_that_32_bits_do_not_number():
             model.allocate(0)
     with pytest.raises(BadInputError, match="rows are more than"):
         split(2**31, 0.0, make_spec(), np.random.default_rng())
+
+
+@pytest.mark.parametrize("said", [{"constraint": "cube"}, {"role": "beta"}])
+def test_a_constraint_or_role_that_no_solver_knows_is_refused(said):
+    with pytest.raises(ValueError, match="no solver knows"):
+        BlockLayout(body=[("V", 2)], **said)
 
 
 CALL_EVERYTHING = """

@@ -8,6 +8,8 @@ REAL_TYPE: np.dtype[Any]
 """float32 or float64, as this was built."""
 CACHE_LINE: int
 FEATURES: Literal["features"]
+CONSTRAINTS: tuple[str | None, ...]
+ROLES: tuple[str | None, ...]
 
 class Array(NamedTuple):
     name: str
@@ -27,7 +29,8 @@ class BlockLayout:
     trained: bool
     affine: Literal["row", "part", "one"]
     start: float | Literal["random"]
-    simplex: bool
+    constraint: Literal["simplex"] | None
+    role: Literal["kernel weights"] | None
     def __init__(
         self,
         *,
@@ -40,7 +43,8 @@ class BlockLayout:
         trained: bool = True,
         affine: Literal["row", "part", "one"] = "row",
         start: float | Literal["random"] = "random",
-        simplex: bool = False,
+        constraint: Literal["simplex"] | None = None,
+        role: Literal["kernel weights"] | None = None,
     ) -> None: ...
     @property
     def by_feature(self) -> bool: ...

@@ -55,7 +55,8 @@ cdef class HigherOrder(Weighted):
             layout.append(constant_rows(order, rank))
         if simplex:
             self.theta_block = len(layout)
-            layout.append(BlockLayout(axes=(), body=[("theta", order)], penalty="none", start=1 / order, simplex=True))
+            layout.append(BlockLayout(
+                axes=(), body=[("theta", order)], penalty="none", start=1 / order, constraint="simplex"))
         super().__init__(features, outputs, layout, beta)
         self.linear, self.n_kernels = linear, len(factors)
         for i, (_, order, rank) in enumerate(factors):

@@ -15,6 +15,9 @@ CACHE_LINE = 64
 MOST_COLUMNS = 1 << 24  # of a row, so that what is computed of them is far from overflow
 # The axis of features among a block's axes.
 FEATURES = "features"
+# What a block's bodies may be kept to, and what a block may be for, besides parameters like others.
+CONSTRAINTS = (None, "simplex")
+ROLES = (None, "kernel weights")
 
 
 class Array(NamedTuple):
@@ -51,15 +54,21 @@ class BlockLayout:
     affine : all of a row's parameters in which scores are affine jointly, all else being what it is: the "row", a
         "part" of its body, or but "one".
     start : "random": bodies start from N(0, init_std^2); or the number that they start from. Weights start from 0.
-    simplex : whether each body is kept on the probability simplex; such a body has one part.
+    constraint : "simplex": each body is kept on the probability simplex; such a body has one part. None: none.
+    role : "kernel weights": fitted weights of kernels, which coordinate descent updates before all else, jointly with
+        the bias, and which the nuclear norm is about. None: no special one.
+
+    Raises ValueError for a constraint or a role that no solver knows, so that none is silently ignored.
     """
 
     def __init__(
         self, *, axes=(FEATURES,), body=(), weight=None, touched=None, part="w", penalty="full", trained=True,
-        affine="row", start="random", simplex=False
+        affine="row", start="random", constraint=None, role=None
     ):
+        if constraint not in CONSTRAINTS or role not in ROLES:
+            raise ValueError(f"no solver knows the constraint {constraint!r} or the role {role!r}")
         self.axes, self.weight, self.part, self.penalty = tuple(axes), weight, part, penalty
-        self.trained, self.affine, self.start, self.simplex = trained, affine, start, simplex
+        self.trained, self.affine, self.start, self.constraint, self.role = trained, affine, start, constraint, role
         self.body = tuple([array_of(name, size) for name, size in body])
         self.touched = touched or ("features" if self.by_feature else "all")
 

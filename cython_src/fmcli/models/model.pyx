@@ -54,9 +54,9 @@ cdef class Model:
         self.n_blocks = len(self.layout)
         self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias" and self.layout[0].axes == ()
         self.parameters, self.states, self.constants, self.memory = {}, {}, {}, []
-        self.constrained = any([block.simplex for block in self.layout])
+        self.constrained = any([block.constraint == "simplex" for block in self.layout])
         for b, block in enumerate(self.layout):
-            self.by_feature[b], self.simplex[b] = block.touched == "features", block.simplex
+            self.by_feature[b], self.simplex[b] = block.touched == "features", block.constraint == "simplex"
             self.n_parts[b] = len(block.parts)
             free(self.parts[b])
             self.parts[b] = <Part*>calloc(self.n_parts[b] + 1, sizeof(Part))
@@ -350,6 +350,9 @@ cdef class Model:
             part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False,
             NULL)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
+
+    # Threads may share a model while nothing updates it: `rows`, `score` and `gradient` write to the Scratch alone. If
+    # they leave anything else, they store it as llfm stores its marks, or not at all once the model is frozen.
 
     # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others.
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:

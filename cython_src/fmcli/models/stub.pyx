@@ -27,7 +27,8 @@ cdef class Stub(Model):
                 *bias_block(True),
                 BlockLayout(weight="w"),
                 BlockLayout(body=[("P", rank)]),
-                BlockLayout(axes=(), body=[("theta", rank)], penalty="none", start=1 / rank, simplex=True),
+                BlockLayout(axes=(), body=[("theta", rank)], penalty="none", start=1 / rank,
+                            constraint="simplex"),
             ],
         )
 

@@ -48,7 +48,9 @@ cdef class Weighted(Model):
             penalty = "l2" if beta.fitted else "none"
             layout = [
                 *layout,
-                BlockLayout(axes=(), body=[("beta", beta.rank)], penalty=penalty, trained=beta.fitted, start=1)]
+                BlockLayout(
+                    axes=(), body=[("beta", beta.rank)], penalty=penalty, trained=beta.fitted, start=1,
+                    role="kernel weights" if beta.fitted else None)]
         super().__init__(features, outputs, layout)
 
     def start(self, seen, init_std, generator):

@@ -150,7 +150,7 @@ class CoordinateDescent:
         done, entries = 0, self.model.outputs * sum(int(tour.ends[-1]) for tour in self.tours.values())
         for output in range(self.model.outputs):
             for number, tour in self.tours.items():
-                if self.model.layout[number].penalty == "l2":
+                if self.model.layout[number].role == "kernel weights":
                     self.descent.weigh_kernels()
                 for stretch in tour.stretches:
                     self._visit(pool, number, output, tour, stretch)
@@ -179,7 +179,7 @@ def blocks_in_order(model: Model) -> list[int]:
     them in caches is rounding, on which no step of their weights would be too long.
     """
     moved = [number for number, layout in enumerate(model.layout) if layout.trained]
-    return sorted(moved, key=lambda number: model.layout[number].penalty != "l2")
+    return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
 
 
 def cut(ends: NDArray[np.int64], begin: int, end: int, entries: int, *, at_once: bool) -> Iterator[Stretch]:

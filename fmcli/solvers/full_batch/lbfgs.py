@@ -81,7 +81,7 @@ class LBFGS:
             block[...] = self.penalty.l2_v
             if layout.weight and layout.part == "w" and layout.penalty == "full":
                 block[:, -1] = self.penalty.l2_w
-        if layout.simplex:
+        if layout.constraint == "simplex":
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 
     def evaluate(self, free: Vector) -> tuple[float, Vector]:

@@ -17,6 +17,15 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memcpy, memset
 from libcpp.vector cimport vector
 
+
+cdef extern from *:
+    """
+    // Threads that share a model may mark the same row at once.
+    static inline void set_mark(unsigned char* mark) { __atomic_store_n(mark, 1, __ATOMIC_RELAXED); }
+    """
+    void set_mark(unsigned char* mark) noexcept nogil
+
+
 # An anchor's scale within these bounds stays apart from its numbers.
 cdef double SMALLEST_SCALE = 1e-4, LARGEST_SCALE = 1e4
 # Rows of parameters among which those without a sample are looked for at a time.
@@ -268,7 +277,7 @@ cdef class LLFM(Model):
                 touched += 1
         if self.marks != NULL:
             for i in range(touched):
-                self.marks[local.ids[i]] = True
+                set_mark(self.marks + local.ids[i])
         for c in range(self.outputs):
             kernels.prefetch(&self.block[self.fms], local.ids, touched, c * self.block[self.fms].rows)
         for b in range(self.n_blocks):

@@ -71,9 +71,9 @@ cdef class Descent:
         self.nuclear, self.beta = penalty.nuclear, 0
         for b, layout in enumerate(model.layout):
             self.manner[b].affine = AFFINE[layout.affine]
-            self.manner[b].simplex = layout.simplex
-            self.manner[b].of_kernels = layout.penalty == "l2"
-            if layout.penalty == "l2":
+            self.manner[b].simplex = layout.constraint == "simplex"
+            self.manner[b].of_kernels = layout.role == "kernel weights"
+            if self.manner[b].of_kernels:
                 self.beta = b
         self.weigh()
         size = NONE if by_gradient else model.cache_size(data)
@@ -93,10 +93,10 @@ cdef class Descent:
         self.require()
         self.penalty.mark_groups(self.model)
         for b, layout in enumerate(self.model.layout):
-            self.manner[b].whole = self.model.block[b].by_row or layout.simplex
+            self.manner[b].whole = self.model.block[b].by_row or self.manner[b].simplex
             self.manner[b].body = self.penalty.strength(layout, True)
             self.manner[b].weight = self.penalty.strength(layout, False)
-            if layout.penalty == "l2":
+            if self.manner[b].of_kernels:
                 self.manner[b].weight = Strength(0, 0, 0)
             self.manner[b].group = self.penalty.group_on(layout)
 

@@ -265,6 +265,11 @@ void step(const Block* block, const Slab* slab, const Rule* body, const Rule* we
         });
 }
 
+// By the names in the list of kernels.
+constexpr auto sgd = step<Sgd>;
+constexpr auto adagrad = step<Adagrad>;
+constexpr auto ftrl = step<Ftrl>;
+
 void ftrl_revisit(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
     const Block b = *block;
     if (is_group(b, *body, *weight)) {

@@ -1,0 +1,60 @@
+from fmcli.base.types cimport Csr, Factors, real
+from libc.stdint cimport int32_t
+
+
+cdef extern from "fmcli/kernels/arguments.h" nogil:
+    struct Strength:
+        real l1, l2, group
+
+    struct Sgd:
+        real rate, shrink, decay
+        Strength strength
+
+    struct Adagrad:
+        real inverse_rate
+        Strength strength
+
+    struct Ftrl:
+        real inverse_alpha, beta, power
+        Strength strength
+
+    struct Fobos:
+        const double* decay
+        const double* sum
+        int32_t now
+        real inverse_rate
+        Strength strength
+
+    enum:
+        MAX_ORDER
+
+    struct Anova:
+        Py_ssize_t rank
+        int order
+        int constants
+        const real* gamma
+        Py_ssize_t gamma_stride
+        const real* beta
+        const real* theta
+
+    struct AnovaGradient:
+        real* body
+        Py_ssize_t apart
+        real* gamma
+        real* beta
+        real* theta
+
+    enum:
+        MOST_LIFTED
+
+    struct Lifted:
+        int order
+        Py_ssize_t constants
+        Factors u[MOST_LIFTED]
+        Factors gamma[MOST_LIFTED]
+
+    struct FieldColumns:
+        Csr rows
+        Factors v
+        Py_ssize_t apart
+        int32_t fields, feature, field

@@ -1,0 +1,73 @@
+# scripts/kernels.py writes this file from the list in kernels.h.
+from fmcli.base.fields cimport Presence
+from fmcli.base.types cimport Block, Csr, Factors, Points, Sample, Slab, Visit, real
+from fmcli.kernels.arguments cimport *
+from libc.stdint cimport int32_t
+
+
+cdef extern from "fmcli/kernels/kernels.h" nogil:
+    struct Kernels:
+        const char* name
+        void (*prefetch)(const Block*, const int32_t*, Py_ssize_t, Py_ssize_t) noexcept nogil
+        double (*linear)(const Factors*, const Sample*) noexcept nogil
+        void (*linear_gradient)(const Sample*, double, real*) noexcept nogil
+        double (*second_order)(const Factors*, const Sample*, const real*, const real*, real*) noexcept nogil
+        void (*second_order_gradient)(
+            const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
+        double (*anova)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil
+        void (*anova_gradient)(
+            const Factors*, const Sample*, const Anova*, const real*, double, const AnovaGradient*) noexcept nogil
+        double (*all_subsets)(const Factors*, const Sample*, Py_ssize_t, real*) noexcept nogil
+        void (*all_subsets_gradient)(
+            const Factors*, const Sample*, Py_ssize_t, const real*, double, real*, Py_ssize_t) noexcept nogil
+        void (*project)(const Factors*, const Sample*, const real*, real*) noexcept nogil
+        double (*products)(const real*, int, int, Py_ssize_t, const real*, real*) noexcept nogil
+        void (*products_gradient)(const real*, int, int, Py_ssize_t, const real*, double, real*) noexcept nogil
+        void (*spread)(const real*, Py_ssize_t, const Sample*, real*) noexcept nogil
+        double (*lifted)(const Lifted*, const Sample*, real*) noexcept nogil
+        void (*lifted_gradient)(const Lifted*, const Sample*, const real*, double, real*, real*) noexcept nogil
+        double (*field_pairs)(const Factors*, Py_ssize_t, const Sample*, const Presence*, real*) noexcept nogil
+        void (*field_pairs_gradient)(
+            const Factors*, Py_ssize_t, const Sample*, const Presence*, const real*, double, const int32_t*, bint,
+            real*) noexcept nogil
+        double (*two_sides)(const Factors*, const Sample*, const int32_t*, real*) noexcept nogil
+        void (*two_sides_gradient)(
+            const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
+        void (*distances)(const Points*, const Sample*, double*) noexcept nogil
+        void (*prefetch_records)(const Visit*) noexcept nogil
+        void (*gram)(
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*,
+            double*) noexcept nogil
+        double (*squares)(
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*) noexcept nogil
+        void (*affine_changes)(const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, double*) noexcept nogil
+        void (*weight_partials)(const Visit*, real*) noexcept nogil
+        void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
+        void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil
+        void (*pairs_moved)(const Visit*, const real*, const real*, Py_ssize_t) noexcept nogil
+        void (*anova_cache)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil
+        void (*anova_partials)(const Visit*, const Csr*, const Factors*, const Anova*, int, real*) noexcept nogil
+        void (*anova_moved)(const Visit*, const Csr*, const Factors*, const Anova*, int, const real*) noexcept nogil
+        void (*degree_partials)(const Visit*, const Anova*, real*) noexcept nogil
+        void (*all_subsets_cache)(const Factors*, const Sample*, real*) noexcept nogil
+        void (*all_subsets_partials)(const Visit*, const Csr*, const Factors*, Py_ssize_t, real*) noexcept nogil
+        void (*all_subsets_moved)(const Visit*, const Csr*, const Factors*, const real*) noexcept nogil
+        void (*lifted_cache)(const Lifted*, const Sample*, real*) noexcept nogil
+        void (*lifted_partials)(const Visit*, const Csr*, const Lifted*, int, real*) noexcept nogil
+        void (*lifted_moved)(const Visit*, const Csr*, const Lifted*, int, const real*) noexcept nogil
+        void (*product_partials)(const Visit*, int, Py_ssize_t, real*) noexcept nogil
+        void (*power_partials)(const Visit*, int, int, const real*, real*) noexcept nogil
+        void (*product_changes)(
+            const Visit*, int, int, Py_ssize_t, const real*, const real*, double*) noexcept nogil
+        void (*share_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
+        void (*field_partials)(const Visit*, const FieldColumns*, real*) noexcept nogil
+        void (*field_changes)(const Visit*, const FieldColumns*, const real*, double*) noexcept nogil
+        void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
+        void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
+        void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
+        void (*ftrl)(const Block*, const Slab*, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*ftrl_revisit)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*ftrl_start)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*fobos_refresh)(
+            const Block*, const int32_t*, Py_ssize_t, Py_ssize_t, int32_t*, const Fobos*,
+            const Fobos*) noexcept nogil
