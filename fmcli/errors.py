@@ -4,9 +4,19 @@ from typing import Any
 
 
 class FmcliError(Exception):
-    """Base of every error that fmcli raises on purpose; its text is the whole message for the user."""
+    """Base of every error that fmcli raises on purpose; its text is the message for the user.
+
+    Parameters
+    ----------
+    options : names of the run's options that help, each with a value to try, or None. The text does not name them, for
+        a caller in Python has no command line; the command adds them by their flags.
+    """
 
     exit_status = 70
+
+    def __init__(self, *text: object, **options: Any) -> None:
+        super().__init__(*text)
+        self.options = options
 
 
 class NotMetError(FmcliError):

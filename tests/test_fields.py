@@ -7,6 +7,7 @@ from test_every_pair import planted, run
 
 from fmcli.errors import BadInputError, UsageError
 from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.remedies import with_flags
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
@@ -226,8 +227,9 @@ def test_poly2_grows_while_its_table_is_exact(tmp_path):
     assert done.parameters["W"].shape == (1, 10)
     np.testing.assert_array_equal(done.parameters["W"][:, :3], old)
     assert not done.parameters["W"][:, 3:].any()
-    with pytest.raises(UsageError, match=r"there are 28 pairs, more than 2\^4; --pair-bits 5 has room"):
+    with pytest.raises(UsageError, match=r"there are 28 pairs, more than 2\^4$") as caught:
         trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=4, earlier=earlier)
+    assert with_flags(caught.value).endswith("; try --pair-bits 5")
     assert trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=5, earlier=earlier).plan.model.parameters[
         "W"
     ].shape == (1, 28)

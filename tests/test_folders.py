@@ -96,3 +96,10 @@ sys.exit(sorted(name for name in sys.modules if name.startswith(("fmcli.training
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_compiled_core_names_no_flags():
+    """Its errors carry the names of options; the command adds their flags."""
+    for path in (ROOT / "cython_src").rglob("*.pyx"):
+        for line in path.read_text().splitlines():
+            assert not re.search(r"""["'][^"']* ?--[a-z]""", line.partition("  #")[0]), f"{path}: {line}"

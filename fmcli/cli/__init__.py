@@ -22,6 +22,7 @@ from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
 from fmcli.cli.spellings.own import in_our_words
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.names import no_such
+from fmcli.registry.remedies import with_flags
 from fmcli.system.machine import pin_blas
 from fmcli.text import shell_word
 
@@ -145,7 +146,7 @@ def run(arguments: Sequence[str]) -> int:
             import traceback
 
             say("".join(traceback.format_exception(error)).rstrip())
-        say(f"fmcli: error: {known}")
+        say(f"fmcli: error: {with_flags(known)}")
         _drop_output()
         return known.exit_status
     return 0

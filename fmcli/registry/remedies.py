@@ -1,8 +1,8 @@
-"""What to try when training went astray, in terms of a run's options."""
+"""What to try after an error, in terms of a run's options."""
 
 from __future__ import annotations
 
-from fmcli.errors import DivergedError
+from fmcli.errors import DivergedError, FmcliError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 
@@ -10,6 +10,15 @@ from fmcli.registry.specs import REFINES, Spec
 WHOLE_STEPS = ("alpha", "learning_rate")
 # How much smaller a step to try after divergence.
 STEP_BACK = 10
+
+
+def with_flags(error: FmcliError) -> str:
+    """The message of an error, with the flags of the options that help."""
+    flags = [
+        f"see {OPTIONS[name].flag}" if value is None else f"try {OPTIONS[name].flag} {value}"
+        for name, value in error.options.items()
+    ]
+    return "; ".join([str(error), *flags])
 
 
 def diverged(spec: Spec, what: str) -> DivergedError:

@@ -67,7 +67,8 @@ cdef class Bilinear(Model):
         if self.split_index is not None:
             return
         if data.nnz and data.field is None:
-            raise BadInputError("the rows have no fields, which bilinear needs without --split-index")
+            raise BadInputError(
+                "the rows have no fields, which bilinear needs unless an index splits the features", split_index=None)
         require(sizeof(int32_t) * self.features, f"finding the field of each of {self.features:,} features")
         group = np.full(self.features, UNSEEN, dtype=np.int32)
         self.find_groups(data, rows, group)
@@ -90,7 +91,7 @@ cdef class Bilinear(Model):
                 elif group[x.index[i]] != found:
                     raise BadInputError(
                         f"feature {x.index[i]} occurs {where(group[x.index[i]])} and {where(found)}: bilinear needs "
-                        "each feature on one side; give those of one field other indices, or split by --split-index")
+                        "each feature on one side; give those of one field other indices", split_index=None)
 
     def inherit(self, earlier, seen):
         theirs = earlier.constants["group"]

@@ -64,14 +64,14 @@ cdef class Poly2(Model):
         if data.longest > MOST_ENTRIES:
             raise BadInputError(
                 f"a row has {data.longest:,} entries; poly2 takes pairs of at most {MOST_ENTRIES:,}: leave out "
-                "features, or choose another -m")
+                "features, or choose another model")
 
     def inherit(self, earlier, seen):
         if self.exact != (<Poly2?>earlier).exact:
             pairs = self.features * (self.features - 1) // 2
             raise UsageError(
                 f"the earlier model has an entry for each pair, but with the new features there are {pairs:,} pairs, "
-                f"more than 2^{self.bits}; --pair-bits {(pairs - 1).bit_length()} has room for them")
+                f"more than 2^{self.bits}", pair_bits=(pairs - 1).bit_length())
 
     cdef inline int32_t entry(self, int64_t i, int64_t j) noexcept nogil:
         if self.exact:

@@ -85,7 +85,7 @@ cdef class LLFM(Model):
         if anchors < 1 or neighbours < 1:
             raise ValueError(f"there cannot be {anchors} anchors and {neighbours} neighbours")
         if features * anchors > INT32_MAX:
-            raise UsageError(f"{features} features times {anchors} anchors are too many rows; say fewer --anchors")
+            raise UsageError(f"{features} features times {anchors} anchors are too many rows", anchors=None)
         fms = BlockLayout(
             axes=(anchors, FEATURES), body=[("V", rank)], weight="w" if linear else None, touched="own")
         biases = BlockLayout(axes=(anchors,), weight="bias", penalty="none", touched="own")
