@@ -63,8 +63,7 @@ def test_groups_by_field_or_by_index(run, sample, tmp_path):
     assert run("train", "-m", "bilinear", "-o", "a", "two.ffm").returncode == 0
     done = run("train", "-m", "bilinear", "-o", "b", "two.libsvm")
     assert done.returncode == 65
-    assert "the rows have no fields" in done.stderr
-    assert done.stderr.endswith("; see --split-index\n")
+    assert "no fields" in done.stderr
     assert run("train", "-m", "bilinear", "--split-index", "5", "-o", "b", "two.libsvm").returncode == 0
     one, two = (run("predict", "--raw", model, "two.libsvm").stdout for model in "ab")
     assert one == two
@@ -72,6 +71,7 @@ def test_groups_by_field_or_by_index(run, sample, tmp_path):
     done = run("train", "-m", "bilinear", "-o", "c", "both.ffm")
     assert done.returncode == 65
     assert "feature 1 occurs in field 0 and in field 1" in done.stderr
+    assert done.stderr.endswith("; see --split-index\n")
 
 
 def test_split_index_belongs_to_bilinear(run, sample):
