@@ -35,7 +35,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.scoring.evaluation import figures, judge_model, usual_metrics
+from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
 from fmcli.scoring.prediction import Counts, Scorer, load_model, predict
 from fmcli.training.checkpoints import load_earlier
 
@@ -305,7 +305,7 @@ def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Rand
     write_text(scorer, lambda piece: None)
     what = rng.random()
     if what < 0.3:
-        outcome = judge_model(scorer, [text], format="auto", threads=1, counts=Counts())
+        outcome = evaluate_model(scorer, [text], format="auto", threads=1, counts=Counts())
         figures(usual_metrics(scorer.labels.loss, of_model=True), outcome, scorer)
     elif what < 0.5:
         kernel_form(path, scorer)

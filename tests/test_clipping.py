@@ -10,7 +10,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.scoring.evaluation import judge_model
+from fmcli.scoring.evaluation import evaluate_model
 from fmcli.training import checkpoints, job
 from fmcli.training.clipping import is_scale
 
@@ -83,7 +83,7 @@ def test_evaluate_judges_what_predict_writes(tmp_path):
     path, rows = str(tmp_path / "m"), tmp_path / "rows"
     fitted(path)
     rows.write_text("5 1:1\n1 1:-1\n3 0:1\n")
-    outcome = judge_model(
+    outcome = evaluate_model(
         prediction.load_model(path), [str(rows)], format="libsvm", threads=1, counts=prediction.Counts()
     )
     np.testing.assert_allclose(outcome.error, predictions(path, "value") - FAR.label, rtol=1e-6)

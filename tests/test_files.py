@@ -246,8 +246,8 @@ def test_probing_leaves_no_trace(tmp_path):
         ("missing/out", "its folder does not exist"),
         ("folder", "Is a directory"),
         (".", "Is a directory"),
-        ("folder/", "this is not the name of a file"),
-        ("new/", "this is not the name of a file"),
+        ("folder/", "this is not a file name"),
+        ("new/", "this is not a file name"),
         ("file/out", "Not a directory"),
         ("loop", "Too many levels of symbolic links"),
         ("dangling", "its folder does not exist"),
@@ -269,7 +269,7 @@ def test_places_that_cannot_be_written(tmp_path, attempt, name, reason):
 
 @pytest.mark.parametrize("attempt", [probe_output, write])
 def test_the_empty_name(attempt):
-    with pytest.raises(OutputError, match="'': cannot be written: this is not the name of a file"):
+    with pytest.raises(OutputError, match="'': cannot be written: this is not a file name"):
         attempt("")
 
 

@@ -131,8 +131,8 @@ def test_a_refusal_has_the_numbers_the_purpose_and_the_way_out(machine):
     with pytest.raises(NotEnoughMemoryError) as caught:
         require(300 * MIB + 1, "reading a.svm", root)
     assert str(caught.value) == (
-        "reading a.svm needs 300.0 MiB of memory, but only 300.0 MiB can be had (free on this machine): "
-        "stop other programs, use a machine with more memory, or ask for less: a smaller rank, fewer features or rows"
+        "reading a.svm needs 300.0 MiB of memory, but only 300.0 MiB are available (free on this machine): "
+        "stop other programs, use a machine with more memory, or use a smaller rank, fewer features or fewer rows"
     )
     assert caught.value.exit_status == 4
 

@@ -378,7 +378,7 @@ def test_logloss_needs_probabilities():
 
 
 def test_a_metric_that_does_not_fit_names_those_that_do():
-    message = "metric logloss does not fit loss squared; those that fit are: rmse, mae, r2"
+    message = "metric logloss does not fit loss squared; use one of: rmse, mae, r2"
     with pytest.raises(UsageError, match=message):
         check(["rmse", "logloss"], "squared")
     check(["rmse", "logloss"], None)

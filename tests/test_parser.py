@@ -77,7 +77,7 @@ def read_all(path, text, *, training, format="auto", keep_fields=False, limit=LI
             assert table.bytes == len(text.removeprefix(b"\xef\xbb\xbf"))
             rows.features, rows.fields, rows.repeated = table.dataset.features, table.fields, table.repeated_rows
         else:
-            pieces = reader.score_pieces(
+            pieces = reader.score_chunks(
                 [path], lambda d: d, format=format, keep_fields=keep_fields, limit=limit, threads=threads
             )
             for piece in pieces:
@@ -108,7 +108,7 @@ def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, **how):
             read_all(path, text, training=training, format=form, keep_fields=keep_fields, limit=limit, **how)
         return
     if not want.labels and training:
-        with pytest.raises(BadInputError, match="holds no rows"):
+        with pytest.raises(BadInputError, match="has no rows"):
             read_all(path, text, training=training, format=form, keep_fields=keep_fields, limit=limit, **how)
         return
     got = read_all(path, text, training=training, format=form, keep_fields=keep_fields, limit=limit, **how)
@@ -343,7 +343,7 @@ def test_pieces(path, threads, block, monkeypatch):
     text = b"1 3:1 5:1 4000000000000000000:1\n\n# note\n4:2 9:0 7:0.5 qid\n"
     write(path, text.replace(b" qid", b""))
     caller = threading.get_ident()
-    pieces = list(reader.score_pieces([path], lambda d: (d, threading.get_ident()), limit=5, threads=threads))
+    pieces = list(reader.score_chunks([path], lambda d: (d, threading.get_ident()), limit=5, threads=threads))
     assert sum(piece.rows for piece in pieces) == 3
     assert sum(piece.nnz for piece in pieces) == 2
     assert sum(piece.unseen for piece in pieces) == 3
@@ -359,7 +359,7 @@ def test_pieces(path, threads, block, monkeypatch):
 
 def test_rows_without_labels(path):
     for text in (b"qid:4 1:1\n2:1", b"1:1\n2:1\n", b" 1:1 # 5\n\t+2:1"):
-        (piece,) = reader.score_pieces([write(path, text)], lambda d: d, limit=9)
+        (piece,) = reader.score_chunks([write(path, text)], lambda d: d, limit=9)
         assert piece.result.label is None
         assert piece.result.index.tolist() == [1, 2]
 
@@ -370,7 +370,7 @@ def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
     write(path, b"1 1:1\n" * 100 + b"1 x:1\n" + b"1 1:1\n" * 100 + b"1 y:1\n")
     rows = []
     with pytest.raises(BadInputError, match=r"svm:101:3: found 'x:1'"):
-        rows.extend(piece.rows for piece in reader.score_pieces([path], len, limit=9, threads=threads))
+        rows.extend(piece.rows for piece in reader.score_chunks([path], len, limit=9, threads=threads))
     assert 98 <= sum(rows) <= 100
 
 
@@ -378,7 +378,7 @@ def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
 def test_an_error_of_the_work_is_raised(path, threads):
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError) as caught:
-        list(reader.score_pieces([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
+        list(reader.score_chunks([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
     assert threading.active_count() == before, caught  # even while the traceback lives
 
 
@@ -391,7 +391,7 @@ def test_few_blocks_are_in_flight(path, monkeypatch):
         nonlocal started
         started += 1
 
-    pieces = reader.score_pieces([path], work, limit=9, threads=3)
+    pieces = reader.score_chunks([path], work, limit=9, threads=3)
     next(pieces)
     pieces.close()
     assert started <= 3 + reader.BLOCKS_AHEAD
@@ -438,17 +438,20 @@ LIBSVM_ERRORS = {
     b"1 qid: 1:1": "1:3: found 'qid:', expected qid:number; the query number is missing",
     b"1 1:1 qid:3": "1:7: found 'qid:3', expected index:value; feature index 'qid' is not a number",
     b"\xef\xbb\xbf1 x:1": "1:3: found 'x:1', expected index:value; feature index 'x' is not a number",
-    b"1 1:1 2:\0": "1:7: found '2:\\x00', expected index:value; the file looks binary, not like libsvm or ffm text",
-    b"\x89PNG\r\n\x1a": "1:1: found '\\x89PNG', expected a label; the file looks binary, not like libsvm or ffm text",
+    b"1 1:1 2:\0": "1:7: found '2:\\x00', expected index:value; "
+    "the file looks like binary data, not like libsvm or ffm text",
+    b"\x89PNG\r\n\x1a": "1:1: found '\\x89PNG', expected a label; "
+    "the file looks like binary data, not like libsvm or ffm text",
     b"1 1:1 2:it's": '1:7: found "2:it\'s", expected index:value; value "it\'s" is not a number',
     b"1 1:1 2:" + b"9" * 50: "1:7: found '2:99999999999999999999999999999999999...', expected index:value; "
     "value '9999999999999999999999999999999999999...' is too large for float32",
     b"1 7:3e38 2:1 7:2e38": "1:14: found '7:2e38', expected index:value; "
     "feature index '7' is repeated, and its values add up to more than float32 holds",
-    b"": "the file holds no rows",
-    b"\n\n# only\n": "the file holds no rows",
-    b"\xef\xbb\xbf": "the file holds no rows",
-    b"1\n-1\n": "the format is unclear, as no feature comes early in the file: say -f libsvm or -f ffm",
+    b"": "the file has no rows",
+    b"\n\n# only\n": "the file has no rows",
+    b"\xef\xbb\xbf": "the file has no rows",
+    b"1\n-1\n": "the format cannot be detected, because no row at the start of the file has a "
+    "feature; use -f libsvm or -f ffm",
 }
 FFM_ERRORS = {
     b"1 0:1:1 5:1": "1:9: found '5:1', expected field:index:value; "
@@ -482,11 +485,11 @@ def test_the_format_that_was_asked_for(path):
 
 def test_an_unclear_format_is_fine_where_nothing_depends_on_it(path, monkeypatch):
     write(path, b"1\n\n0\n")
-    (piece,) = reader.score_pieces([path], lambda d: d.rows, limit=3)
+    (piece,) = reader.score_chunks([path], lambda d: d.rows, limit=3)
     assert piece.result == 3
     monkeypatch.setattr(reader, "BLOCK_BYTES", 2)
-    with pytest.raises(BadInputError, match="say -f libsvm or -f ffm"):
-        list(reader.score_pieces([path], lambda d: d.rows, limit=3))
+    with pytest.raises(BadInputError, match="use -f libsvm or -f ffm"):
+        list(reader.score_chunks([path], lambda d: d.rows, limit=3))
 
 
 def test_an_error_comes_before_the_doubt_about_the_format(path):
@@ -507,7 +510,7 @@ def test_several_files(tmp_path):
             reader.read([a, b, c, a], threads=threads)
         assert str(caught.value).startswith(f"{c}:2:3: found 'y:1'")
     write(b, b"#\n")
-    with pytest.raises(BadInputError, match=r"b: the file holds no rows"):
+    with pytest.raises(BadInputError, match=r"b: the file has no rows"):
         reader.read([a, b])
 
 
@@ -634,7 +637,7 @@ def test_missing_inputs(tmp_path):
     with pytest.raises(MissingInputError, match=re.escape(f"cannot read {tmp_path}/none: No such file")):
         reader.read([f"{tmp_path}/none"])
     with pytest.raises(MissingInputError, match="Is a directory"):
-        list(reader.score_pieces([str(tmp_path)], len, limit=3))
+        list(reader.score_chunks([str(tmp_path)], len, limit=3))
     with pytest.raises(MissingInputError, match="Input/output error"):
         reader.read(["/proc/self/mem"])
 

@@ -1,4 +1,4 @@
-"""What scoring, judging and exporting take is asked for before it is taken."""
+"""The memory for scoring, evaluation and export is checked before it is allocated."""
 
 import pytest
 from modelfiles import write
@@ -6,7 +6,7 @@ from modelfiles import write
 from fmcli.errors import NotEnoughMemoryError
 from fmcli.export.kernel_form import kernel_form
 from fmcli.inspect.inspection import inspect_model
-from fmcli.scoring.evaluation import judge_model, judge_predictions
+from fmcli.scoring.evaluation import evaluate_model, evaluate_predictions
 from fmcli.scoring.prediction import Counts, export_arrays, load_model, predict
 from fmcli.system import memory
 
@@ -58,11 +58,11 @@ def test_scores_of_a_piece(model, tmp_path):
 def test_rows_that_are_judged(model, tmp_path, monkeypatch):
     scorer = load_model(model("fm"))
     monkeypatch.setattr(memory, "_tightest", lambda root: (2000, "in this test", "ask for more"))
-    with pytest.raises(NotEnoughMemoryError, match=r"judging 27 rows needs \d"):
-        judge_model(scorer, [str(tmp_path / "rows")], format="auto", threads=1, counts=Counts())
+    with pytest.raises(NotEnoughMemoryError, match=r"evaluating 27 rows needs \d"):
+        evaluate_model(scorer, [str(tmp_path / "rows")], format="auto", threads=1, counts=Counts())
     (tmp_path / "p").write_text("1\n" * 27)
-    with pytest.raises(NotEnoughMemoryError, match=r"judging 27 rows needs \d"):
-        judge_predictions(
+    with pytest.raises(NotEnoughMemoryError, match=r"evaluating 27 rows needs \d"):
+        evaluate_predictions(
             str(tmp_path / "p"), [str(tmp_path / "rows")],
             loss=None, raw=False, format="auto", threads=1, counts=Counts(),
         )  # fmt: skip

@@ -177,7 +177,7 @@ def run(log: Log, request: Request) -> None:
 def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, Counts]:
     """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as can be."""
     from fmcli.data.sources import name_of
-    from fmcli.scoring.evaluation import check_metrics, judge_model, judge_predictions
+    from fmcli.scoring.evaluation import check_metrics, evaluate_model, evaluate_predictions
     from fmcli.scoring.prediction import Counts, load_model
     from fmcli.system.machine import cpu_count
 
@@ -188,12 +188,12 @@ def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, 
         scorer = load_model(request.model)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         say_model(log, request.model, scorer)
-        outcome = judge_model(scorer, request.inputs, format=request.format, threads=threads, counts=counts)
+        outcome = evaluate_model(scorer, request.inputs, format=request.format, threads=threads, counts=counts)
         say_counts(log, counts, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)
-    labels, outcome = judge_predictions(
+    labels, outcome = evaluate_predictions(
         request.predictions,
         request.inputs,
         loss=request.loss,

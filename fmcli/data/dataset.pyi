@@ -20,12 +20,12 @@ class Dataset:
     def nnz(self) -> int: ...
     @property
     def longest(self) -> int:
-        """Entries of the longest row."""
+        """The number of entries in the longest row."""
     @property
     def features(self) -> int: ...
     @property
     def fields(self) -> int:
-        """Largest field + 1; 0 where entries have none."""
+        """Largest field + 1; 0 if the entries have no fields."""
     @property
     def indptr(self) -> NDArray[np.int64]: ...
     @property
@@ -36,7 +36,7 @@ class Dataset:
     def field(self) -> NDArray[np.int32] | None: ...
     @property
     def label(self) -> NDArray[np.float64] | Any:
-        """None where the rows have none; whoever asks knows whether they have."""
+        """None if the rows have no labels. Typed as Any, because each caller knows whether they have."""
     @property
     def weight(self) -> NDArray[np.float64] | None: ...
     @property

@@ -1,4 +1,4 @@
-"""Labels: which loss fits them, and what they mean to it."""
+"""Labels: the loss that fits them, and their encoding for that loss."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fmcli.text import number
 
 Floats = NDArray[np.float64]
 
-# The usual loss of labels of two values, and of others.
+# The default loss for labels with two distinct values, and for other labels.
 TWO_VALUES, OTHERS = "logistic", "squared"
-# So few different whole numbers look like classes.
+# Integer labels with at most this many distinct values are probably classes.
 FEW_CLASSES = 20
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What labels mean to a loss.
+    """How labels are encoded for a loss.
 
-    loss : its name.
-    values : the label values that stand for -1 and +1, or for classes 0, 1, ..., in increasing order; None where labels
-        are numbers.
-    hint : another loss that the labels would fit, in a sentence, or "".
+    loss : the name of the loss.
+    values : the label values that stand for -1 and +1, or for classes 0, 1, ..., in increasing order; None if the
+        labels are numbers.
+    hint : a sentence that names another loss that the labels would fit, or "".
     """
 
     loss: str
@@ -35,13 +35,13 @@ class Labels:
 
     @property
     def outputs(self) -> int:
-        """Scores a sample has."""
+        """The number of scores per sample."""
         return len(self.values) if self.values and LOSSES[self.loss].task == "classes" else 1
 
     def encode(self, label: Floats, source: str = "") -> Floats:
-        """Labels as the loss takes them: numbers, -1 and +1, or class ids.
+        """The labels as the loss expects them: numbers, -1 and +1, or class ids.
 
-        Raises BadInputError for a label that is none of the values, naming the source where there is one.
+        Raises BadInputError for a label that is not one of the values. The message names the source, if one is given.
         """
         if self.values is None:
             check_counts(self.loss, label, source)
@@ -49,14 +49,14 @@ class Labels:
         unknown = label[~self.known(label)]
         if unknown.size:
             raise BadInputError(
-                f"{source and source + ': '}label {number(unknown[0])} is unknown to the model, which knows "
-                f"{listed(np.array(self.values))}; check the file's labels"
+                f"{source and source + ': '}the model does not know the label {number(unknown[0])}, only "
+                f"{listed(np.array(self.values))}; check the labels of the file"
             )
         places: Floats = np.searchsorted(np.array(self.values), label).astype(np.float64)
         return places if LOSSES[self.loss].task == "classes" else 2.0 * places - 1.0
 
     def known(self, label: Floats) -> NDArray[np.bool_]:
-        """bool (rows): whether a label is one of the values; where labels are numbers, whether the loss takes it."""
+        """bool (rows): whether a label is one of the values; if labels are numbers, whether the loss accepts it."""
         if self.values is None:
             return np.greater_equal(label, 0 if LOSSES[self.loss].task == "counts" else -np.inf)
         values = np.array(self.values)
@@ -65,31 +65,31 @@ class Labels:
 
 
 def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
-    """Choose the loss that these labels call for, or check the one that is named.
+    """Choose the loss that fits these labels, or check the one that is named.
 
-    With `signs`, labels of two values stand for -1 and +1 under a loss of numbers, too.
+    With `signs`, labels with two distinct values stand for -1 and +1 even if the loss takes numbers.
 
-    Raises BadInputError where they do not fit the loss, or have one value only.
+    Raises BadInputError if the labels do not fit the loss, or have only one distinct value.
     """
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
-            f"every label is {number(distinct[0])}: there is nothing to learn from one value; check the file, or say "
+            f"every label is {number(distinct[0])}: a model cannot learn from a single value; check the file, or use "
             "--loss squared to fit it as a number"
         )
     if loss is None:
         if distinct is not None and len(distinct) == 2:
             return Labels(TWO_VALUES, tuple(distinct.tolist()))
         whole = distinct is not None and len(distinct) <= FEW_CLASSES and (distinct == np.round(distinct)).all()
-        hint = "the labels are few whole numbers; if they are classes, say --loss softmax" if whole else ""
+        hint = "the labels have few distinct integer values; if these are classes, use --loss softmax" if whole else ""
         return Labels(OTHERS, None, hint)
     task = LOSSES[loss].task
     if task == "binary":
         if distinct is None or len(distinct) > 2:
             some = listed(label[:1000] if distinct is None else distinct)
             raise BadInputError(
-                f"loss {loss} takes labels of two values, but here are {some}; say --loss squared to fit them as "
-                "numbers, or --loss softmax to tell classes apart"
+                f"loss {loss} needs labels with two values, but these are {some}; use --loss squared to fit them as "
+                "numbers, or --loss softmax if they are classes"
             )
         return Labels(loss, tuple(distinct.tolist()))
     if task == "classes":
@@ -100,16 +100,17 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
 
 
 def check_counts(loss: str, label: Floats, source: str = "") -> None:
-    """Raise BadInputError for labels below 0 under a loss of counts, naming the source where there is one."""
+    """Raise BadInputError for negative labels if the loss takes counts. The message names the source, if given."""
     if LOSSES[loss].task == "counts" and label.size and label.min() < 0:
         where = source and f"{source}: "
         raise BadInputError(
-            f"{where}loss {loss} takes counts, but here is {number(label.min())}; use --loss squared for such labels"
+            f"{where}loss {loss} takes counts, but a label is {number(label.min())}; use --loss squared for such labels"
         )
 
 
 def few_distinct(label: Floats) -> Floats | None:
-    """The different values in increasing order, where they are few: sorting all labels could cost an epoch."""
+    """The distinct values in increasing order; None if there are many: sorting all labels could take as long as an
+    epoch."""
     found: list[float] = []
     rest = label
     while rest.size:
@@ -121,6 +122,6 @@ def few_distinct(label: Floats) -> Floats | None:
 
 
 def listed(values: Floats) -> str:
-    """Up to four different values in words."""
+    """Up to four distinct values, as text for a message."""
     some = np.unique(values)
     return ", ".join(number(value) for value in some[:4]) + (" and others" if len(some) > 4 else "")

@@ -1,7 +1,8 @@
-"""Reading examples: libsvm or ffm text from files or standard input to rows, in one pass and with several threads.
+"""The reader: parses libsvm or ffm text from files or standard input into rows, in one pass and with several threads.
 
-Blocks of whole lines are read in order, parsed by worker threads without the GIL, and taken in order again: the rows,
-the counts and the error raised are the same for any number of threads. Memory beyond the rows is a few blocks.
+Blocks of whole lines are read in order, parsed by worker threads without the GIL, and collected in order again: the
+rows, the counts and any error are the same for any number of threads. Apart from the rows, it needs memory for a few
+blocks.
 """
 
 import re
@@ -17,16 +18,16 @@ from fmcli.data.parser import Fault, Rows
 from fmcli.data.sources import Block, blocks, name_of, size_on_disk
 from fmcli.errors import BadInputError, FmcliError
 
-# Large enough that a block's Python calls (some 20 us) vanish beside its parsing (1 ms), small enough that its text and
-# rows stay in a core's cache.
+# Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
+# enough that its text and rows stay in the cache of a core.
 BLOCK_BYTES = 1 << 20
-# Blocks in flight beyond one a thread, so that no worker waits for the thread that reads and collects.
+# Blocks in flight in addition to one per thread, so that no worker waits for the thread that reads and collects.
 BLOCKS_AHEAD = 2
-# Bytes by which the rows to train on grow between two looks at what memory is left.
+# The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20
 LARGEST_INDEX = 2**31 - 2
 LONGEST_QUOTE = 40
-# The first feature token of a text: behind a label and a query number, if any, the first token with a colon.
+# The first feature token of a text: the first token with a colon, after the label and the query id, if there are any.
 FEATURE_TOKEN = re.compile(rb"^[ \t\r]*(?:[^\s:#][^\s:]*[ \t]+)?(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)", re.MULTILINE)
 # The first token of a line that is neither blank nor a comment.
 LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
@@ -37,34 +38,34 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Table:
-    """What was read to train on."""
+    """The training rows that were read."""
 
     dataset: Dataset
     format: str  # "libsvm" or "ffm"
     fields: int  # largest field + 1; 0 for libsvm
-    repeated_rows: int  # rows in which an index (with fields kept: a field and index) came more than once
+    repeated_rows: int  # rows that have an index (if fields are kept: a field and index) more than once
     bytes: int  # of text
 
 
 @dataclass(frozen=True)
-class Piece(Generic[T]):
-    """Some consecutive rows of an input, after the work on them."""
+class Chunk(Generic[T]):
+    """The result of `work` on some consecutive rows of an input."""
 
     result: T
     rows: int
     nnz: int
     labelled: int  # rows with a label
-    comments: int  # lines that are a comment, and no row
-    unseen: int  # entries left out because their index is not below the limit; those of value 0 are not counted
+    comments: int  # comment lines
+    unseen: int  # entries that were left out because their index is not below the limit, without those of value 0
     repeated_rows: int  # as in Table
 
 
 def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, threads: int = 1) -> Table:
-    """Read examples to train on; several inputs, in order, are one; "-" is standard input.
+    """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
-    `format` is auto (the first entry tells), libsvm or ffm. With `keep_fields` entries keep their field, which libsvm
-    text does not have; otherwise those of a row are merged by index. Raises BadInputError, MissingInputError and
-    NotEnoughMemoryError, and MemoryError where memory runs out after all.
+    `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
+    which libsvm text does not have; otherwise the entries of a row are merged by index. Raises BadInputError,
+    MissingInputError and NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
     """
     text = _Text(paths, format, keep_fields)
 
@@ -75,7 +76,7 @@ def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = Fals
     idle: list[Rows] = []
 
     def parse(block: Block) -> _Parsed[Rows]:
-        # One thread appends to the whole; several fill rows of their own, which are appended in order.
+        # A single thread appends to `total`; several threads fill separate rows, which are appended in order.
         rows = total if threads == 1 else idle.pop() if idle else new_rows()
         before = rows.rows
         lines, fault = rows.parse(block.data, block.start, block.stop)
@@ -96,7 +97,7 @@ def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = Fals
     return Table(total.dataset(total.features), text.format, total.fields, total.repeated, size)
 
 
-def score_pieces(
+def score_chunks(
     paths: Sequence[str],
     work: Callable[[Dataset], T],
     *,
@@ -106,18 +107,19 @@ def score_pieces(
     threads: int = 1,
     labelled: bool = False,
     model: str = "this model",
-) -> Iterator[Piece[T]]:
-    """Read rows to predict piece by piece: yield the results of `work`, which runs in the thread that parsed, in order.
+) -> Iterator[Chunk[T]]:
+    """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
 
-    Labels are optional: a piece's Dataset has label None if none of its rows has one, else NaN for rows without. A
-    blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1); entries beyond are left
-    out and counted. With `labelled` each row needs a label and blank lines are no rows, as in training, and `work` may
-    raise RowError. `model` is for messages. Otherwise as `read`; an error comes after the pieces before it.
+    Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
+    a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
+    entries beyond are left out and counted. With `labelled`, each row needs a label, blank lines are skipped as in
+    training, and `work` may raise RowError. `model` is for messages. All else is as in `read`; an error is raised
+    after the chunks before it.
     """
     text = _Text(paths, format, keep_fields, model)
     highest = LARGEST_INDEX + 1 if labelled else limit
 
-    def parse(block: Block) -> _Parsed[Piece[T] | None]:
+    def parse(block: Block) -> _Parsed[Chunk[T] | None]:
         rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=labelled, limit=highest)
         lines, fault = rows.parse(block.data, block.start, block.stop)
         if fault or lines == 0:
@@ -127,7 +129,7 @@ def score_pieces(
         data = rows.dataset(highest).within(limit)
         unseen += nnz - data.nnz
         try:
-            return _Parsed(lines, None, read, Piece(work(data), read, data.nnz, labels, comments, unseen, repeated))
+            return _Parsed(lines, None, read, Chunk(work(data), read, data.nnz, labels, comments, unseen, repeated))
         except RowError as error:
             before, column, label = _find_label(block, error.row)
             return _Parsed(before, Fault(column, label, error.expected, "", b"", error.complaint), read, None)
@@ -138,9 +140,9 @@ def score_pieces(
 
 
 class RowError(Exception):
-    """A row whose label is not one to be had.
+    """A row whose label is invalid.
 
-    row : its number in the piece.
+    row : its position in the chunk.
     expected, complaint : ends of the message "found LABEL, expected ...; ...".
     """
 
@@ -150,7 +152,7 @@ class RowError(Exception):
 
 
 class _Parsed(NamedTuple, Generic[T]):
-    """A block, parsed up to its first fault, if there is one."""
+    """A block that was parsed up to its first fault, if it has one."""
 
     lines: int
     fault: Fault | None
@@ -168,32 +170,32 @@ class _Text:
         self._sure = True
         if format == "auto":
             token = self._first_token()
-            # Of an input that is longer than its first block more is to come.
+            # Without a feature token in this input, the next input is read ahead.
             while not token and self._ahead[-1].last and (block := next(self._blocks, None)):
                 self._ahead.append(block)
                 token = self._first_token()
             self._sure = token is not None
             format = "ffm" if token and token[1].count(b":") == 2 else "libsvm"
-        self._whole = sum(block.last for block in self._ahead) == len(paths)  # what was read ahead is all there is
+        self._whole = sum(block.last for block in self._ahead) == len(paths)  # whether all the text was read ahead
         self.format = format
         self.ffm = format == "ffm"
         if needs_fields and self._sure and not self.ffm:
             raise BadInputError(
-                f"{self._ahead[-1].name}: found {format} text, whose features have no fields; {model} needs them, as "
-                "in ffm text: label field:index:value ..."
+                f"{self._ahead[-1].name}: found {format} text, whose features have no fields, but {model} needs "
+                "fields; use ffm text: label field:index:value ..."
             )
 
     def _first_token(self) -> re.Match[bytes] | None:
-        """The first feature token of the block that was read last."""
+        """The first feature token of the most recently read block."""
         block = self._ahead[-1]
         return FEATURE_TOKEN.search(block.data, block.start, block.stop)
 
     def parsed(
         self, parse: Callable[[Block], _Parsed[T]], threads: int, blank_is_row: bool
     ) -> Generator[tuple[Block, _Parsed[T]], None, None]:
-        """Yield all blocks, parsed, in order, up to the first error of the text, which is raised then."""
+        """Yield all parsed blocks in order; raise the first error of the text after the blocks before it."""
         lines = rows = 0
-        # Closed at an error, not when its traceback is forgotten: no thread outlives the call.
+        # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
         with closing(self._blocks), closing(_in_order(chain(self._ahead, self._blocks), parse, threads)) as results:
             for block, parsed in results:
                 if block.first:
@@ -203,11 +205,11 @@ class _Text:
                 lines += parsed.lines
                 rows += parsed.rows
                 if block.last and rows == 0 and not blank_is_row:
-                    raise BadInputError(f"{block.name}: the file holds no rows")
+                    raise BadInputError(f"{block.name}: the file has no rows")
                 if not (self._sure or (self._whole and blank_is_row)):
                     raise BadInputError(
-                        f"{block.name}: the format is unclear, as no feature comes early in the file: "
-                        "say -f libsvm or -f ffm"
+                        f"{block.name}: the format cannot be detected, because no row at the start of the file has a "
+                        "feature; use -f libsvm or -f ffm"
                     )
                 yield block, parsed
                 self._spare.append(block.data)
@@ -216,7 +218,7 @@ class _Text:
 def _in_order(
     source: Iterator[Block], parse: Callable[[Block], T], threads: int
 ) -> Generator[tuple[Block, T], None, None]:
-    """Yield the blocks and what parsing gave, in order. An error of the source comes after the blocks before it."""
+    """Yield the blocks and their parse results in order. An error of the source comes after the blocks before it."""
     if threads == 1:
         for block in source:
             yield block, parse(block)
@@ -249,10 +251,10 @@ def _in_order(
 
 
 def _require_memory(paths: Sequence[str], read: int, taken: int, least: int) -> None:
-    """Refuse files whose rows will not fit into memory, judging by the first `read` bytes of text, which took `taken`.
+    """Raise NotEnoughMemoryError if the rows of the files will not fit into memory.
 
-    Compressed files count with their size on disk, a lower bound, and pipes with none: `least` is what the rest takes
-    at least.
+    The estimate is based on the first `read` bytes of text, whose rows took `taken` bytes. A compressed file counts
+    with its size on disk, which is a lower bound, and a pipe with 0; `least` is a lower bound for the rest.
     """
     left = max(sum(map(size_on_disk, paths)) - read, 0)
     rest = max(left * taken // read, least)
@@ -264,7 +266,7 @@ def _require_memory(paths: Sequence[str], read: int, taken: int, least: int) -> 
 
 
 def _find_label(block: Block, row: int) -> tuple[int, int, bytes]:
-    """Lines before a row in a block in which each row has a label; the label's column and the label."""
+    """For a block in which each row has a label: the number of lines before a row, its label's column, its label."""
     lines = bytes(block.data[block.start : block.stop]).split(b"\n")
     labels = ((number, found) for number, line in enumerate(lines) if (found := LABEL.match(line)))
     number, found = next(islice(labels, row, None))
@@ -275,7 +277,7 @@ def _describe(block: Block, line: int, fault: Fault) -> str:
     column, token, expected, subject, part, complaint = fault
     where = f"{block.name}:{line}:{column}: found {quote(token)}, expected"
     if _looks_binary(token):
-        return f"{where} {expected}; the file looks binary, not like libsvm or ffm text"
+        return f"{where} {expected}; the file looks like binary data, not like libsvm or ffm text"
     if not subject:
         return f"{where} {expected}; {complaint}"
     if not part:
@@ -292,7 +294,7 @@ def _looks_binary(token: bytes) -> bool:
 
 
 def quote(text: bytes) -> str:
-    """The text in quotes, long ones shortened, with escapes for what is not printable ASCII."""
+    """The text in quotes, shortened if it is long, with escapes for characters that are not printable ASCII."""
     if len(text) > LONGEST_QUOTE:
         text = text[: LONGEST_QUOTE - 3] + b"..."
     return repr(text)[1:]

@@ -1,6 +1,6 @@
-"""The scale of columns: divisors that bring their values near 1, and columns that are far from it.
+"""Column scaling: divisors that bring the values near 1, and the detection of columns that need it.
 
-Nothing is shifted, so that a value of 0 stays 0 and rows stay sparse.
+Values are not shifted, so that a value of 0 stays 0 and rows stay sparse.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 
 NONE, STANDARD, MAX_ABS = "none", "standard", "max-abs"
-# The option's name, and the divisors' in model files and exported arrays.
+# The name of the option, and of the divisors in model files and exported arrays.
 SCALE = "scale"
-# Step sizes and start values are made for values near 1: larger ones than this make training diverge or crawl.
+# The default step sizes and initial values suit values near 1: with larger values than this, training diverges or is
+# very slow.
 LARGE = 1e3
-# Columns whose largest values differ by more than this factor cannot all learn at one step size.
+# Columns whose largest values differ by more than this factor cannot all learn with the same step size.
 MOST_RATIO = 1e3
 
 Divisors = NDArray[np.float32]
@@ -27,11 +28,11 @@ Divisors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class OddColumns:
-    """Columns whose values lie far from 1 or from each other's.
+    """Columns with values far from 1, or of very different scales.
 
-    large : how many columns have values beyond LARGE.
+    large : the number of columns with absolute values above LARGE.
     widest, highest : the column with the largest absolute value, and that value.
-    narrowest, lowest : the column whose largest absolute value is the smallest one, and that value.
+    narrowest, lowest : the column whose largest absolute value is the smallest, and that value.
     """
 
     large: int
@@ -42,20 +43,20 @@ class OddColumns:
 
 
 def is_scaled(options: Mapping[str, Any]) -> bool:
-    """Whether a model with these options divides columns."""
+    """Whether a model with these options scales columns."""
     return bool(options[SCALE] != NONE)
 
 
 def scale_array(divisors: Divisors | None) -> dict[str, Divisors]:
-    """The divisors by the name that they have among a model's arrays; without any, nothing."""
+    """The divisors by their name among the arrays of a model; empty if there are none."""
     return {} if divisors is None else {SCALE: divisors}
 
 
 def learn(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors | None:
-    """What to divide columns by, learned from the rows of these numbers; None: nothing is divided.
+    """The divisors of the columns, computed from the rows with these indices; None: columns are not scaled.
 
-    Columns that occur in none of them contribute to no score of a model of these rows. Their divisors come from the
-    other rows, on which the model may be trained in the end; columns that do not occur at all have 1.
+    A column that occurs in none of these rows gets its divisor from the other rows, because a final model may be
+    trained on all rows. A column that does not occur at all has the divisor 1.
     """
     if method == NONE:
         return None
@@ -68,11 +69,12 @@ def learn(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors | Non
 
 
 def divisors_of(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors:
-    """The divisors by some rows; 0 for columns that do not occur.
+    """The divisors computed from some rows; 0 for columns that do not occur in them.
 
     max-abs : the largest absolute value of the column.
-    standard : its standard deviation over all rows, zeros included. A column whose values other than 0 are all equal,
-        such as an indicator, is divided by that value instead: by its deviation, a rare one would become huge.
+    standard : the standard deviation of the column over all rows, zeros included. A column whose nonzero values are all
+        equal, such as an indicator, is divided by that value instead: divided by its standard deviation, a rare
+        indicator would become huge.
     """
     largest, smallest = data.magnitudes(rows)
     if method == MAX_ABS:
@@ -84,7 +86,7 @@ def divisors_of(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors
 
 
 def odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | None:
-    """Whether columns are of a scale that training will not like; None: they are not."""
+    """The columns whose scale hinders training; None if there are none."""
     if data.value is None:
         return None
     largest, _ = data.magnitudes(rows)

@@ -1,4 +1,4 @@
-"""Inputs as text: files and standard input, compressed or not, cut into blocks of whole lines."""
+"""Inputs as text: files and standard input, compressed or not, split into blocks of whole lines."""
 
 import os
 import select
@@ -14,10 +14,10 @@ from fmcli.errors import BadInputError, MissingInputError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NEWLINE = 10
-# Compressed bytes fetched at a time.
+# The number of compressed bytes that are read at a time.
 COMPRESSED_BYTES = 1 << 17
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-# Parallel zstd writers begin with a frame to be skipped, of one of sixteen numbers.
+# Parallel zstd writers begin with a skippable frame, which has one of sixteen magic numbers.
 MAGIC |= {bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)}
 LONGEST_MAGIC = max(map(len, MAGIC))
 
@@ -30,17 +30,17 @@ class Block:
     data: bytearray
     start: int
     stop: int
-    size: int  # bytes of text: without a line break that was missing at the end
+    size: int  # bytes of text, without a line break that was added at the end
     first: bool  # the first block of its input
     last: bool  # the last block of its input
 
 
 def blocks(paths: Sequence[str], spare: list[bytearray], size: int) -> Generator[Block, None, None]:
-    """Yield the text of the inputs in order, at least one block (it may be empty) each; "-" is standard input.
+    """Yield the text of the inputs in order, at least one block (possibly empty) per input; "-" is standard input.
 
-    Blocks have at most `size` bytes, more where one line is longer. Their memory is taken from `spare` first: the
-    caller puts it there when a block is done with. Raises MissingInputError for what cannot be read, BadInputError for
-    compressed data that is truncated or corrupt.
+    Blocks have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
+    caller puts it there when it no longer needs a block. Raises MissingInputError for an input that cannot be read,
+    BadInputError for compressed data that is truncated or corrupt.
     """
     for path in paths:
         with ExitStack() as stack:
@@ -50,12 +50,12 @@ def blocks(paths: Sequence[str], spare: list[bytearray], size: int) -> Generator
 
 
 def name_of(path: str) -> str:
-    """What messages call an input."""
+    """The name of an input in messages."""
     return "<stdin>" if path == "-" else path
 
 
 def size_on_disk(path: str) -> int:
-    """Bytes of a regular file, also one that standard input comes from; 0 for what is none."""
+    """The size of a regular file in bytes, also if it is redirected to standard input; 0 for anything else."""
     try:
         status = os.fstat(sys.stdin.fileno()) if path == "-" else os.stat(path)
     except (OSError, ValueError, AttributeError):
@@ -68,7 +68,7 @@ class _Source(Protocol):
 
 
 def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Generator[Block, None, None]:
-    rest = b""  # the beginning of a line whose end has not been read yet
+    rest = b""  # the beginning of a line that has not been read completely
     first, ended = True, False
     while not ended:
         data = spare.pop() if spare else bytearray(size + PADDING)
@@ -76,14 +76,14 @@ def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Gener
         filled = searched = len(rest)
         stop = 0
         while not (stop or ended):
-            if filled + PADDING >= len(data):  # one line fills it
+            if filled + PADDING >= len(data):  # a single line fills the buffer
                 data.extend(bytes(len(data)))
             filled, ended = _fill(source, data, filled)
             stop = data.rfind(b"\n", searched, filled) + 1
             searched = filled
         start = len(BYTE_ORDER_MARK) if first and data.startswith(BYTE_ORDER_MARK, 0, filled) else 0
         stop = max(start, stop)
-        missing = ended and stop < filled  # the last line break
+        missing = ended and stop < filled  # the last line has no line break
         if missing:
             data[filled] = NEWLINE
             stop = filled + 1
@@ -93,7 +93,8 @@ def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Gener
 
 
 def _fill(source: _Source, data: bytearray, filled: int) -> tuple[int, bool]:
-    """Read until the data is full but for its padding, or the source ends; returns how far, and whether it ended."""
+    """Read until the buffer is full except for its padding, or until the source ends. Returns the number of bytes
+    filled, and whether the source ended."""
     with memoryview(data) as view:
         while filled + PADDING < len(data):
             count = source.readinto(view[filled : len(data) - PADDING])
@@ -104,7 +105,7 @@ def _fill(source: _Source, data: bytearray, filled: int) -> tuple[int, bool]:
 
 
 class _Raw:
-    """The bytes of a file or of standard input. `head` are its first bytes, read again by `readinto`."""
+    """The bytes of a file or of standard input. `head` has the first bytes, which `readinto` returns again."""
 
     def __init__(self, path: str, stack: ExitStack):
         self.name = name_of(path)
@@ -113,7 +114,7 @@ class _Raw:
         if path == "-":
             if sys.stdin is None or sys.stdin.closed:
                 raise MissingInputError("cannot read standard input: it is closed")
-            # Without its buffer, which reads on when a signal has come, and then nothing stops a read that waits.
+            # Unbuffered: a buffered reader retries after a signal, so that a signal could not stop a blocking read.
             self._raw = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
         else:
             try:
@@ -133,7 +134,7 @@ class _Raw:
             self.head = self.head[count:]
             return count
         try:
-            # None: nothing yet, from a pipe that someone has set not to block.
+            # None: no data yet, because the pipe was made non-blocking elsewhere.
             while (count := self._raw.readinto(room)) is None:
                 select.select([self._raw], [], [])
         except OSError as error:
@@ -155,7 +156,7 @@ class _Decompressor(Protocol):
 
 
 class _Gzip:
-    """zlib's decompressor of gzip data in the form of the others."""
+    """The gzip decompressor of zlib, with the interface of the other decompressors."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
@@ -177,9 +178,9 @@ class _Gzip:
 
 
 class _Inflated:
-    """Decompressed bytes. Streams may follow each other, as `cat a.gz b.gz` makes them; nothing else may follow one.
+    """Decompressed bytes. A stream may be followed by other streams, as in `cat a.gz b.gz`, but by nothing else.
 
-    The file classes of the standard library are not used because some of them end quietly at a second stream that is
+    The file classes of the standard library are not used, because some of them silently stop at a second stream that is
     corrupt.
     """
 
@@ -191,7 +192,7 @@ class _Inflated:
     def readinto(self, room: memoryview) -> int:
         while True:
             if self._stream.eof:
-                data = self._stream.unused_data.lstrip(b"\0")  # xz and tapes pad with zeros
+                data = self._stream.unused_data.lstrip(b"\0")  # xz files and tape archives may be padded with zeros
                 while not data and (more := self._fetch()):
                     data = more.lstrip(b"\0")
                 if not data:
@@ -216,7 +217,7 @@ class _Inflated:
 
 
 def _decompressor(kind: str) -> tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]:
-    """What decompresses one stream, and the exceptions by which it says that the data is corrupt."""
+    """The decompressor of one stream, and the exceptions that it raises for corrupt data."""
     if kind == "gzip":
         return _Gzip, (zlib.error,)
     if kind == "bzip2":

@@ -1,4 +1,4 @@
-"""Numbers to text: the shortest digits that give back the same number of the build's real type."""
+"""Number formatting: the fewest digits that read back as the same number of the real type of the build."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ REAL: Literal["float", "double"]
 """The type of parameters in this build; numbers are rounded to it before they are written."""
 
 def format_values(values: NDArray[np.float64]) -> bytes:
-    """One number a line. `values`: (rows). Minus zero is written as 0."""
+    """One number per line. `values`: (rows). Minus zero is written as 0."""
 
 def format_table(values: NDArray[np.float64]) -> bytes:
-    """One row a line, its numbers separated by one blank. `values`: (rows, columns)."""
+    """One row per line, with its numbers separated by a space. `values`: (rows, columns)."""

@@ -1,6 +1,6 @@
-"""Judging predictions by labelled rows: those of a model, or numbers that were predicted before.
+"""Evaluation on labelled rows: of a model, or of a file of predictions.
 
-The text of the rows passes block by block; labels and scores are kept, for most metrics need all of them at once.
+The rows are read block by block; only labels and scores are kept, because most metrics need all of them at once.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels, few_distinct, fit_labels, listed
-from fmcli.data.reader import LARGEST_INDEX, RowError, quote, score_pieces
+from fmcli.data.reader import LARGEST_INDEX, RowError, quote, score_chunks
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import METRICS, PROBABLE, Floats, Outcome, allowed, check, measure
-from fmcli.scoring.prediction import Counts, Scorer, each_piece
+from fmcli.scoring.prediction import Counts, Scorer, each_chunk
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.system.memory import require, require_if_large
 from fmcli.text import number
 
-# The mean of the loss that a model was trained with.
+# The name of the mean training loss among the metrics.
 LOSS = "loss"
-# What only a model has, in the order in which it is listed: the loss comes first, the sparsity last.
+# Metrics that need a model, in the order in which they are listed: the loss comes first, the sparsity last.
 OF_MODELS = (LOSS, SPARSITY)
-# The way out where a model cannot judge a row.
-LEAVE_OUT = "leave such rows out, or train a model with them"
+# What to do about a row that a model cannot evaluate.
+LEAVE_OUT = "remove such rows, or train a model on data that has them"
 # Bytes of predictions that are read at a time.
 BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What a metric must not be worse than: not below it, or not above it where less is better."""
+    """A lower bound for a metric, or an upper bound if smaller values are better."""
 
     metric: str
     value: float
@@ -50,7 +50,7 @@ class Limit:
         return METRICS[self.metric].larger_is_better if self.metric in METRICS else self.metric == SPARSITY
 
     def complaint(self, value: float) -> str:
-        """How a value of the metric misses the limit, or "" where it does not; an undefined one does."""
+        """A message if a value of the metric violates the limit, else "". An undefined value violates it."""
         if math.isnan(value):
             return f"{self.metric} is undefined on these rows"
         if self.larger_is_better and value < self.value:
@@ -61,24 +61,24 @@ class Limit:
 
 
 def usual_metrics(loss: str, *, of_model: bool) -> tuple[str, ...]:
-    """Names of all the metrics that fit a loss."""
+    """The names of all metrics that fit a loss."""
     return (LOSS, *allowed(loss), SPARSITY) if of_model else allowed(loss)
 
 
 def check_metrics(names: Iterable[str], loss: str | None, *, of_model: bool) -> None:
-    """UsageError for a metric that does not exist, does not fit the loss, or needs a model where there is none."""
+    """Raise UsageError for a metric that does not exist, does not fit the loss, or needs a model if there is none."""
     names = list(names)
     for name in OF_MODELS:
         if name in names and not of_model:
-            raise UsageError(f"metric {name} needs a MODEL; predictions alone do not tell it")
+            raise UsageError(f"metric {name} needs a MODEL; it cannot be computed from predictions")
     check([name for name in names if name not in OF_MODELS], loss)
 
 
-def judge_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: int, counts: Counts) -> Outcome:
-    """Score labelled rows and add what went through to `counts`; the result is the same for any number of threads.
+def evaluate_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: int, counts: Counts) -> Outcome:
+    """Score labelled rows, and add their numbers to `counts`. The result is the same for any number of threads.
 
-    Raises BadInputError, naming file, line and column, for a label that is missing or unknown to the model, and as
-    `predict`; NotEnoughMemoryError as soon as the rows so far are more than can be measured.
+    Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
+    the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
     labels, outputs = scorer.labels, scorer.model.outputs
 
@@ -90,29 +90,29 @@ def judge_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: i
         return labels.encode(label), scorer.scores(data)
 
     pieces = []
-    for piece in each_piece(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts):
+    for piece in each_chunk(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts):
         pieces.append(piece)
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
-        require_if_large(needed, f"judging {counts.rows:,} rows", held=held)
+        require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
     label, score = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite = len(score) - int(np.isfinite(score).all(axis=1).sum())
     return Outcome(labels.loss, label, score, clip=scorer.clip)
 
 
 def unknown(labels: Labels, row: int) -> RowError:
-    """The error for the label of a row that a model cannot judge."""
+    """The error for a row whose label the model does not know."""
     if labels.values is None:
         return RowError(row, f"a count, which is what loss {labels.loss} takes", LEAVE_OUT)
-    return RowError(row, f"one of the labels that the model knows, {listed(np.array(labels.values))}", LEAVE_OUT)
+    return RowError(row, f"a label that the model knows: {listed(np.array(labels.values))}", LEAVE_OUT)
 
 
 def labels_of(data: Dataset) -> Floats:
-    """(rows) labels; a piece of comments only has none."""
+    """(rows) labels; empty for a chunk of comments only."""
     return data.label if data.rows else np.empty(0)
 
 
-def judge_predictions(
+def evaluate_predictions(
     predictions: str,
     paths: Sequence[str],
     *,
@@ -122,24 +122,24 @@ def judge_predictions(
     threads: int,
     counts: Counts,
 ) -> tuple[Labels, Outcome]:
-    """Judge numbers that were predicted for labelled rows, a line a row.
+    """Evaluate predictions for labelled rows, one line per row.
 
     Parameters
     ----------
-    predictions : file of numbers as `fmcli predict` writes them: probabilities of the larger label for loss logistic;
-        those of each class, in increasing order of labels, for softmax; for the other losses
-        numbers like the labels, or scores.
-    loss : None: softmax for several numbers a line, else by the labels, as in training.
+    predictions : a file of numbers as `fmcli predict` writes them: for loss logistic the probability of the larger
+        label; for softmax the probability of each class, in increasing order of the labels; for the other losses
+        predicted labels, or scores.
+    loss : None: softmax if there are several numbers per line, else chosen by the labels, as in training.
     raw : the numbers are scores, whatever the loss.
 
     Raises
     ------
     BadInputError
-        Labels that are missing or do not fit the loss, numbers that do not fit it, or not one line a row.
+        If labels are missing or do not fit the loss, numbers do not fit it, or the number of lines is not that of rows.
     """
     score = read_predictions(predictions)
-    require_if_large(Outcome.bytes_needed(*score.shape), f"judging {len(score):,} rows", held=score.nbytes)
-    pieces = score_pieces(paths, labels_of, format=format, limit=LARGEST_INDEX + 1, threads=threads, labelled=True)
+    require_if_large(Outcome.bytes_needed(*score.shape), f"evaluating {len(score):,} rows", held=score.nbytes)
+    pieces = score_chunks(paths, labels_of, format=format, limit=LARGEST_INDEX + 1, threads=threads, labelled=True)
     read = []
     for piece in pieces:
         counts.rows += piece.rows
@@ -153,13 +153,13 @@ def judge_predictions(
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         raise BadInputError(
             f"{told} has {len(score)} lines, but {rows}{others} has {len(label)} labelled rows; each row "
-            "needs one line of predictions, and blank lines are no rows"
+            "needs one line of predictions, and blank lines do not count as rows"
         )
     labels = labels_for(label, loss or ("softmax" if columns > 1 else None))
     if columns != labels.outputs:
         raise BadInputError(
-            f"{told} has {columns} numbers a line, but loss {labels.loss} with the labels of {rows} needs "
-            f"{labels.outputs}" + ("; a column stands for a label that occurs" if labels.outputs > 1 else "")
+            f"{told} has {columns} numbers per line, but loss {labels.loss} with the labels of {rows} needs "
+            f"{labels.outputs}" + (", one for each label that occurs" if labels.outputs > 1 else "")
         )
     if not raw and labels.loss in PROBABLE:
         wrong = ((score < 0) | (score > 1)).any(axis=1)
@@ -167,31 +167,31 @@ def judge_predictions(
             row = int(wrong.argmax())
             wrong_one = score[row][(score[row] < 0) | (score[row] > 1)][0]
             raise BadInputError(
-                f"{told}:{row + 1}: found {number(wrong_one)}, expected a probability, as loss is {labels.loss}; "
-                "--raw says that these are scores, --loss squared that they are numbers like the labels"
+                f"{told}:{row + 1}: found {number(wrong_one)}, expected a probability, because the loss is "
+                f"{labels.loss}; use --raw if these are scores, or --loss squared if they are predicted labels"
             )
     return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw)
 
 
 def labels_for(label: Floats, loss: str | None) -> Labels:
-    """What labels mean to a loss. Raises BadInputError where they do not fit it, or do not tell."""
+    """The labels for a loss. Raises BadInputError if they do not fit it, or if they do not determine the loss."""
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
-            f"every label is {number(distinct[0])}, and one value does not tell what predictions mean; "
-            "evaluate with the MODEL, or say --loss squared where they are numbers like the labels"
+            f"every label is {number(distinct[0])}, and a single value does not determine what predictions mean; "
+            "evaluate the MODEL instead, or use --loss squared if these are predicted labels"
         )
     return fit_labels(label, loss)
 
 
 def read_predictions(path: str) -> Floats:
-    """(rows, columns) numbers of a text, one row a line; "-" is standard input.
+    """(rows, columns) numbers of a text with one row per line; "-" is standard input.
 
-    Raises BadInputError, naming file and line, and MissingInputError.
+    Raises BadInputError, which names file and line, and MissingInputError.
     """
     pieces = list(_numbers(path))
     if not pieces:
-        raise BadInputError(f"{name_of(path)}: the file holds no predictions")
+        raise BadInputError(f"{name_of(path)}: the file has no predictions")
     return np.concatenate(pieces)
 
 
@@ -216,7 +216,7 @@ def _numbers(path: str) -> Iterator[Floats]:
 
 
 def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None) -> dict[str, float]:
-    """Values by name, in the order of the names; nan where undefined. Names of OF_MODELS need the scorer."""
+    """Values by name, in the order of the names; nan if undefined. The names in OF_MODELS need the scorer."""
     names = list(names)
     measured = measure([name for name in names if name not in OF_MODELS], outcome)
     if scorer is not None:
@@ -228,7 +228,7 @@ def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None
 
 
 def training_loss(outcome: Outcome, scorer: Scorer) -> float:
-    """Mean over the rows of the loss that the model was trained with."""
+    """The mean over the rows of the loss that the model was trained with."""
     meta = scorer.meta
     spec = Spec(meta["model"], meta["solver"], meta["loss"], meta["options"])
     loss = build_loss(spec, scorer.labels.loss, scorer.model.outputs)
@@ -236,7 +236,8 @@ def training_loss(outcome: Outcome, scorer: Scorer) -> float:
 
 
 def confusion(outcome: Outcome) -> NDArray[np.int64]:
-    """(classes, classes) rows by label, down, and by prediction, across. Only for two label values and classes."""
+    """The confusion matrix (classes, classes): the number of rows by label (first axis) and prediction (second axis).
+    Only for labels with two values and for classes."""
     classes = max(2, outcome.score.shape[1])
     require(np.dtype(np.int64).itemsize * classes**2, f"a table of {classes} x {classes} classes")
     places = outcome.class_label * classes + outcome.class_predicted
@@ -244,7 +245,7 @@ def confusion(outcome: Outcome) -> NDArray[np.int64]:
 
 
 def class_table(values: Sequence[float], table: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Precision, recall, F1 and number of rows of each label; nan where there is nothing to divide by."""
+    """Precision, recall, F1 and number of rows of each label; nan if the divisor is 0."""
     rows = []
     for value, correct, labelled, predicted in zip(
         values, table.diagonal().tolist(), table.sum(axis=1).tolist(), table.sum(axis=0).tolist(), strict=True

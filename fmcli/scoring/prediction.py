@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
-from fmcli.data.reader import score_pieces
+from fmcli.data.reader import score_chunks
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError
@@ -27,7 +27,7 @@ from fmcli.scoring.rows import score_rows
 from fmcli.system.memory import require, require_if_large
 from fmcli.text import number
 
-# Bytes for each score of a piece: the score, what is made of it, and its text.
+# Bytes for each score of a chunk: the score, the prediction, and its text.
 SCORE_BYTES = 64
 
 T = TypeVar("T")
@@ -38,13 +38,13 @@ OutputType = Literal["raw", "value", "prob", "label"]
 class Scorer:
     """A model that is ready to score rows.
 
-    labels : the loss, and the label values it stands for.
+    labels : the loss, and the label values.
     norm : whether rows are scaled to unit length.
     seen : bool (features), whether the feature occurred in training.
-    meta : all that the model file says.
-    path : of the model file, for messages.
-    scale : float32 (features), what columns are divided by before anything else; None: nothing.
-    occurrences : how often features occur, and which of them together.
+    meta : the metadata of the model file.
+    path : the path of the model file, for messages.
+    scale : float32 (features), the divisors of the columns, which are applied first; None: columns are not scaled.
+    occurrences : how often features, and pairs of features, occur.
     """
 
     model: Model
@@ -58,12 +58,12 @@ class Scorer:
 
     @property
     def needs_fields(self) -> bool:
-        """Whether the rows to score must have fields: where the model itself knows how many there are."""
+        """Whether the rows to score must have fields, which is so if the model has a number of fields."""
         kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
-        """Raw scores (rows, outputs) of rows whose columns the model has. Raises NotEnoughMemoryError."""
+        """Raw scores (rows, outputs) of rows that have the columns of the model. Raises NotEnoughMemoryError."""
         room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
         require_if_large(room + SCORE_BYTES * data.rows * self.model.outputs, f"scoring rows with {self.path}")
         if self.scale is not None:
@@ -71,7 +71,7 @@ class Scorer:
         return score_rows(self.model, data.normalised(self.seen) if self.norm else data)
 
     def default_output(self) -> OutputType:
-        """Probabilities where the loss has them, else values."""
+        """Probabilities if the loss has them, else values."""
         return "prob" if self.has_probabilities else "value"
 
     @property
@@ -85,11 +85,11 @@ class Scorer:
         return self.labels.loss in PROBABLE
 
     def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
-        """(rows, columns) raw scores, values (what scores predict where labels are numbers: themselves, clipped if the
-        model says so, or for counts their exponentials), probabilities, or the label itself, which may be a number.
+        """(rows, columns) raw scores; values (the predictions if labels are numbers: the scores, clipped if the model
+        was trained so, or for counts their exponentials); probabilities; or labels, which may be numbers.
 
-        With classes there is a column for each, in increasing order of labels; with two label values the probability is
-        the larger one's. Where a score is not a number, no label is: it is nan, too.
+        Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
+        that of the larger one. If a score is nan, so is the label.
         """
         score = self.scores(data)
         if output == "label" and self.labels.values:
@@ -104,7 +104,7 @@ class Scorer:
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
         """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
-        number of the build's real type; labels have those that read back as the same double."""
+        number of the real type of the build; labels have the fewest that read back as the same double."""
         if output == "label" and self.labels.values:
             names = {label: f"{number(label)}\n".encode() for label in self.labels.values}
             return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
@@ -115,19 +115,19 @@ class Scorer:
 
 @dataclass
 class Counts:
-    """What went through a prediction."""
+    """The numbers of rows and entries that were scored."""
 
     rows: int = 0
     nonzeros: int = 0
-    unseen: int = 0  # non-zeros of features that training never saw
+    unseen: int = 0  # non-zeros of features that did not occur in training
     not_finite: int = 0  # rows with a score that is not a finite number
     comments: int = 0
 
 
 def load_model(path: str) -> Scorer:
-    """Open a model file; its parameters stay in the file, mapped.
+    """Open a model file; its parameters are memory-mapped.
 
-    Raises BadInputError for a file that is damaged or not of a kind this version knows, MissingInputError.
+    Raises BadInputError for a file that is damaged or whose model this version does not know, and MissingInputError.
     """
     return scorer_of(path, load(path))
 
@@ -142,13 +142,13 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         model = build_model(kind, features, meta["outputs"], options, meta["fields"])
         for name, shape in model.shapes().items():
             check_array(name, arrays, shape, "f")
-            with np.errstate(over="ignore"):  # what becomes infinite is no error of the file
-                arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # a model of the other real type
+            with np.errstate(over="ignore"):  # a number that overflows is not an error of the file
+                arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # if it is a model of the other real type
         model.attach(arrays)
         check_arrays(meta, arrays, model)
     except FmcliError as error:
         raise BadInputError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, OverflowError) as error:  # of an array that only models of this kind have
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
     labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
@@ -159,9 +159,9 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
 def predict(
     scorer: Scorer, paths: Sequence[str], *, output: OutputType, format: str = "auto", threads: int = 1, counts: Counts
 ) -> Iterator[bytes]:
-    """Yield the lines for all rows of the inputs, in order, and add what went through to `counts`.
+    """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`.
 
-    Raises BadInputError and MissingInputError, after the lines of the rows before the error.
+    Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
 
     def work(data: Dataset) -> tuple[bytes, int]:
@@ -170,12 +170,12 @@ def predict(
             finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
         return scorer.text(predictions, output), data.rows - int(finite.sum())
 
-    for lines, not_finite in each_piece(scorer, paths, work, format=format, threads=threads, counts=counts):
+    for lines, not_finite in each_chunk(scorer, paths, work, format=format, threads=threads, counts=counts):
         counts.not_finite += not_finite
         yield lines
 
 
-def each_piece(
+def each_chunk(
     scorer: Scorer,
     paths: Sequence[str],
     work: Callable[[Dataset], T],
@@ -185,9 +185,9 @@ def each_piece(
     labelled: bool = False,
     counts: Counts,
 ) -> Iterator[T]:
-    """Yield the results of `work` on pieces of the inputs' rows, in order; `counts` and errors as in `predict`.
+    """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labelled` every row needs a label, see fmcli.data.reader.score_pieces.
+    With `labelled` every row needs a label, see fmcli.data.reader.score_chunks.
     """
     every_feature = bool(scorer.seen.all())
 
@@ -195,7 +195,7 @@ def each_piece(
         cold = 0 if every_feature else data.nnz - int(np.count_nonzero(scorer.seen[data.index]))
         return work(data), cold
 
-    for piece in score_pieces(
+    for piece in score_chunks(
         paths,
         counted,
         format=format,
@@ -214,14 +214,14 @@ def each_piece(
 
 
 def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
-    """The arrays of a model by the names that users meet, in the types they are kept in; with columns that are divided,
-    also what by. Raises NotEnoughMemoryError."""
+    """The arrays of a model by their exported names, in their own types, with the divisors of the columns if these are
+    scaled. Raises NotEnoughMemoryError."""
     require_if_large(scorer.model.export_needed(), f"making the arrays of {scorer.path}")
     return {**scorer.model.exported(), **scale_array(scorer.scale)}
 
 
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
-    """The arrays of a model as float64."""
+    """The arrays of a model file as float64. Raises as `load_model`, and NotEnoughMemoryError."""
     scorer = load_model(path)
     arrays = exported(scorer)
     needed = np.dtype(np.float64).itemsize * sum(array.size for array in arrays.values())

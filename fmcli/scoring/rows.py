@@ -1,4 +1,4 @@
-"""Scores of all rows of a data set, by several threads."""
+"""Scores of all rows of a data set, computed with several threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model, Workspace
 from fmcli.scoring.scores import scores
 
-# A thread's rows at a time: enough to make Python's part vanish.
+# Rows per task of a thread: enough to make the overhead of Python negligible.
 ROWS_A_TASK = 1 << 14
 
 

@@ -1,4 +1,4 @@
-"""Sparsity, the one metric of parameters instead of predictions."""
+"""Sparsity, the only metric that depends on the parameters instead of the predictions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SPARSITY = "sparsity"
 
 
 def of_predictions(metrics: Iterable[str]) -> list[str]:
-    """The metrics of predictions among these; sparsity is one of parameters."""
+    """The metrics among these that depend on predictions: all but the sparsity."""
     return [name for name in metrics if name != SPARSITY]
 
 
 def model_sparsity(model: Model) -> float:
-    """Share of exact zeros among linear weights and factors ([SGL]: n_z / n_a)."""
+    """The share of exact zeros among linear weights and factors ([SGL]: n_z / n_a)."""
     names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
     zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
     return zeros / max(1, sum(model.parameters[name].size for name in names))

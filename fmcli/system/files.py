@@ -1,4 +1,4 @@
-"""Output files: written whole or not at all, and probed before the work that fills them."""
+"""Output files: written atomically, and checked for write access before the work that fills them."""
 
 import errno
 import io
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_output(path: str) -> Iterator[BinaryIO]:
-    """Open `path` for writing so that a reader finds the older file or the whole new one, never a part.
+    """Open `path` for writing so that a reader finds the previous file or the complete new one, never a part.
 
-    The bytes go to a hidden file in the same folder, which replaces `path` when the block ends well and is removed when
-    it does not, whatever the exception. A symbolic link stays and its target is replaced. A device or a pipe cannot
-    be replaced and is written directly.
+    The bytes go to a hidden file in the same folder. It replaces `path` if the block succeeds, and is removed after any
+    exception. If `path` is a symbolic link, the link stays and its target is replaced. A device or a pipe cannot be
+    replaced and is written directly.
 
-    Raises OutputError, naming `path` and the reason, where writing fails. A pipe whose reader went away stays a
-    BrokenPipeError, and an OSError of the block's own (say, of an input it reads) passes unchanged.
+    Raises OutputError, which names `path` and the reason, if writing fails. If the reader of a pipe has gone, this is a
+    BrokenPipeError. An OSError that the block itself raises, for example for an input that it reads, is not changed.
     """
     target = _target(path)
     if target is None:
@@ -45,13 +45,13 @@ def atomic_output(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def followed_output(path: str) -> Iterator[BinaryIO]:
-    """Open `path` for writing what others read as it comes: what is flushed is there. Raises OutputError as above."""
+    """Open `path` for writing so that others can read what has been flushed. Raises OutputError as above."""
     with _writer(path, path, "w") as file:
         yield file
 
 
 def probe_output(path: str) -> None:
-    """Raise OutputError if `atomic_output(path)` would fail now. Leaves nothing behind, an older file as it was."""
+    """Raise OutputError if `atomic_output(path)` would fail now. An existing file is not changed."""
     target = _target(path)
     if target is None:
         return
@@ -60,7 +60,7 @@ def probe_output(path: str) -> None:
 
 
 def same_file(a: str, b: str) -> bool:
-    """Whether writing `a` would destroy `b`: one file by any name or link. Devices and pipes have nothing to lose."""
+    """Whether writing `a` would overwrite `b`: both are the same regular file, under any name or link."""
     try:
         return os.path.samefile(a, b) and os.path.isfile(a)
     except OSError:
@@ -68,7 +68,7 @@ def same_file(a: str, b: str) -> bool:
 
 
 class _NamedOutput(io.FileIO):
-    """A file whose failed writes name the path that the user gave, not the temporary one."""
+    """A file whose write errors name the path that the user gave, not the temporary one."""
 
     def __init__(self, path: str, opened: str, mode: str) -> None:
         self._path = path
@@ -88,35 +88,35 @@ def _writer(path: str, opened: str, mode: str) -> Iterator[BinaryIO]:
         with _naming(path):
             file.close()
     except BaseException:
-        # What is still buffered may fail to be written once more; the first error is the one to report.
+        # Writing the rest of the buffer may fail again; only the first error is reported.
         with suppress(OSError, OutputError):
             file.close()
         raise
 
 
 def _target(path: str) -> str | None:
-    """The regular file, links followed, that `path` names or would create; None where it is a device or a pipe."""
+    """The regular file that `path` names or would create, with links resolved; None if it is a device or a pipe."""
     if not os.path.basename(path):
-        raise OutputError(f"{path or repr(path)}: cannot be written: this is not the name of a file")
+        raise OutputError(f"{path or repr(path)}: cannot be written: this is not a file name")
     with _naming(path):
         try:
             mode = os.stat(path).st_mode
         except FileNotFoundError:
             return os.path.realpath(path)
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            # Not opened here: that would wait for the reader of a pipe.
+            # Not opened here, because opening a pipe waits for its reader.
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return None
-        # A folder's permission would be enough to replace a write-protected file, but its owner meant to keep it.
+        # Write access to the folder would suffice to replace a write-protected file, but its owner wants to keep it.
         os.close(os.open(path, os.O_WRONLY))
         return os.path.realpath(path)
 
 
 @contextmanager
 def _temporary(path: str, target: str) -> Iterator[str]:
-    """A new file beside `target` that is gone after the block, and after a signal that ends the process; what killed
-    runs have left there is removed first. Raises OutputError, naming `path`."""
+    """A new file beside `target`. It is removed after the block, and if a signal ends the process; files that killed
+    runs have left there are removed first. Raises OutputError, which names `path`."""
     folder = os.path.dirname(target)
     remove_leftovers(folder)
     temporary = new_name(folder)
@@ -132,7 +132,7 @@ def _temporary(path: str, target: str) -> Iterator[str]:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make a rename durable, where the folder may be read and its file system can do it."""
+    """Make a rename durable, if the folder is readable and its file system supports it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except PermissionError:

@@ -1,9 +1,9 @@
-"""Temporary files beside outputs: locked while their writer lives, so that the next run can tell whose writer is gone.
+"""Temporary files beside outputs: each is locked while its writer runs, so that the next run can remove stale ones.
 
-A killed process (SIGKILL, the kernel out of memory) cannot remove its file. The lock on a file ends with its writer,
-whatever ended it; a run that writes to the same folder removes the files whose locks it gets. It looks only at files of
-its own user that were made under the same kernel, for between hosts not every file system passes locks on; the name
-says which kernel that was.
+A killed process (SIGKILL, or the kernel's out-of-memory killer) cannot remove its file, but its lock is released. A run
+that writes to the same folder removes the files that it can lock. It considers only files of its own user that were
+created under the same kernel, because not every file system shares locks between hosts. The file name identifies the
+kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import zlib
 from contextlib import suppress
 from functools import cache
 
-# A number that every start of a kernel draws anew.
+# A random number that is new after each boot.
 BOOT = "/proc/sys/kernel/random/boot_id"
 NAME = re.compile(r"\.fmcli-([0-9a-f]{8})-[0-9a-f]{16}\.tmp")
 
@@ -28,14 +28,14 @@ def new_name(folder: str) -> str:
 
 
 def create_locked(path: str) -> int:
-    """Create a file that no other run removes as long as the descriptor, which is returned, is open, under whatever
-    name. Raises OSError where that fails."""
+    """Create a file that no other run removes, even if it is renamed, as long as the returned descriptor is open.
+    Raises OSError if that fails."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            with suppress(OSError):  # of a file system without locks, where no run removes anything
+            with suppress(OSError):  # the file system has no locks; then no run removes anything
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Another run may have found and removed it before it was locked.
+            # Another run may have removed the file before it was locked.
             if _is_file(path, descriptor):
                 return descriptor
         except BaseException:
@@ -45,7 +45,7 @@ def create_locked(path: str) -> int:
 
 
 def remove_leftovers(folder: str) -> None:
-    """Remove the temporary files of runs that were killed. What cannot be looked at or removed stays."""
+    """Remove the temporary files of killed runs. Files that cannot be opened or removed stay."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = NAME.fullmatch(entry.name)
@@ -55,7 +55,7 @@ def remove_leftovers(folder: str) -> None:
 
 @cache
 def kernel() -> str:
-    """Eight digits that tell the running kernel from others."""
+    """Eight digits that identify the running kernel."""
     try:
         with open(BOOT, "rb") as file:
             identity = file.read()
@@ -72,7 +72,7 @@ def _remove_unlocked(path: str) -> None:
     try:
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-            with suppress(OSError):  # of a file that is locked, too
+            with suppress(OSError):  # also raised if the file is locked
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_file(path, descriptor):
                     os.unlink(path)
@@ -81,7 +81,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 def _is_file(path: str, descriptor: int) -> bool:
-    """Whether a path names the file that a descriptor has open."""
+    """Whether a path names the file that is open as the descriptor."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

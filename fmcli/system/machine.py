@@ -1,4 +1,4 @@
-"""What the machine grants this process: its control groups and its processors."""
+"""The resources of this process: its control groups and its processors."""
 
 import math
 import os
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/")
-# How the BLAS and LAPACK libraries that numpy and scipy may be built with are told their number of threads.
+# The variables that set the number of threads of the BLAS and LAPACK libraries that numpy and scipy may use.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def cpu_count(root: Path = ROOT) -> int:
-    """The number of processors this process may keep busy: its affinity mask and the cgroups' quota, at least 1."""
+    """The number of processors that this process may use by its affinity mask and its cgroups' quota; at least 1."""
     count = len(os.sched_getaffinity(0))
     for folder in cgroup_folders("cpu", root):
         quota = _cpu_quota(folder)
@@ -21,18 +21,18 @@ def cpu_count(root: Path = ROOT) -> int:
 
 
 def pin_blas() -> None:
-    """Keep BLAS and LAPACK to one thread in this process, whatever the machine and the user's environment say: their
-    order of summation depends on the number of threads, and with it the last bits of a model.
+    """Limit BLAS and LAPACK to one thread in this process, regardless of the machine and the environment: their order
+    of summation, and so the last bits of a model, depend on the number of threads.
 
-    Comes before numpy is imported, for the libraries read the variables when they are loaded.
+    Must be called before numpy is imported, because the libraries read the variables when they are loaded.
     """
     os.environ.update(dict.fromkeys(BLAS_THREADS, "1"))
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
-    """The cgroups (v1 and v2) that may limit `controller` for this process, each from its own up to the topmost.
+    """The cgroups (v1 and v2) that may limit `controller` for this process, from its own group up to the root.
 
-    A limit holds for all groups below, so every folder counts. Yields nothing where there are no cgroups.
+    A limit applies to all groups below, so every folder counts. Yields nothing if there are no cgroups.
     """
     own: dict[str, Path] = {}
     for line in lines(root / "proc/self/cgroup"):
@@ -51,14 +51,14 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
             continue
         if group is None:
             continue
-        # Inside a container the mount may show only the process's own group, under a path of the host.
+        # In a container, the mount may show only the group of the process, under a path of the host.
         inner = group.relative_to(mounted) if group.is_relative_to(mounted) else Path()
         for level in (inner, *inner.parents):
             yield root / point.lstrip("/") / level
 
 
 def lines(path: Path) -> list[str]:
-    """The lines of a file of the kernel; none where it cannot be read."""
+    """The lines of a file of the kernel; empty if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -66,7 +66,7 @@ def lines(path: Path) -> list[str]:
 
 
 def number(path: Path) -> int | None:
-    """The number that a file of the kernel holds; None where it holds another word or cannot be read."""
+    """The number in a file of the kernel; None if it has another word or cannot be read."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -74,7 +74,7 @@ def number(path: Path) -> int | None:
 
 
 def _cpu_quota(folder: Path) -> float | None:
-    """Processors per period that a cgroup grants, or None if it does not limit them."""
+    """The number of processors that a cgroup may use, or None if it does not limit them."""
     for line in lines(folder / "cpu.max"):
         quota, period = line.split()
         return None if quota == "max" else int(quota) / int(period)

@@ -1,4 +1,5 @@
-"""Memory: what can be had, asked before it is taken, so that a refusal has a number and no process is killed."""
+"""Memory: how much is available. It is checked before an allocation, so that an error message can name the size needed,
+and the kernel does not kill the process."""
 
 import os
 import resource
@@ -9,13 +10,13 @@ from pathlib import Path
 from fmcli.errors import NotEnoughMemoryError
 from fmcli.system.machine import ROOT, cgroup_folders, lines, number
 
-# Bytes in use below which a message does not name them.
-WORTH_SAYING = 1 << 20
-LARGE = 64 << 20  # bytes that are worth a look at what is left
-# Address space of scipy's parts.
+# Messages omit bytes in use below this number.
+SHOWN_BYTES = 1 << 20
+LARGE = 64 << 20  # smaller requests are not checked
+# The address space that parts of scipy take.
 SCIPY_OPTIMIZE, SCIPY_SPARSE = 150 << 20, 40 << 20
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
-# Limit, use and the part of the use that is file cache which the kernel gives back: files of cgroup v2, then v1.
+# The files with the limit, the usage, and the name of the statistic of reclaimable file cache: of cgroup v2, then v1.
 CGROUP_FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -23,51 +24,51 @@ CGROUP_FILES = (
 
 
 def available(root: Path = ROOT) -> int:
-    """Bytes that this process can still take: the least of free memory, RLIMIT_AS and the cgroups' limits.
+    """Bytes that this process can still allocate: the minimum of free memory, RLIMIT_AS and the limits of the cgroups.
 
-    Swap does not count: training in it would not end. sys.maxsize where nothing says how much there is.
+    Swap is not counted, because training in swap would take too long. sys.maxsize if no limit is known.
     """
     return _tightest(root)[0]
 
 
 def require(needed: int, purpose: str, root: Path = ROOT, *, held: int = 0) -> None:
-    """Raise NotEnoughMemoryError unless `needed` bytes can be had, of which `held` are in use already; `purpose` begins
-    the message: "reading a.svm"."""
+    """Raise NotEnoughMemoryError unless `needed` bytes are available, of which `held` are already in use. The message
+    starts with `purpose`: "reading a.svm"."""
     free, limit, remedy = _tightest(root)
     if needed - held > free:
-        has = f", {human_bytes(held)} of which are in use already" if held >= WORTH_SAYING else ""
+        has = f", {human_bytes(held)} of which are already in use" if held >= SHOWN_BYTES else ""
         raise NotEnoughMemoryError(
-            f"{purpose} needs {human_bytes(needed)} of memory{has}, but only {human_bytes(free)} can be had ({limit}): "
-            f"{remedy}, or ask for less: a smaller rank, fewer features or rows"
+            f"{purpose} needs {human_bytes(needed)} of memory{has}, but only {human_bytes(free)} are available "
+            f"({limit}): {remedy}, or use a smaller rank, fewer features or fewer rows"
         )
 
 
 def require_if_large(needed: int, purpose: str, *, held: int = 0) -> None:
-    """As `require`, but without a look where so little is needed that looking would take longer than it is worth."""
+    """The same as `require`, but without a check if so little is needed that the check is not worth its time."""
     if needed - held >= LARGE:
         require(needed, purpose, held=held)
 
 
 def require_scipy(part: int, user: str) -> None:
-    """Raise NotEnoughMemoryError unless a part of scipy of that size can be loaded, which `user` needs."""
+    """Raise NotEnoughMemoryError unless a part of scipy of this size, which `user` needs, can be loaded."""
     if "scipy" not in sys.modules:
         require_address_space(part, f"loading scipy, which {user} needs,")
 
 
 def require_address_space(needed: int, purpose: str) -> None:
-    """Raise NotEnoughMemoryError unless ulimit -v leaves so many bytes: libraries that are loaded with less of them may
-    end the process, or never come back."""
+    """Raise NotEnoughMemoryError unless ulimit -v leaves this many bytes: with less, a library that is being loaded may
+    abort the process, or hang."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
         require(needed, purpose)
 
 
 def human_bytes(n: int) -> str:
-    """A size for people to read, in powers of 1024: 1.5 GiB."""
+    """A size as readable text, in powers of 1024: 1.5 GiB."""
     if n < 1024:
         return f"{n} bytes"
     size, unit = n / 1024, 0
-    # What would be printed as 1024.0 belongs to the next unit.
+    # A size that would be printed as 1024.0 gets the next unit.
     while round(size, 1) >= 1024 and unit + 1 < len(UNITS):
         size, unit = size / 1024, unit + 1
     return f"{size:.1f} {UNITS[unit]}"
@@ -79,7 +80,7 @@ def _tightest(root: Path) -> tuple[int, str, str]:
 
 
 def _limits(root: Path) -> Iterator[tuple[int, str, str]]:
-    """Every limit: the bytes left under it, its name, and what raises it."""
+    """Every limit: the bytes that are left under it, its name, and how to raise it."""
     yield sys.maxsize, "no limit is known", "use a machine with more memory"
     for line in lines(root / "proc/meminfo"):
         name, size = line.split()[:2]

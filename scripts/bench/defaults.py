@@ -24,7 +24,7 @@ import numpy as np
 from fmcli.cli import group
 from fmcli.errors import BadInputError, DivergedError
 from fmcli.registry.models import MODELS
-from fmcli.scoring.evaluation import judge_model
+from fmcli.scoring.evaluation import evaluate_model
 from fmcli.scoring.metrics import measure
 from fmcli.scoring.prediction import Counts, load_model
 from fmcli.scoring.sparsity import model_sparsity
@@ -84,7 +84,7 @@ def found(options: str, seed: int, train: Path, held: Path) -> Found:
         return Found(math.nan, math.nan, math.nan)
     seconds = time.process_time() - begin
     scorer = load_model(model)
-    outcome = judge_model(scorer, [str(held)], format="auto", threads=1, counts=Counts())
+    outcome = evaluate_model(scorer, [str(held)], format="auto", threads=1, counts=Counts())
     metric = "rmse" if outcome.loss == "squared" else "logloss"
     return Found(measure([metric], outcome)[metric], model_sparsity(scorer.model), seconds)
 

@@ -19,10 +19,10 @@ BAD_DATA = [
     ("index beyond int32", b"1 2147483647:1\n", 65, "t:1:3: found '2147483647:1', expected"),
     ("an index that fills the memory", b"1 2000000000:1\n-1 1:1\n", 4, "GiB of memory, but only "),
     ("truncated gzip", gzip.compress(TEXT)[:-100], 65, "t: the gzip data is truncated"),
-    ("empty", b"", 65, "t: the file holds no rows"),
-    ("comments only", b"# nothing\n\n", 65, "t: the file holds no rows"),
-    ("binary", bytes(range(256)) * 8, 65, "looks binary"),
-    ("one label only", b"1 1:1\n1 2:1\n", 65, "every label is 1: there is nothing to learn from one value"),
+    ("empty", b"", 65, "t: the file has no rows"),
+    ("comments only", b"# nothing\n\n", 65, "t: the file has no rows"),
+    ("binary", bytes(range(256)) * 8, 65, "looks like binary data"),
+    ("one label only", b"1 1:1\n1 2:1\n", 65, "every label is 1: a model cannot learn from a single value"),
 ]
 
 
@@ -41,14 +41,14 @@ def test_bad_training_data(run, tmp_path, content, status, message):
 
 def test_memory_says_the_way_out(run, tmp_path):
     (tmp_path / "t").write_text("1 2000000000:1\n-1 1:1\n")
-    assert "a smaller rank, fewer features or rows" in run("train", "t").stderr
+    assert "a smaller rank, fewer features or fewer rows" in run("train", "t").stderr
 
 
 def test_three_labels_do_not_fit_logistic_loss(run, tmp_path):
     (tmp_path / "t").write_text("1 1:1\n2 1:1\n3 1:1\n")
     done = run("train", "--loss", "logistic", "t")
     assert done.returncode == 65
-    assert "takes labels of two values, but here are 1, 2, 3; say --loss squared" in done.stderr
+    assert "needs labels with two values, but these are 1, 2, 3; use --loss squared" in done.stderr
 
 
 # Arguments, exit status, message; "t" is a good file. Nothing is read: the last has no file at all.
@@ -118,7 +118,7 @@ MISUSE = [
     (
         ["train", "-x", "auc", "--loss", "squared", "t"],
         2,
-        "metric auc does not fit loss squared; those that fit are: rm",
+        "metric auc does not fit loss squared; use one of: rm",
     ),
     (["train", "-x", "sparsity", "-v", "t", "t"], 2, "sparsity cannot choose the epoch"),
     (["train", "-x", "sparsity", "--holdout", "0.5", "t"], 2, "sparsity cannot choose the epoch"),

@@ -161,10 +161,10 @@ def test_rows_are_scaled_as_predict_scales_them(run, sample, tmp_path):
 
 LONG = b"-1 3:1 4:1\n" * 300_000
 BAD_ROWS = [
-    ("unknown", b"-1 3:1\n\n# a\n1 3:1\n 7 3:1\n", "<stdin>:5:2: found '7', expected one of the labels that the model"),
+    ("unknown", b"-1 3:1\n\n# a\n1 3:1\n 7 3:1\n", "<stdin>:5:2: found '7', expected a label that the model knows: "),
     ("missing", b"-1 3:1\n3:1\n", "<stdin>:2:1: found '3:1', expected a label"),
-    ("behind blocks", LONG + b"# a\n0.5 3:1\n", "<stdin>:300002:1: found '0.5', expected one of the labels"),
-    ("comments only", b"# nothing\n" * 200_000, "<stdin>: the file holds no rows"),
+    ("behind blocks", LONG + b"# a\n0.5 3:1\n", "<stdin>:300002:1: found '0.5', expected a label"),
+    ("comments only", b"# nothing\n" * 200_000, "<stdin>: the file has no rows"),
 ]
 
 
@@ -176,7 +176,10 @@ def test_labels_that_cannot_be_judged(run, adult_model, rows, message, threads):
     assert done.stderr.startswith(f"fmcli: error: {message}")
     assert done.stdout == b""
     if "label" in message:
-        assert done.stderr.endswith("leave such rows out, or train a model with them\n") or "predict" in done.stderr
+        assert (
+            done.stderr.endswith("remove such rows, or train a model on data that has them\n")
+            or "predict" in done.stderr
+        )
 
 
 def test_a_block_of_comments_is_passed_over(run, adult_model):
@@ -290,15 +293,25 @@ ROWS = b"1 1:1\n-1 1:1\n"
 BAD_PREDICTIONS = [
     ("too few", b"0.5\n", [], "p has 1 lines, but <stdin> has 2 labelled rows"),
     ("too many", b"0.5\n0.5\n0.5\n", [], "p has 3 lines, but"),
-    ("not a probability", b"0.5\n1.5\n", [], "p:2: found 1.5, expected a probability, as loss is logistic; --raw says"),
-    ("a negative one", b"0.25 -0.5\n0.5 0.5\n", [], "p:1: found -0.5, expected a probability, as loss is softmax"),
+    ("not a probability", b"0.5\n1.5\n", [], "p:2: found 1.5, expected a probability, because the loss is logistic"),
+    (
+        "a negative one",
+        b"0.25 -0.5\n0.5 0.5\n",
+        [],
+        "p:1: found -0.5, expected a probability, because the loss is softmax",
+    ),
     ("a word", b"0.5\nyes\n", [], "p:2: found 'yes', expected a number"),
     ("a blank line", b"0.5\n\n0.5\n", [], "p:2: found '', expected a number"),
     ("nan", b"nan\n0.5\n", [], "p:1: found 'nan', expected a number"),
     ("ragged", b"0.5 0.5\n0.5\n", [], "p:2: found '0.5', expected 2 numbers"),
-    ("a class too many", b"0 0 1\n0 0 1\n", [], "p has 3 numbers a line, but loss softmax with the labels of <stdin>"),
-    ("classes for numbers", b"0 1\n0 1\n", ["--loss", "squared"], "p has 2 numbers a line, but loss squared"),
-    ("empty", b"", [], "p: the file holds no predictions"),
+    (
+        "a class too many",
+        b"0 0 1\n0 0 1\n",
+        [],
+        "p has 3 numbers per line, but loss softmax with the labels of <stdin>",
+    ),
+    ("classes for numbers", b"0 1\n0 1\n", ["--loss", "squared"], "p has 2 numbers per line, but loss squared"),
+    ("empty", b"", [], "p: the file has no predictions"),
 ]
 
 
@@ -316,7 +329,7 @@ def test_one_label_value_does_not_tell_what_predictions_are(run, tmp_path):
     (tmp_path / "p").write_text("0.5\n")
     done = run("evaluate", "--predictions", "p", "-", input=b"1 1:1\n")
     assert done.returncode == 65
-    assert "every label is 1, and one value does not tell" in done.stderr
+    assert "every label is 1, and a single value does not determine" in done.stderr
     assert run("evaluate", "--loss", "squared", "--predictions", "p", "-", input=b"1 1:1\n").returncode == 0
 
 

@@ -54,7 +54,9 @@ def test_many_rows_hold_some_out_and_say_so(run, large, tmp_path):
     )
     assert f"\n{line}\n" in done.stderr
     assert re.search(r"^training again on all 40,000 rows, for [12] epochs?$", done.stderr, re.M)
-    assert "\nhint: the labels are few whole numbers; if they are classes, say --loss softmax\n" in done.stderr
+    assert (
+        "\nhint: the labels have few distinct integer values; if these are classes, use --loss softmax\n" in done.stderr
+    )
     epochs, summary = events(tmp_path / "log")
     figures = table(done.stderr)
     assert figures["rows"] == "40,000 (2,000 held out, then trained on)"
@@ -248,7 +250,7 @@ def test_counts_below_0_are_refused_in_validation_and_when_resuming(run, tmp_pat
     for options, where in ((["-v", "bad", "good"], "bad: "), (["-i", "m", "bad"], "")):
         done = run(*train, *options)
         assert done.returncode == 65
-        assert f"fmcli: error: {where}loss poisson takes counts, but here is -3; use --loss squared" in done.stderr
+        assert f"fmcli: error: {where}loss poisson takes counts, but a label is -3; use --loss squared" in done.stderr
 
 
 def test_figures_of_rows_are_all_of_the_rows_trained_on(run, tmp_path):
@@ -287,7 +289,7 @@ def test_validation_rows_have_the_format_of_the_training_data_and_may_have_other
     done = run("train", "-v", "other", "-o", "n", sample / "adult.train.libsvm")
     assert done.returncode == 65
     assert done.stderr.endswith(
-        "fmcli: error: other: label 3 is unknown to the model, which knows -1, 1; check the file's labels\n"
+        "fmcli: error: other: the model does not know the label 3, only -1, 1; check the labels of the file\n"
     )
 
 

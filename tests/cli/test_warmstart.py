@@ -120,7 +120,7 @@ def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
     (tmp_path / "other").write_text("0 1:1\n1 1:1\n")
     done = run("train", "-i", "a", "-o", "c", "other")
     assert done.returncode == 65
-    assert "label 0 is unknown to the model, which knows -1, 1" in done.stderr
+    assert "the model does not know the label 0, only -1, 1" in done.stderr
 
 
 @pytest.mark.parametrize(
