@@ -53,7 +53,7 @@ above it in this list, so that there are no circles:
     cli           a module for each command; cli/spellings has the words of other tools
 
 errors.py, names.py and text.py, which all may import, have the errors with their exit statuses, the search for the name
-that was meant, and how numbers and names are written in messages.
+that was meant, and how numbers and names are written in messages. guide/ has the pages of `fmcli help`, in Markdown.
 
 What the design rests on, each measured:
 
@@ -73,7 +73,7 @@ What a run takes of memory is asked before it is taken: each piece that allocate
 training/account.py is their sum, which --dry-run shows and training checks (system/memory.py).
 
 The registry has a table each of models, solvers, losses and options (registry/models.py and so on), from which the
-command line, its completion, the README's tables, the model file's header and the tests derive. A default that depends
+command line, its completion, the guide's tables, the model file's header and the tests derive. A default that depends
 on the training data (registry/derived.py) stays a rule until training.job.plan knows the data; from then on a run has
 numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 

@@ -1,4 +1,4 @@
-"""Writes the README's tables of pieces and options: what stands between two marks, by the registry and the commands.
+"""Writes the generated tables of the guide: what stands between two marks, from the registry and the commands.
 
 python scripts/reference.py     from the repository's root, with fmcli built in place or installed
 """
@@ -19,7 +19,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+GUIDE = Path(__file__).resolve().parent.parent / "fmcli" / "guide"
 # Wide enough that click breaks no line.
 WIDTH = 10_000
 LABELS = {"real": "numbers", "counts": "counts", "binary": "two values", "classes": "classes"}
@@ -41,11 +41,10 @@ def models() -> Iterator[str]:
     """Every model, and with which solvers it goes."""
     found = catalogue()["models"]
     yield from table(
-        ["model `-m`", "", *(f"`{solver}`" for solver in SOLVERS)],
+        ["model `-m`", *(f"`{solver}`" for solver in SOLVERS)],
         (
             [
                 f"`{model['name']}`",
-                model["help"],
                 *(
                     "default" if solver == model["solver"] else "yes" if solver in model["solvers"] else "-"
                     for solver in SOLVERS
@@ -54,24 +53,30 @@ def models() -> Iterator[str]:
             for model in found
         ),
     )
-    yield ""
+
+
+def solvers() -> Iterator[str]:
+    """Every solver."""
     yield from table(["solver `-s`", ""], ([f"`{solver.name}`", solver.help] for solver in SOLVERS.values()))
 
 
 def losses() -> Iterator[str]:
-    """Every loss and every metric."""
+    """Every loss."""
     yield from table(
-        ["loss `--loss`", "", "labels", "usual metrics, the first of which chooses the epoch"],
+        ["loss `--loss`", "labels", "default metrics"],
         (
-            [f"`{loss.name}`", loss.help, LABELS[loss.task], code(default_metrics(loss.name))]
+            [f"`{loss.name}`", LABELS[loss.task], code(default_metrics(loss.name))]
             for loss in LOSSES.values()
         ),
     )
-    yield ""
+
+
+def metrics() -> Iterator[str]:
+    """Every metric, and the losses that it fits."""
     yield from table(
-        ["metric `-x`", "", "losses"],
+        ["metric `-x`", "losses", "definition"],
         (
-            [f"`{metric.name}`", metric.help, code(loss for loss in LOSSES if metric.name in allowed(loss))]
+            [f"`{metric.name}`", code(loss for loss in LOSSES if metric.name in allowed(loss)), metric.help]
             for metric in METRICS.values()
         ),
     )
@@ -104,44 +109,50 @@ def options() -> Iterator[str]:
         command = group.get_command(top, name)
         assert command
         context = click.Context(command, top, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH)
-        yield f"### fmcli {name}"
+        yield f"## fmcli {name}"
         yield ""
         yield f"`{' '.join(command.get_usage(context).split()[1:])}`"
         yield ""
         yield " ".join((command.help or "").split())
         yield ""
-        yield from table(["option", "", ""], rows(command, context))
-        yield ""
+        for section, title in SECTIONS.items():
+            if options := list(rows(command, context, section)):
+                yield f"### {title}"
+                yield ""
+                yield from table(["option", ""], options)
+                yield ""
 
 
-def rows(command: click.Command, context: click.Context) -> Iterator[list[str]]:
-    """A command's options in sections; but for --help, which all have."""
-    for section, title in SECTIONS.items():
-        for option in command.params:
-            if isinstance(option, SectionOption) and option.section == section:
-                record = option.get_help_record(context)
-                assert record
-                yield [f"`{record[0]}`", title, record[1]]
+def rows(command: click.Command, context: click.Context, section: str) -> Iterator[list[str]]:
+    """A command's options in a section, except for --help, which all have."""
+    for option in command.params:
+        if isinstance(option, SectionOption) and option.section == section:
+            record = option.get_help_record(context)
+            assert record
+            yield [f"`{record[0]}`", record[1]]
 
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "models": models,
+    "solvers": solvers,
     "losses": losses,
+    "metrics": metrics,
     "spellings": spellings,
     "options": options,
 }
+MARKS = re.compile(r"(<!-- (?P<part>\w+): [^\n]* -->\n).*?(<!-- end of (?P=part) -->)", re.S)
 
 
 def written(text: str) -> str:
-    """A README with its generated parts as they must be."""
-    for name, part in PARTS.items():
-        marks = re.compile(rf"(<!-- {name}: .* -->\n).*?(\n<!-- end of {name} -->)", re.S)
-        lines = "\n".join(part()).strip("\n")
-        text, count = marks.subn(lambda found, lines=lines: f"{found[1]}\n{lines}\n{found[2]}", text)
-        if count != 1:
-            sys.exit(f"{README}: there must be one part between <!-- {name}: ... --> and <!-- end of {name} -->")
-    return text
+    """A page with its generated parts as they must be."""
+    return MARKS.sub(lambda found: f"{found[1]}\n{generated(found['part'])}\n\n{found[3]}", text)
+
+
+def generated(part: str) -> str:
+    """The text of a part."""
+    return "\n".join(PARTS[part]()).strip("\n")
 
 
 if __name__ == "__main__":
-    README.write_text(written(README.read_text()))
+    for path in sorted(GUIDE.glob("*.md")):
+        path.write_text(written(path.read_text()))

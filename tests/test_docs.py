@@ -1,4 +1,4 @@
-"""The README is true: its shell blocks run, what they print is what it shows, and its tables are complete."""
+"""README and guide are true: their shell blocks run and print what is shown, and their tables are complete."""
 
 import importlib.util
 import json
@@ -10,32 +10,41 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import fmcli
 from fmcli import errors
-from fmcli.cli import COMMANDS
+from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.train import PATIENCE
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import MODELS
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import METRICS
 from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 # Shell blocks, each with the output shown behind it, or "".
-BLOCKS = re.findall(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.M | re.S)
+BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
+BLOCKS = BLOCK.findall(README)
+GUIDE = {path.stem: path.read_text() for path in sorted((ROOT / "fmcli" / "guide").glob("*.md"))}
+EVERY_PAGE = pytest.mark.parametrize("page", GUIDE)
 # What installs or runs these tests is left out; what else stands in such a line is run.
 LEFT_OUT = re.compile(r"(?:python3 -m venv \S+|\. \S+/activate|pip install \S+|python -m pytest)(?: && )?")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """The folder of the README's commands."""
+    return workplace(tmp_path_factory.mktemp("readme"))
+
+
+def workplace(folder: Path) -> Path:
     """A folder with the sample data, and a command fmcli that is the package under test."""
-    folder = tmp_path_factory.mktemp("readme")
     shutil.copytree(ROOT / "sample_data", folder / "sample_data")
     command = folder / "bin" / "fmcli"
     command.parent.mkdir()
@@ -55,6 +64,18 @@ def shape(text: str) -> list[str]:
 # In order: later blocks use the files of earlier ones.
 @pytest.mark.parametrize(("block", "shown"), BLOCKS, ids=[block.splitlines()[0] for block, _ in BLOCKS])
 def test_shell_block(folder, block, shown):
+    run(folder, block, shown)
+
+
+@pytest.mark.parametrize("page", [page for page, text in GUIDE.items() if BLOCK.search(text)])
+def test_shell_blocks_of_the_guide(tmp_path, page):
+    workplace(tmp_path)
+    for block, shown in BLOCK.findall(GUIDE[page]):
+        run(tmp_path, block, shown)
+
+
+def run(folder: Path, block: str, shown: str) -> None:
+    """Run a block, which must print what is shown, if anything is."""
     script = LEFT_OUT.sub("", block)
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -78,49 +99,136 @@ def test_there_are_blocks_that_install_run_and_test():
     assert sum(bool(shown) for _, shown in BLOCKS) == 3
 
 
-def section(heading: str) -> str:
-    """The text of a section."""
-    return README.split(f"## {heading}\n")[1].split("\n## ")[0]
+def section(page: str, heading: str) -> str:
+    """The text below a heading of a page, up to the next one of its level."""
+    return GUIDE[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-def rows(heading: str, number: int = 0) -> list[list[str]]:
-    """The cells of a table in a section, its head and its rows."""
-    tables = re.findall(r"(?:^\|.*\n)+", section(heading), re.M)
+def rows(text: str, number: int = 0) -> list[list[str]]:
+    """The cells of a table, its head and its rows."""
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
     lines = tables[number].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in [lines[0], *lines[2:]]]
 
 
-def test_generated_parts_are_those_of_the_registry_and_the_commands():
-    spec = importlib.util.spec_from_file_location("reference_script", ROOT / "scripts" / "reference.py")
+def names(table: list[list[str]]) -> list[str]:
+    """The first cells of a table's rows."""
+    return [row[0].strip("`") for row in table[1:]]
+
+
+def headings(page: str) -> list[str]:
+    return re.findall(r"^## (.*)$", GUIDE[page], re.M)
+
+
+def loaded(path: str):
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location("script", ROOT / "scripts" / path)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    assert script.written(README) == README, "the README is not up to date: run python scripts/reference.py"
+    return script
+
+
+@EVERY_PAGE
+def test_generated_parts_are_those_of_the_registry_and_the_commands(page):
+    script = loaded("reference.py")
+    assert script.written(GUIDE[page]) == GUIDE[page], f"{page}.md is out of date: run python scripts/reference.py"
+
+
+def test_the_chart_has_the_measured_figures():
+    chart = loaded("bench/chart.py")
+    assert chart.CHART.read_text() == chart.drawn(), "the chart is out of date: run python scripts/bench/chart.py"
+    for bars in json.loads(chart.FIGURES.read_text()):
+        for _, value in bars["bars"]:
+            assert f"{value:g}" in GUIDE["performance"]
+
+
+@EVERY_PAGE
+def test_every_page_is_ascii_with_one_title(page):
+    text = re.sub(r"^```.*?^```$", "", GUIDE[page], flags=re.M | re.S)
+    assert GUIDE[page].isascii()
+    assert re.match(r"# [A-Z].*\n\n", text)
+    assert len(re.findall(r"^# ", text, re.M)) == 1
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "fmcli" / "guide").glob("*.md")]
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda path: path.stem)
+def test_links_resolve(file):
+    for target in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):
+        if not target.startswith("https://"):
+            path, _, anchor = target.partition("#")
+            linked = file.parent / path if path else file
+            assert linked.is_file(), target
+            anchors = [re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in
+                       re.findall(r"^#+ (.*)$", linked.read_text(), re.M)] if anchor else [""]  # fmt: skip
+            assert anchor in anchors, target
 
 
 def test_the_table_of_models_and_solvers_is_complete():
-    head, *models = rows("Models and solvers")
-    assert [cell.strip("`") for cell in head[2:]] == list(SOLVERS)
+    head, *models = rows(GUIDE["models"])
+    assert [cell.strip("`") for cell in head[1:]] == list(SOLVERS)
     assert [row[0].strip("`") for row in models] == list(MODELS)
     for row in models:
         closed_form = MODELS[row[0].strip("`")].closed_form
-        assert row[2:] == ["-"] * len(SOLVERS) if closed_form else row[2:].count("default") == 1
+        assert row[1:] == ["-"] * len(SOLVERS) if closed_form else row[1:].count("default") == 1
+
+
+def test_every_model_has_its_section_with_formula_options_and_paper():
+    assert [heading for heading in headings("models") if heading != "Papers"] == list(MODELS)
+    for name, model in MODELS.items():
+        text = section("models", name)
+        assert "```math" in text
+        assert re.search(r"^    y +=", text, re.M) or "formula is that of `fm`" in text.replace("\n", " ")
+        assert name == "linear" or "Paper: " in text
+        for option in set(model.options) - {"bias", "linear"}:
+            assert f"`{OPTIONS[option].flag}" in text.replace("--no-", "--"), option
+
+
+def test_every_solver_has_its_rule_and_its_objective():
+    for number in (1, 2):
+        assert names(rows(GUIDE["solvers"], number)) == list(SOLVERS)
+    table = rows(section("losses", "The objective of each solver"))
+    objectives = re.findall(r"`(\w+)`", " ".join(row[0] for row in table))
+    assert sorted(objectives) == sorted(SOLVERS)
 
 
 def test_the_tables_of_losses_and_metrics_are_complete():
-    assert [row[0].strip("`") for row in rows("Losses and metrics")[1:]] == list(LOSSES)
-    assert [row[0].strip("`") for row in rows("Losses and metrics", 1)[1:]] == list(METRICS)
+    for number in (0, 1):
+        assert names(rows(section("losses", "Losses"), number)) == list(LOSSES)
+    assert names(rows(section("losses", "Metrics"))) == list(METRICS)
+
+
+def test_every_penalty_is_described():
+    text = section("losses", "Penalties")
+    for option in OPTIONS.values():
+        if option.group == "penalty" and option.name not in ("l1_v", "l2_v", "huber_delta"):
+            assert f"`{option.flag}" in text, option.name
 
 
 def test_the_reference_has_every_command_and_option():
-    text = section("Reference")
-    assert re.findall(r"^### fmcli (\w+)$", text, re.M) == list(COMMANDS)
+    assert headings("options") == [f"fmcli {name}" for name in COMMANDS]
     for option in OPTIONS.values():
-        assert f"{option.flag}" in text
+        assert f"{option.flag}" in GUIDE["options"]
+
+
+def test_command_lines_beside_other_tools_are_understood():
+    for row in rows(GUIDE["coming-from"].replace("\\|", ";"))[1:]:
+        for line in re.findall(r"`(?:.*; )?(fmcli [^`]*)`", row[2]):
+            name, *arguments = shlex.split(line)[1:]
+            top = click.Context(group, info_name="fmcli")
+            command = group.get_command(top, name)
+            context = command.make_context(name, arguments, parent=top)
+            if name == "train":
+                given = dict(context.params)
+                options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
+                make_spec(given["model"] or DEFAULT_MODEL, given["solver"], given["loss"], options)
 
 
 def test_every_shell_has_its_line():
-    assert [row[0] for row in rows("Completion")[1:]] == list(SHELLS)
-    assert all(f"fmcli completion {shell}" in section("Completion") for shell in SHELLS)
+    text = section("operators", "Completion")
+    assert names(rows(text)) == list(SHELLS)
+    assert all(f"fmcli completion {shell}" in text for shell in SHELLS)
 
 
 def test_the_events_of_the_json_log_are_those_that_are_written(folder):
@@ -132,22 +240,16 @@ def test_the_events_of_the_json_log_are_those_that_are_written(folder):
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     written = {line["event"]: [name for name in line if name != "event"] for line in lines}
     listed = {}
-    for kind, figures in rows("Which epoch is kept")[1:]:
+    for kind, figures in rows(GUIDE["training"])[1:]:
         listed[kind.strip("`")] = re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", figures))
     assert listed == written
 
 
-def test_what_is_said_of_options_is_so():
-    text = section("Models and solvers")
-    assert all(
-        f"`{option.flag}`" in text
-        for option in OPTIONS.values()
-        if re.match("l1|l2|group", option.name) and option.group == "penalty"
-    )
-    text = section("Which epoch is kept")
+def test_what_is_said_of_validation_is_so():
+    text = " ".join(section("training", "Validation data").split())
     assert f"{ENOUGH_ROWS:,} rows" in text
     assert f"{100 * USUAL_SHARE:g} %" in text
-    assert f"`--patience` epochs ({PATIENCE})" in " ".join(text.split())
+    assert f"`--patience` epochs ({PATIENCE})" in text
 
 
 def test_the_changelog_names_all_pieces():
@@ -157,7 +259,7 @@ def test_the_changelog_names_all_pieces():
 
 
 def test_the_table_of_exit_statuses_is_that_of_the_errors():
-    listed = {int(status) for row in rows("Exit status")[1:] for status in row[0].split(", ")}
+    listed = {int(status) for row in rows(section("operators", "Exit status"))[1:] for status in row[0].split(", ")}
     raised = {
         kind.exit_status
         for kind in vars(errors).values()

@@ -26,7 +26,7 @@ from fmcli.registry.remedies import with_flags
 from fmcli.system.machine import pin_blas
 from fmcli.text import shell_word
 
-COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion")
+COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion", "help")
 # By this variable a shell's script says that it asks what may follow.
 COMPLETION = "_FMCLI_COMPLETE"
 # What Python and the loader of libraries say where memory for a thread or a library is missing.
@@ -58,7 +58,9 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write(f"\n{ctx.command_path} COMMAND --help tells all about a command.\n")
+        formatter.write(
+            f"\n{ctx.command_path} COMMAND --help describes a command, {ctx.command_path} help lists the guide's pages.\n"
+        )
 
 
 def no_such_command(name: str) -> str:

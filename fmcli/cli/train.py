@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
     METRIC_NAMES,
-    SectionCommand,
     check_files,
     check_last,
     format_option,
@@ -88,7 +88,7 @@ class Request:
 
 
 @click.command(
-    cls=SectionCommand,
+    cls=KindCommand,
     name="train",
     short_help="Learn a model from examples.",
     examples=[
@@ -230,7 +230,10 @@ def command(
     **options: Any,
 ) -> None:
     """Learn a model from examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
-    are read as one."""
+    are read as one.
+
+    With -m KIND, --help shows only the options that this kind and its solver take, with their defaults.
+    """
     choices = {name: value for name, value in options.items() if value is not None}
     spec, earlier = choose(model, solver, loss, choices, init_model, log_json)
     check_judging(spec, valid, holdout, metrics)

@@ -35,7 +35,7 @@ class Facts:
 class Derived:
     """A default, or a value, that is computed when the training data are known.
 
-    text : the rule in words, for the help and the README: "1/rows".
+    text : the rule in words, for the help and the guide: "1/rows".
     of : the value, for the facts of a run.
     """
 

@@ -14,7 +14,7 @@ from fmcli.export.text import CHUNK, lines
 from fmcli.kernels.simd import REAL
 from fmcli.scoring.prediction import export_arrays
 
-README = (Path(__file__).resolve().parent.parent.parent / "README.md").read_text()
+GUIDE = (Path(__file__).resolve().parent.parent.parent / "fmcli" / "guide" / "model-file.md").read_text()
 # Agreement of a score summed in doubles with one of the build's type.
 CLOSE = {"float": 1e-5, "double": 1e-12}[REAL]
 
@@ -115,7 +115,7 @@ def test_text_gives_back_the_very_numbers(run, sample, tmp_path, options):
 
 
 def test_the_script_of_the_readme_scores(run, sample, adult_model, tmp_path):
-    (script,) = re.findall(r"```python\n(.*?)```", README.split("## Text export\n")[1].split("\n## ")[0], re.S)
+    (script,) = re.findall(r"```python\n(.*?)```", GUIDE.split("## Text\n")[1], re.S)
     test = sample / "adult.test.libsvm"
     assert run("export", adult_model, "m.txt").returncode == 0
     done = subprocess.run(

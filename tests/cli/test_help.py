@@ -64,7 +64,7 @@ def test_commands_have_one_imperative_line_and_a_text(name):
 
 
 def test_the_group_says_where_more_is_told():
-    assert group.get_help(TOP).endswith("fmcli COMMAND --help tells all about a command.")
+    assert group.get_help(TOP).endswith("fmcli COMMAND --help describes a command, fmcli help lists the guide's pages.")
 
 
 @EVERY_COMMAND

@@ -133,7 +133,6 @@ COMMANDS = {
     "show": "inspect",
     "list": "models",
     "dump": "export",
-    "help": "--help",
 }
 
 # What some call losses and models.

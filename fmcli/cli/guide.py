@@ -1,0 +1,127 @@
+"""The guide's pages, and their Markdown as text for a terminal of any width."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import fmcli
+
+FOLDER = Path(fmcli.__file__).resolve().parent / "guide"
+# Narrower than this, lines are not wrapped any further.
+NARROWEST = 40
+# A table whose last column would be narrower is shown as a list.
+NARROWEST_COLUMN = 36
+INDENT, GAP = "    ", "  "
+# Blocks of these languages are for the web; the text beside them says the same.
+WEB_ONLY = ("math",)
+LINK = re.compile(r"!?\[([^\]]*)\]\(([^)]*)\)")
+COMMENT = re.compile(r"^<!--.*?-->\n?", re.M | re.S)
+CELLS = re.compile(r"(?<!\\)\|")
+ITEM = re.compile(r"(?:[-*]|\d+\.) ")
+
+
+def topics() -> dict[str, str]:
+    """The pages by topic, each with its title, in alphabetical order."""
+    return {path.stem: path.read_text("utf-8").partition("\n")[0].removeprefix("# ") for path in sorted(pages())}
+
+
+def pages() -> list[Path]:
+    """The files of the guide."""
+    return list(FOLDER.glob("*.md"))
+
+
+def page(topic: str) -> str:
+    """The Markdown of a topic."""
+    return (FOLDER / f"{topic}.md").read_text("utf-8")
+
+
+def as_text(markdown: str, width: int) -> str:
+    """Markdown as lines of at most `width` columns, except for code, which keeps its lines.
+
+    The guide uses headings, paragraphs, lists, tables, and fenced blocks.
+    """
+    blocks = ("\n".join(block) for block in _blocks(COMMENT.sub("", markdown), max(width, NARROWEST)))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _blocks(markdown: str, width: int) -> Iterator[list[str]]:
+    """The lines of each block."""
+    lines = markdown.splitlines()
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if line.startswith("```"):
+            end = lines.index("```", at + 1)
+            if line.removeprefix("```") not in WEB_ONLY:
+                yield [f"{INDENT}{code}".rstrip() for code in lines[at + 1 : end]]
+            at = end + 1
+            continue
+        end = next((i for i in range(at + 1, len(lines)) if not lines[i] or lines[i].startswith("```")), len(lines))
+        if line.startswith(INDENT):
+            yield lines[at:end]
+        elif line.startswith("#"):
+            yield [_heading(line)]
+            end = at + 1
+        elif line.startswith("|"):
+            yield list(_table(lines[at:end], width))
+        elif line:
+            yield list(_paragraph(lines[at:end], width))
+        else:
+            end = at + 1
+        at = end
+
+
+def _heading(line: str) -> str:
+    """A heading: the first two levels in capitals."""
+    marks, _, text = line.partition(" ")
+    return _plain(text).upper() if len(marks) < 3 else _plain(text)
+
+
+def _paragraph(lines: list[str], width: int) -> Iterator[str]:
+    """A paragraph, or a list, whose items begin with a dash or a number."""
+    items: list[list[str]] = []
+    for line in lines:
+        if ITEM.match(line) or not items:
+            items.append([])
+        items[-1].append(line.strip())
+    for item in items:
+        mark = ITEM.match(item[0])
+        yield from _wrapped(_plain(" ".join(item)), width, "", " " * len(mark[0]) if mark else "")
+
+
+def _table(lines: list[str], width: int) -> Iterator[str]:
+    """A table: columns side by side, the last one wrapped; if that leaves it too narrow, each row as a term with its
+    explanations below it."""
+    head, _, *body = [[_plain(cell.strip()).replace(r"\|", "|") for cell in CELLS.split(line)[1:-1]] for line in lines]
+    shown = [head, *body] if any(head[1:]) else body
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    start = sum(size + len(GAP) for size in widths[:-1])
+    if widths[-1] <= width - start or width - start >= NARROWEST_COLUMN:
+        for row in shown:
+            left = "".join(f"{cell:<{size}}{GAP}" for cell, size in zip(row, widths[:-1], strict=False))
+            yield from _wrapped(row[-1], width, left, " " * start) or [left.rstrip()]
+        return
+    for row in body:
+        yield row[0]
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            if cell:
+                yield from _wrapped(f"{name}: {cell}" if name and len(head) > 2 else cell, width, INDENT, INDENT)
+
+
+def _plain(text: str) -> str:
+    """Text without marks of code and emphasis; a link to a page of the guide names the command that shows it."""
+
+    def link(found: re.Match[str]) -> str:
+        name, target = found[1], found[2].partition("#")[0]
+        return f"{name} (fmcli help {target.removesuffix('.md')})" if target.endswith(".md") else name
+
+    return LINK.sub(link, text).replace("`", "").replace("**", "")
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,109 @@
+"""`fmcli train --help -m KIND`: only the options that a model kind and its solver take, with their defaults."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from fmcli.cli.options import SectionCommand, SectionOption, in_words
+from fmcli.registry.catalogue import refusal
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import REFINES, Spec, make_spec, takes
+
+# The options that choose components; their lists below the help are cut to what can be combined.
+CHOICES = ("model", "solver", "loss")
+# The options that only stochastic solvers have.
+BY_ROWS = ("log_every",)
+
+
+class KindCommand(SectionCommand):
+    """A command whose help can be narrowed to a model kind: --help with -m, and perhaps -s and --loss."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing and any(word in ctx.help_option_names for word in args):
+            # --help is eager, so that click shows it before it looks at the other options.
+            given, _, _ = self.make_parser(ctx).parse_args(list(args))
+            if given.get("model") or given.get("solver"):
+                ctx.obj = _spec(**{name: given.get(name) for name in CHOICES})
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The parameters; if the help is narrowed, only those that the components take."""
+        parameters = super().get_params(ctx)
+        if not isinstance(ctx.obj, Spec):
+            return parameters
+        return [_narrowed(parameter, ctx.obj) for parameter in parameters if _belongs(parameter, ctx.obj)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lists = self.lists
+        if isinstance(ctx.obj, Spec):
+            self.lists = _lists(lists, ctx.obj)
+        super().format_options(ctx, formatter)
+        self.lists = lists
+
+
+def _spec(model: str | None, solver: str | None, loss: str | None) -> Spec:
+    """The choices that the help is for. Raises UsageError for names that do not exist or do not combine."""
+    return make_spec(model or DEFAULT_MODEL, solver, loss)
+
+
+def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
+    """Whether a run of these components takes a parameter."""
+    name = parameter.name or ""
+    if name in BY_ROWS:
+        return spec.by_rows
+    if name == "solver":
+        return _solver(spec) is not None
+    if name not in OPTIONS:
+        return True
+    losses = [spec.loss] if spec.loss else LOSSES
+    # A penalty that is off by default may need a model of another form.
+    if OPTIONS[name].default == 0.0 and refusal(spec.model, _solver(spec), spec.loss, name):
+        return False
+    return any(takes(name, spec.model, spec.solver, loss) for loss in losses)
+
+
+def _solver(spec: Spec) -> str | None:
+    return spec.solver if spec.solver in SOLVERS else None
+
+
+def _narrowed(parameter: click.Parameter, spec: Spec) -> click.Parameter:
+    """The parameter with the default that it has for these components."""
+    name = parameter.name or ""
+    if not isinstance(parameter, SectionOption) or name not in (*spec.values, "solver"):
+        return parameter
+    narrowed = copy.copy(parameter)
+    narrowed.help = _help(name, parameter.help or "", spec)
+    return narrowed
+
+
+def _help(name: str, text: str, spec: Spec) -> str:
+    """The help of an option with the default that it has for these components."""
+    if name == "solver":
+        return f"{text.partition(' [')[0]} [default: {MODELS[spec.model].solver}]"
+    choice, value = OPTIONS[name], spec.values[name]
+    whole = REFINES.get(name, "")
+    refined = whole in spec.values and spec.values[whole] == value
+    usual = OPTIONS[whole].flag if refined else in_words(choice, value)
+    parts = [choice.range()] if choice.choices else []
+    parts += [f"default: {usual}"] if usual and not choice.negative else []
+    parts += [choice.range()] if choice.range() and not choice.choices else []
+    return f"{choice.help} [{'; '.join(parts)}]" if parts and "[default" not in choice.help else choice.help
+
+
+def _lists(lists: dict[str, Any], spec: Spec) -> dict[str, Any]:
+    """The lists below the options: this model, the solvers that train it, and the losses of both."""
+    solver = _solver(spec)
+    kept: dict[str, Iterable[str]] = {
+        "Models": [spec.model],
+        "Solvers": [name for name in SOLVERS if not refusal(spec.model, name)],
+        "Losses": [name for name in LOSSES if not refusal(spec.model, solver, name)],
+    }
+    narrowed = {title: [row for row in rows if row[0] in kept.get(title, ())] for title, rows in lists.items()}
+    return {title: rows for title, rows in narrowed.items() if rows}

@@ -1,0 +1,53 @@
+"""Draws the guide's chart of measured times, fmcli/guide/speed.svg, from figures.json beside this script.
+
+    python scripts/bench/chart.py
+
+Each chart of figures.json has a title, the data, a unit, and a bar for each tool; less is better. The figures of one
+chart come from one machine: the least of several runs, as descent.py and train.py print them for fmcli.
+"""
+
+import json
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+FIGURES = Path(__file__).resolve().parent / "figures.json"
+CHART = Path(__file__).resolve().parents[2] / "fmcli" / "guide" / "speed.svg"
+OURS = "fmcli"
+# Pixels, except for colours, which can be read on white and on black pages.
+WIDTH, LABELS, NUMBERS, MARGIN = 720, 130, 80, 12
+BAR, GAP, TITLE = 20, 8, 44
+COLOUR, OTHERS, INK, PAPER = "#1f6feb", "#a8b3bf", "#24292f", "#ffffff"
+
+
+def lines(charts: list[dict]) -> Iterator[str]:
+    """The lines of the image."""
+    height = MARGIN + sum(TITLE + len(chart["bars"]) * (BAR + GAP) + MARGIN for chart in charts)
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    yield f'  font-family="sans-serif" font-size="13" fill="{INK}">'
+    yield f'<rect width="{WIDTH}" height="{height}" fill="{PAPER}"/>'
+    top = MARGIN
+    for chart in charts:
+        title, data = escape(f"{chart['title']} ({chart['unit']}, less is better)"), escape(chart["data"])
+        yield f'<text x="{MARGIN}" y="{top + 14}" font-weight="bold">{title}</text>'
+        yield f'<text x="{MARGIN}" y="{top + 32}" font-size="11">{data}</text>'
+        top += TITLE
+        longest = max(value for _, value in chart["bars"])
+        for name, value in chart["bars"]:
+            length = round(value / longest * (WIDTH - LABELS - NUMBERS))
+            colour = COLOUR if name.startswith(OURS) else OTHERS
+            yield f'<text x="{LABELS - 8}" y="{top + 15}" text-anchor="end">{escape(name)}</text>'
+            yield f'<rect x="{LABELS}" y="{top}" width="{length}" height="{BAR}" fill="{colour}"/>'
+            yield f'<text x="{LABELS + length + 6}" y="{top + 15}">{value:g}</text>'
+            top += BAR + GAP
+        top += MARGIN
+    yield "</svg>"
+
+
+def drawn() -> str:
+    """The image."""
+    return "\n".join(lines(json.loads(FIGURES.read_text()))) + "\n"
+
+
+if __name__ == "__main__":
+    CHART.write_text(drawn())

@@ -1,0 +1,163 @@
+"""fmcli help: topics, pages as text, the pager; and train --help narrowed to a model kind."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import click
+import pytest
+
+from fmcli.cli import COMMANDS, group
+from fmcli.cli.guide import as_text, page, topics
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import make_spec
+
+EVERY_TOPIC = pytest.mark.parametrize("topic", topics())
+
+
+def fmcli(*arguments, **variables):
+    return subprocess.run(
+        [sys.executable, "-m", "fmcli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def test_help_lists_the_topics():
+    done = fmcli("help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, title in topics().items():
+        assert re.search(rf"^  {name} +{re.escape(title)}$", done.stdout, re.M)
+
+
+def test_a_page_is_plain_text_of_the_terminals_width():
+    done = fmcli("help", "losses", COLUMNS="60")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == as_text(page("losses"), 60)
+    assert "\x1b" not in done.stdout
+
+
+def test_an_unknown_topic_is_answered_with_the_closest():
+    done = fmcli("help", "solver")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no topic 'solver'; did you mean solvers" in done.stderr
+
+
+def test_help_of_a_command_is_its_help():
+    assert fmcli("help", "export").stdout == fmcli("export", "--help").stdout
+
+
+@pytest.mark.parametrize(("pager", "shown"), [("sed s/^/+/", "+MODEL FILE"), ("no-such-pager", "MODEL FILE")])
+def test_on_a_terminal_a_page_goes_through_the_pager(pager, shown):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "fmcli", "help", "model-file"]
+    with subprocess.Popen(command, stdout=theirs, env={**os.environ, "PAGER": pager}) as process:
+        os.close(theirs)
+        text = b""
+        try:
+            while piece := os.read(ours, 65536):
+                text += piece
+        except OSError:  # Linux's answer once the terminal has no other end
+            pass
+        assert process.wait(60) == 0
+    os.close(ours)
+    assert text.decode().startswith(shown)
+
+
+@EVERY_TOPIC
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_line_is_wider_than_the_terminal_except_code_and_words(topic, width):
+    for line in as_text(page(topic), width).splitlines():
+        assert len(line) <= width or line.startswith("    ") or " " not in line.strip()
+
+
+@EVERY_TOPIC
+def test_text_has_all_words_of_the_page_and_no_markup(topic):
+    text = as_text(page(topic), 80)
+    assert not re.search(r"```|<!--|\]\(|\*\*|^#|^\||\\", re.sub(r"^    .*$", "", text, flags=re.M), re.M)
+    left_out = r"^```math.*?^```$|<!--.*?-->|\([\w-]+\.(md|svg)\)|^\|.*?\n\| ---.*?$|^```\w+$"
+    words = re.findall(r"\w+", re.sub(left_out, " ", page(topic), flags=re.M | re.S).lower())
+    assert not set(words) - set(re.findall(r"\w+", text.lower()))
+
+
+def test_blocks_of_markdown():
+    markdown = (
+        "# A\n\ntext `x`\n[b](c.md)\n\n- one\n  two\n- three\n\n```sh\n a\n```\n\n    y = x\n\n"
+        "| a | |\n| --- | --- |\n| c | d \\| e |\n"
+    )
+    assert as_text(markdown, 40) == (
+        "A\n\ntext x b (fmcli help c)\n\n- one two\n- three\n\n     a\n\n    y = x\n\nc  d | e\n"
+    )
+
+
+@pytest.fixture
+def narrowed(capsys):
+    """The help of train with these options: its text, and the flags that it lists."""
+
+    def run(*arguments):
+        top = click.Context(group, info_name="fmcli")
+        command = group.get_command(top, "train")
+        width = {"max_content_width": 10_000, "terminal_width": 10_000}
+        with pytest.raises(click.exceptions.Exit):
+            command.make_context("train", ["--help", *arguments], top, **width)
+        text = capsys.readouterr().out
+        return text, set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.M))
+
+    return run
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_help_of_a_kind_has_exactly_the_options_that_a_run_takes(narrowed, model):
+    _, flags = narrowed("-m", model)
+    for option in OPTIONS.values():
+        if option.name == "huber_delta":  # a loss has it
+            assert option.flag in flags or MODELS[model].closed_form
+        elif option.name == "nuclear":
+            assert (option.flag in flags) == (MODELS[model].solver == "cd" and "fit_beta" in MODELS[model].options)
+        else:
+            assert (option.flag in flags) == (option.name in values(model)), option.name
+
+
+def values(model):
+    """The options of a run of a model, without those that it or its solver refuses."""
+    spec = make_spec(model)
+    solver = SOLVERS.get(spec.solver)
+    return set(spec.values) - set(MODELS[model].refuses) - set(solver.refuses if solver else ())
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_help_of_a_kind_follows_the_solver(narrowed, solver):
+    text, flags = narrowed("-m", "anova", "-s", solver)
+    spec = make_spec("anova", solver)
+    assert ("--log-every" in flags) == spec.by_rows
+    assert ("--nuclear" in flags) == (solver == "cd")
+    assert {f"--{name.replace('_', '-')}" for name in SOLVERS[solver].options} <= flags
+    assert "--pair-bits" not in flags
+    for name in LOSSES:
+        assert (f"\n  {name}  " in text) == (name != "hinge" or spec.by_rows)
+
+
+def test_help_of_a_kind_has_its_defaults(narrowed):
+    text, _ = narrowed("-m", "shfm", "-s", "ftrl")
+    assert re.search(r"--l1 X .*\[default: min\(1, rows/1000\); >= 0\]", text)
+    assert re.search(r"--solver NAME .*\[default: cd\]", text)
+    assert re.search(r"--alpha-w X .*\[default: --alpha; > 0\]", text)
+
+
+def test_help_names_what_does_not_exist():
+    done = fmcli("train", "--help", "-m", "shfn")
+    assert done.returncode == 2
+    assert "did you mean" in done.stderr
+    assert "shfm" in done.stderr
+
+
+def test_commands_and_topics_have_one_meaning():
+    assert set(topics()) & set(COMMANDS) == {"models"}
