@@ -4,7 +4,6 @@ python scripts/reference.py     from the repository's root, with fmcli built in 
 """
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 

@@ -58,9 +58,8 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write(
-            f"\n{ctx.command_path} COMMAND --help describes a command, {ctx.command_path} help lists the guide's pages.\n"
-        )
+        name = ctx.command_path
+        formatter.write(f"\n{name} COMMAND --help describes a command, {name} help lists the guide's pages.\n")
 
 
 def no_such_command(name: str) -> str:
