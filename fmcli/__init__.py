@@ -77,9 +77,10 @@ command line, its completion, the guide's tables, the model file's header and th
 on the training data (registry/derived.py) stays a rule until training.job.plan knows the data; from then on a run has
 numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
-cli/ has a module for each command, imported when it is used. Arguments are put into our own words before click parses
-them (spellings/own.py; other_tools.py beside it has the words of libFM, libffm, xLearn, alphaFM, liblinear and VW). The
-library raises children of FmcliError, each with its exit status, never prints and never imports click.
+cli/ has a module for each command, imported when it is used. Spellings of other tools are translated before click
+parses the arguments (spellings/translate.py; other_tools.py beside it knows the options of libFM, libffm, xLearn,
+alphaFM, liblinear and VW). The library raises subclasses of FmcliError, each with its exit status; it never prints and
+never imports click.
 """
 
 __version__ = "0.1.0"

@@ -12,7 +12,7 @@ import click
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
-from fmcli.cli.spellings.own import SPELLINGS
+from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.registry.catalogue import catalogue
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.solvers import SOLVERS
@@ -63,10 +63,7 @@ def losses() -> Iterator[str]:
     """Every loss."""
     yield from table(
         ["loss `--loss`", "labels", "default metrics"],
-        (
-            [f"`{loss.name}`", LABELS[loss.task], code(default_metrics(loss.name))]
-            for loss in LOSSES.values()
-        ),
+        ([f"`{loss.name}`", LABELS[loss.task], code(default_metrics(loss.name))] for loss in LOSSES.values()),
     )
 
 

@@ -123,9 +123,9 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
 
 
 @pytest.mark.parametrize(("name", "options", "said"), [
-    ("lifted-anova", {"order": 3}, "m is of kind lifted-anova, of order 3"),
-    ("pn", {"order": 2}, "m is of kind pn, of order 2"),
-    ("fm", {}, "m is of kind fm;"),
+    ("lifted-anova", {"order": 3}, "m has kind lifted-anova, of order 3"),
+    ("pn", {"order": 2}, "m has kind pn, of order 2"),
+    ("fm", {}, "m has kind fm;"),
 ])  # fmt: skip
 def test_other_models_have_none(name, options, said):
     model = build(name, FEATURES, rank=2, **options)

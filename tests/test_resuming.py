@@ -155,7 +155,7 @@ def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):
 
 def test_a_named_pipe_is_no_model_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(MissingInputError, match="so a regular file"):
+    with pytest.raises(MissingInputError, match="so that it must be a regular file"):
         checkpoints.load_earlier(str(tmp_path / "pipe"))
 
 

@@ -1,7 +1,7 @@
-"""The command line: a group of commands, each imported when it is used, and the one place where errors end.
+"""The command line: a group of commands, each imported when it is used, and the central error handler.
 
-What a command raises becomes a message on standard error and an exit status. Signals need nothing here: they end the
-process by themselves (fmcli.system.interrupt), so that a shell sees what happened.
+An exception of a command becomes a message on standard error and an exit status. Signals are not handled here: they end
+the process by themselves (fmcli.system.interrupt), so that a shell sees the signal.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import click
 
 import fmcli
 from fmcli.cli.options import HELP_NAMES
-from fmcli.cli.output import know_names, say
+from fmcli.cli.output import know_names, write_stderr
 from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
-from fmcli.cli.spellings.own import in_our_words
+from fmcli.cli.spellings.translate import translated
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.names import no_such
 from fmcli.registry.remedies import with_flags
@@ -27,9 +27,9 @@ from fmcli.system.machine import pin_blas
 from fmcli.text import shell_word
 
 COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion", "help")
-# By this variable a shell's script says that it asks what may follow.
+# The environment variable by which a completion script makes a request.
 COMPLETION = "_FMCLI_COMPLETE"
-# What Python and the loader of libraries say where memory for a thread or a library is missing.
+# Parts of the messages of Python and the dynamic loader if there is no memory for a thread or a library.
 WITHOUT_MEMORY = ("can't start new thread", "failed to map segment", "Cannot allocate memory")
 
 
@@ -47,7 +47,7 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
+        return super().parse_args(ctx, args if ctx.resilient_parsing else translated(self, ctx, args))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -63,16 +63,16 @@ class Commands(click.Group):
 
 
 def no_such_command(name: str) -> str:
-    """What to say to a command that does not exist."""
+    """The error message for a command that does not exist."""
     if os.path.isfile(name):
-        return f"there is no command {name!r}, but a file; did you mean fmcli train {shell_word(name)}?"
+        return f"there is no command {name!r}, but a file with this name; did you mean fmcli train {shell_word(name)}?"
     if name in OTHER_COMMANDS:
         return f"there is no command {name!r}; did you mean {OTHER_COMMANDS[name]}?"
     return no_such("command", name, COMMANDS)
 
 
 def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
-    """Print version and real type, and end."""
+    """Print version and real type, and exit."""
     if wanted:
         from fmcli.kernels.simd import REAL
 
@@ -92,7 +92,7 @@ def print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> N
     is_eager=True,
     expose_value=False,
     callback=print_version,
-    help="Show version and type of numbers, and exit.",
+    help="Show the version and the type of parameters, and exit.",
 )
 def group() -> None:
     """Train factorization machines and predict with them.
@@ -101,13 +101,13 @@ def group() -> None:
     Examples:
       # Writes the model train.libsvm.fm.
       fmcli train train.libsvm
-      # Writes a number for each row.
+      # Writes one number per row.
       fmcli predict train.libsvm.fm test.libsvm > predictions.txt
     """
 
 
 def main() -> NoReturn:
-    """Run the command that the process was started with, and end the process."""
+    """Run the command line of this process, and exit."""
     pin_blas()
     _occupy_closed_streams()
     try:
@@ -118,9 +118,9 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; returns its exit status, with a message on standard error where that is not 0.
+    """Run a command. Returns its exit status; if it is not 0, prints a message on standard error.
 
-    Raises BrokenPipeError, which ends a process by a signal.
+    Raises BrokenPipeError, because a broken pipe ends the process by a signal.
     """
     try:
         if question := os.environ.get(COMPLETION):
@@ -131,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:
-                say(group.get_help(click.Context(group, info_name="fmcli", help_option_names=HELP_NAMES)))
+                write_stderr(group.get_help(click.Context(group, info_name="fmcli", help_option_names=HELP_NAMES)))
                 return UsageError.exit_status
             with group.make_context("fmcli", list(arguments)) as context:
                 group.invoke(context)
@@ -146,15 +146,15 @@ def run(arguments: Sequence[str]) -> int:
         if "--verbose" in arguments:
             import traceback
 
-            say("".join(traceback.format_exception(error)).rstrip())
-        say(f"fmcli: error: {with_flags(known)}")
+            write_stderr("".join(traceback.format_exception(error)).rstrip())
+        write_stderr(f"fmcli: error: {with_flags(known)}")
         _drop_output()
         return known.exit_status
     return 0
 
 
 def _known(error: Exception) -> FmcliError:
-    """The error as one that has a message and an exit status."""
+    """The error as an FmcliError, which has a message and an exit status."""
     if isinstance(error, FmcliError):
         return error
     if isinstance(error, click.ClickException):
@@ -162,11 +162,11 @@ def _known(error: Exception) -> FmcliError:
         message = error.format_message()
         return UsageError(f"{message[:1].lower()}{message[1:].rstrip('.')}\nsee {path} --help")
     if isinstance(error, MemoryError):
-        return NotEnoughMemoryError("not enough memory; use a machine with more, or a smaller rank, or fewer rows")
+        return NotEnoughMemoryError("not enough memory; use a machine with more memory, a smaller rank or fewer rows")
     text = " ".join(str(error).split())
     if any(reason in text for reason in WITHOUT_MEMORY):
         return NotEnoughMemoryError(
-            f"not enough memory ({text[:80]}); raise the limit that ulimit -v or -u sets, or give fewer threads: -j 1"
+            f"not enough memory ({text[:80]}); raise the limit of ulimit -v or -u, or use fewer threads: -j 1"
         )
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
@@ -177,20 +177,20 @@ def _known(error: Exception) -> FmcliError:
 
 
 def _end_by_broken_pipe() -> NoReturn:
-    """End the process by the signal of a broken pipe, as if Python did not ignore it."""
+    """End the process by SIGPIPE, as if Python did not ignore this signal."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGPIPE)
     raise AssertionError("SIGPIPE did not end the process")
 
 
 def _close_output() -> None:
-    """Close standard output, for what was written last may fail only now."""
+    """Close standard output, because errors of the last write may appear only now."""
     if sys.stdout is None:
         return
     descriptor = sys.stdout.fileno()
     try:
         sys.stdout.close()
-        os.close(descriptor)  # Python leaves it open
+        os.close(descriptor)  # Python does not close it
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -198,7 +198,7 @@ def _close_output() -> None:
 
 
 def _drop_output() -> None:
-    """Forget what standard output cannot take: Python 3.11.2 tries again at its end, which makes the status 120."""
+    """Discard buffered output that cannot be written: Python 3.11.2 tries again at exit, and then the status is 120."""
     if sys.stdout is None or sys.stdout.closed:
         return
     try:
@@ -208,8 +208,8 @@ def _drop_output() -> None:
 
 
 def _occupy_closed_streams() -> None:
-    """Let no file be opened under the number of a standard stream that is closed: what is meant for the one would land
-    in the other. sys.stdin, sys.stdout and sys.stderr stay None."""
+    """Open /dev/null for standard streams that are closed, so that no other file gets their numbers and their output.
+    sys.stdin, sys.stdout and sys.stderr stay None."""
     for number in range(3):
         try:
             os.fstat(number)

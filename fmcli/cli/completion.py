@@ -1,6 +1,7 @@
-"""fmcli completion: scripts by which shells complete command lines, and the answers to what those scripts ask.
+"""fmcli completion: the scripts that make shells complete command lines, and the answers to their requests.
 
-A script asks by starting fmcli with the words so far in its environment (click.shell_completion has the protocol).
+A script sends a request by starting fmcli with the current words in its environment (the protocol is that of
+click.shell_completion).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(
     cls=SectionCommand,
     name="completion",
-    short_help="Print a script by which a shell completes fmcli's words.",
+    short_help="Print a shell completion script.",
     examples=[
         "# For this session of bash; in ~/.bashrc for all.",
         'eval "$(fmcli completion bash)"',
-        "# The same for zsh, in ~/.zshrc behind compinit.",
+        "# The same for zsh; in ~/.zshrc after compinit.",
         'eval "$(fmcli completion zsh)"',
         "# For all sessions of fish.",
         "fmcli completion fish > ~/.config/fish/completions/fmcli.fish",
@@ -30,13 +31,13 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print a script by which bash, zsh or fish complete commands, options, the names of models, solvers, losses,
-    metrics and formats, and files."""
+    """Print a script for bash, zsh or fish that completes commands, options, file names, and the names of models,
+    solvers, losses, metrics and formats."""
     kind = get_completion_class(shell)
     assert kind
     click.echo(kind(ctx.find_root().command, {}, "fmcli", COMPLETION).source())
 
 
 def answer(group: click.Command, question: str) -> int:
-    """Print what may follow the words in the environment; the exit status."""
+    """Print the completions of the words in the environment. Returns the exit status."""
     return shell_complete(group, {}, "fmcli", COMPLETION, question)

@@ -1,4 +1,4 @@
-"""fmcli evaluate: how good a model, or a file of predictions, is on labelled rows."""
+"""fmcli evaluate: the metrics of a model, or of a file of predictions, on labelled rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, write_report
-from fmcli.cli.predict import say_counts, say_model
+from fmcli.cli.predict import log_counts, log_model
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.prediction import Counts, Scorer
 
-# Classes up to which the table of labels and predictions is shown; JSON has it always.
+# The confusion matrix is printed for up to this many classes; JSON always has it.
 MOST_CLASSES_SHOWN = 12
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for. One of model and predictions is there."""
+    """The arguments of the command. Exactly one of model and predictions is given."""
 
     model: str | None
     predictions: str | None
@@ -53,22 +53,22 @@ class Request:
 
     @property
     def named(self) -> list[str]:
-        """The metrics that are named anywhere, each once."""
+        """The metrics that any option names, each once."""
         return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
 
 
 @click.command(
     cls=SectionCommand,
     name="evaluate",
-    short_help="Judge a model by labelled rows.",
+    short_help="Evaluate a model on labelled rows.",
     examples=[
-        "# All metrics that fit.",
+        "# All metrics that fit the loss.",
         "fmcli evaluate train.libsvm.fm test.libsvm",
-        "# Two of them, for a program.",
+        "# Two metrics, as JSON.",
         "fmcli evaluate --json -x auc -x logloss train.libsvm.fm part1.libsvm.gz part2.libsvm.gz",
-        "# Ends with status 1 where the model is worse than that.",
+        "# Exits with status 1 if the model is not good enough.",
         "fmcli evaluate --fail-below auc=0.75 --fail-below logloss=0.4 train.libsvm.fm test.libsvm",
-        "# Judges what fmcli predict wrote.",
+        "# Evaluates the output of fmcli predict.",
         "fmcli evaluate --predictions predictions.txt test.libsvm",
     ],
 )
@@ -81,8 +81,8 @@ class Request:
     multiple=True,
     metavar="NAME",
     names=("loss", *METRIC_NAMES),
-    help=f"What to measure; may be repeated: loss, {', '.join(METRIC_NAMES)}. [default: all that fit, and tables of "
-    "the classes]",
+    help=f"Metric to compute; may be repeated: loss, {', '.join(METRIC_NAMES)}. [default: all that fit the loss, and "
+    "tables of the classes]",
 )
 @option(
     "validation",
@@ -90,28 +90,30 @@ class Request:
     "limits",
     multiple=True,
     metavar="METRIC=X",
-    help="Exit with status 1 if METRIC is worse than X: below it, or above it for those of which less is better (loss, "
-    "logloss, brier, rmse, mae). An undefined one is worse. May be repeated.",
+    help="Exit with status 1 if METRIC is worse than X: less than X, or greater than X for loss, logloss, brier, rmse "
+    "and mae. An undefined metric counts as a failure. May be repeated.",
 )
 @option(
     "validation",
     "--predictions",
     metavar="FILE",
-    help='Judge these numbers in place of a MODEL, a line for each row, as predict writes them; "-" is standard input.',
+    help='Evaluate these predictions instead of a MODEL: one line per row, as predict writes; "-" is standard input.',
 )
 @option(
     "validation",
     "--loss",
     metavar="NAME",
     names=LOSSES,
-    help="With --predictions: what they are: logistic (probabilities of the larger label), softmax (of each class, in "
-    "increasing order of the labels), or another loss (numbers like the labels, or scores). [default: softmax for "
-    "several numbers a line, logistic for two label values, else squared]",
+    help="With --predictions: the loss that determines their meaning: logistic (probabilities of the larger label), "
+    "softmax (probabilities of each class, in increasing order of the labels), or another loss (predicted labels, or "
+    "scores). [default: softmax for several numbers per line, logistic for two label values, else squared]",
 )
-@option("validation", "--raw", is_flag=True, help="With --predictions: they are scores, as predict --raw writes them.")
+@option(
+    "validation", "--raw", is_flag=True, help="With --predictions: these are raw scores, as predict --raw writes them."
+)
 @format_option()
 @threads_option()
-@option("output", "--json", is_flag=True, help="One JSON object; what is undefined is null.")
+@option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @logging_options
 def command(
     paths: tuple[str, ...],
@@ -126,16 +128,17 @@ def command(
     quiet: int,
     verbose: bool,
 ) -> None:
-    """Compare what a model predicts for the rows of the inputs with their labels. "-" is standard input; several inputs
-    are one.
+    """Compare the predictions of a model for the rows of the inputs with their labels. "-" is standard input; several
+    inputs are concatenated.
 
-    Figures go to standard output. As in training, every row needs a label, and blank lines and comments are no rows."""
+    Metrics are written to standard output. As in training, every row needs a label; blank lines and comments are
+    skipped."""
     model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
     if predictions is None and (loss is not None or raw):
-        raise UsageError("--loss and --raw say what --predictions are; a MODEL knows its own loss")
+        raise UsageError("--loss and --raw apply only to --predictions; a MODEL has its own loss")
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
-        raise UsageError(f"missing argument '{missing}': the labelled rows to judge by; - is standard input")
+        raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
     if loss is not None:
         find_name("loss", loss, LOSSES)
     check_files([path for path in (model, predictions, *inputs) if path is not None])
@@ -146,7 +149,7 @@ def command(
 
 
 def parse_limit(text: str) -> Limit:
-    """METRIC=X. Raises UsageError."""
+    """Parse METRIC=X. Raises UsageError."""
     from fmcli.scoring.evaluation import Limit
 
     name, _, number = text.partition("=")
@@ -160,10 +163,10 @@ def parse_limit(text: str) -> Limit:
 
 
 def run(log: Log, request: Request) -> None:
-    """Judge, report, and compare with the limits."""
+    """Evaluate, report, and compare with the limits."""
     from fmcli.scoring.evaluation import figures, usual_metrics
 
-    labels, outcome, scorer, counts = judged(log, request)
+    labels, outcome, scorer, counts = evaluated(log, request)
     names = request.named
     if not request.metrics:
         names = list(dict.fromkeys([*usual_metrics(labels.loss, of_model=scorer is not None), *names]))
@@ -174,8 +177,8 @@ def run(log: Log, request: Request) -> None:
         raise NotMetError(f"worse than --fail-below: {'; '.join(missed)}")
 
 
-def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, Counts]:
-    """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as can be."""
+def evaluated(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, Counts]:
+    """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as possible."""
     from fmcli.data.sources import name_of
     from fmcli.scoring.evaluation import check_metrics, evaluate_model, evaluate_predictions
     from fmcli.scoring.prediction import Counts, load_model
@@ -187,9 +190,9 @@ def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, 
     if request.model is not None:
         scorer = load_model(request.model)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
-        say_model(log, request.model, scorer)
+        log_model(log, request.model, scorer)
         outcome = evaluate_model(scorer, request.inputs, format=request.format, threads=threads, counts=counts)
-        say_counts(log, counts, time.perf_counter() - begin)
+        log_counts(log, counts, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)
@@ -204,16 +207,16 @@ def judged(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, 
     )
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"
-    log.line(f"{name_of(request.predictions)}: {counts.rows:,} rows of {kind}, judged as loss {labels.loss}")
+    log.line(f"{name_of(request.predictions)}: {counts.rows:,} rows of {kind}, evaluated as loss {labels.loss}")
     return labels, outcome, None, counts
 
 
 def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Counts) -> str:
-    """The figures as text or JSON; tables of classes unless metrics were chosen."""
+    """The metrics as text or JSON, with tables of the classes unless metrics were chosen."""
     from fmcli.scoring.evaluation import class_table, confusion
 
     tables: dict[str, Any] = {}
-    classified = LOSSES[labels.loss].task in ("binary", "classes")  # kernel-basis takes two label values as numbers
+    classified = LOSSES[labels.loss].task in ("binary", "classes")  # kernel-basis treats two label values as numbers
     if labels.values is not None and classified and not request.metrics and outcome.usable:
         table = confusion(outcome)
         tables = {"classes": class_table(labels.values, table), "confusion": table.tolist()}
@@ -233,5 +236,5 @@ def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[st
             ]
             text += section(rows, "Rows by label (down) and prediction (across)")
         else:
-            text += "\n--json has the table of labels and predictions\n"
+            text += "\nuse --json for the table of labels and predictions\n"
     return text

@@ -1,4 +1,4 @@
-"""fmcli export: a model's arrays for other programs."""
+"""fmcli export: the arrays of a model, for other programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARD_OUTPUT = "-"
 @click.command(
     cls=SectionCommand,
     name="export",
-    short_help="Write a model's parameters for other programs.",
+    short_help="Export the parameters of a model for other programs.",
     examples=[
         "# For numpy.load.",
         "fmcli export train.libsvm.fm parameters.npz",
@@ -30,7 +30,7 @@ STANDARD_OUTPUT = "-"
         "fmcli export train.libsvm.fm parameters.txt",
         "# Names and shapes.",
         "fmcli export train.libsvm.fm - | grep ^array",
-        "# A lifted model of order 2 as the direct one that scores the same.",
+        "# A lifted model of order 2 as the direct model with the same scores.",
         "fmcli export --kernel-form lifted.fm direct.fm",
     ],
 )
@@ -40,24 +40,24 @@ STANDARD_OUTPUT = "-"
     "output",
     "--kernel-form",
     is_flag=True,
-    help="Write a lifted-anova or lifted-pn of order 2 as the anova or pn that scores the same, of at most twice the "
-    "rank: its arrays to OUT.npz, or to OUT.fm a model that predict reads and that train -i resumes from.",
+    help="Convert a lifted-anova or lifted-pn model of order 2 to the anova or pn model with the same scores, of at "
+    "most twice the rank: its arrays to OUT.npz, or to OUT.fm a model for predict and train -i.",
 )
 @logging_options
 def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: bool) -> None:
-    """Write a model's parameters by name: to OUT.npz as float64 arrays, which numpy.load reads, or to OUT.txt as text
-    with 17 significant digits, which gives back the very numbers. "-" writes the text to standard output.
+    """Write the parameters of a model by name: to OUT.npz as float64 arrays for numpy.load, or to OUT.txt as text with
+    17 significant digits, so that no precision is lost. "-" writes the text to standard output.
 
-    The parameters give raw scores, as predict --raw writes them. A model that clips its predictions has the limits in
-    the text's line "clip"; predict writes the score within them."""
+    The parameters give raw scores, as predict --raw writes them. If a model clips its predictions, the line "clip" of
+    the text has the limits."""
     if kernel_form and not output.endswith((NUMPY, MODEL)):
         raise UsageError(
-            f"{output}: export --kernel-form writes {NUMPY} and {MODEL} files; give the output a name that ends so"
+            f"{output}: export --kernel-form writes {NUMPY} and {MODEL} files; choose a name with such an ending"
         )
     if not kernel_form and not output.endswith((NUMPY, TEXT)) and output != STANDARD_OUTPUT:
         raise UsageError(
-            f"{output}: export writes {NUMPY} and {TEXT} files; give the output a name that ends so, or - for text to "
-            "standard output"
+            f"{output}: export writes {NUMPY} and {TEXT} files; choose a name with such an ending, or - for "
+            "text to standard output"
         )
     path = None if output == STANDARD_OUTPUT else output
     check_files([model], [path] if path is not None else [])
@@ -73,7 +73,7 @@ def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: boo
 
 
 def run_numpy(log: Log, model: str, output: str) -> None:
-    """Load and write arrays."""
+    """Load a model and write its arrays."""
     from fmcli.scoring.prediction import export_arrays
 
     write_numpy(log, export_arrays(model), output)
@@ -85,11 +85,11 @@ def write_numpy(log: Log, arrays: dict[str, NDArray[np.float64]], output: str) -
 
     with atomic_output(output) as file:
         np.savez(file, allow_pickle=False, **arrays)
-    say_arrays(log, arrays, output)
+    log_arrays(log, arrays, output)
 
 
 def run_kernel_form(log: Log, model: str, output: str) -> None:
-    """Load a lifted model and write the direct one."""
+    """Load a lifted model and write its kernel form."""
     from fmcli.export.kernel_form import kernel_form, write_kernel_form
     from fmcli.scoring.prediction import load_model
 
@@ -97,32 +97,32 @@ def run_kernel_form(log: Log, model: str, output: str) -> None:
     if output.endswith(NUMPY):
         write_numpy(log, kernel_form(model, scorer)[1], output)
     else:
-        say_shapes(log, write_kernel_form(model, scorer, output), output)
+        log_shapes(log, write_kernel_form(model, scorer, output), output)
 
 
 def run_text(log: Log, model: str, output: str | None) -> None:
-    """Load and write text."""
+    """Load a model and write it as text."""
     from fmcli.export.text import write_text
     from fmcli.scoring.prediction import exported, load_model
 
     scorer = load_model(model)
-    with open_sink(output, "name a file in place of -") as sink:
+    with open_sink(output, "give a file name instead of -") as sink:
         write_text(scorer, sink.write)
-    say_arrays(log, exported(scorer), output or "standard output")
+    log_arrays(log, exported(scorer), output or "standard output")
 
 
-def say_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:
-    """What was written, and which of it no program can use."""
+def log_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:
+    """Log the arrays that were written, and warn if they have numbers that are not finite."""
     from fmcli.base.finite import are_finite
 
-    say_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
+    log_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
     for name, array in arrays.items():
         if not are_finite([array]):
             log.warning(f"{name} has numbers that are not finite: the model cannot predict from them")
 
 
-def say_shapes(log: Log, shapes: dict[str, tuple[int, ...]], output: str) -> None:
-    """What was written."""
+def log_shapes(log: Log, shapes: dict[str, tuple[int, ...]], output: str) -> None:
+    """Log the shapes of the arrays that were written."""
     for name, shape in shapes.items():
         log.line(f"{name}: {' x '.join(map(str, shape))}")
     log.line(f"wrote {output}")

@@ -1,4 +1,4 @@
-"""fmcli inspect: what a model is and what it has learned."""
+"""fmcli inspect: the properties of a model, and what it has learned."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TOP = 10
 @click.command(
     cls=SectionCommand,
     name="inspect",
-    short_help="Say what a model is and what it has learned.",
+    short_help="Show the properties of a model and what it has learned.",
     examples=[
-        "# What it is, what it was trained on, what it learned.",
+        "# The properties of the model, its training, and what it learned.",
         "fmcli inspect train.libsvm.fm",
-        "# More of what it learned, for a program.",
+        "# Longer lists, as JSON.",
         "fmcli inspect --top 50 --json train.libsvm.fm",
-        "# All of the file is compared with its checksums.",
+        "# Verify all checksums of the file.",
         "fmcli inspect --verify large.fm",
     ],
 )
@@ -33,28 +33,33 @@ TOP = 10
     type=click.IntRange(min=0),
     default=TOP,
     metavar="N",
-    help=f"Features in a list, those of the largest absolute values. [default: {TOP}; >= 0]",
+    help=f"Length of each list of features, in decreasing order of absolute values. [default: {TOP}; >= 0]",
 )
-@option("run", "--verify", is_flag=True, help="Check all of the file; else only the header of models above 256 MB.")
-@option("output", "--json", is_flag=True, help="One JSON object; what is undefined is null.")
+@option(
+    "run",
+    "--verify",
+    is_flag=True,
+    help="Verify all checksums; by default only that of the header if a model is larger than 256 MB.",
+)
+@option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @logging_options
 def command(model: str, top: int, verify: bool, json: bool, quiet: int, verbose: bool) -> None:
-    """Write a model's kind, options, training summary, arrays, and what it learned about which feature."""
+    """Show the kind of a model, its options, training summary and arrays, and what it has learned about features."""
     check_files([model])
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, model, top, verify, json)
 
 
 def run(log: Log, path: str, top: int, verify: bool, json: bool) -> None:
-    """Load, look, write."""
+    """Load the model, inspect it, and write the figures."""
     from fmcli.inspect.inspection import inspect_model, views
 
     subject = inspect_model(path, top=top, verify=verify)
     size = Path(path).stat().st_size
     if subject.verified:
-        log.line(f"{path}: {size:,} bytes, all of which match their checksums")
+        log.line(f"{path}: {size:,} bytes, all checksums match")
     else:
-        log.line(f"{path}: {size:,} bytes, whose header matches its checksum; --verify checks the rest")
+        log.line(f"{path}: {size:,} bytes, the checksum of the header matches; use --verify to check the rest")
     found = list(views(subject))
     if json:
         write_report(as_json({view.name: figures for view, figures in found}))

@@ -19,12 +19,12 @@ COLUMNS = 100
     cls=SectionCommand,
     name="models",
     short_help="List models, solvers, losses and penalties.",
-    examples=["# As tables.", "fmcli models", "# For a program.", "fmcli models --json"],
+    examples=["# As tables.", "fmcli models", "# As JSON.", "fmcli models --json"],
 )
-@option("output", "--json", is_flag=True, help="One JSON object.")
+@option("output", "--json", is_flag=True, help="Print one JSON object.")
 @logging_options
 def command(json: bool, quiet: int, verbose: bool) -> None:
-    """List models, solvers, losses and penalties, their options with defaults, and what combines."""
+    """List models, solvers, losses and penalties, with the defaults of their options, and unsupported combinations."""
     from fmcli.registry.catalogue import catalogue, refusals
 
     listed = catalogue()
@@ -59,7 +59,7 @@ def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterat
     for piece in listed["penalties"]:
         yield from entry(piece["flag"], f"{piece['help']} {notes(OPTIONS[piece['name']])}", "")
     yield ""
-    yield "What does not combine" if refused else "All models, solvers, losses and penalties combine."
+    yield "Unsupported combinations" if refused else "All models, solvers, losses and penalties combine."
     for reason in refused:
         yield from wrapped(reason, "  ", "    ")
 
@@ -70,7 +70,7 @@ def mark(usual: str, solver: str, possible: list[str]) -> str:
 
 
 def grid(rows: list[list[str]]) -> Iterator[str]:
-    """Cells under each other."""
+    """The cells as aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -86,7 +86,7 @@ def entry(name: str, text: str, options: str) -> Iterator[str]:
 
 def options(defaults: dict[str, Any]) -> str:
     """Options with their defaults: "--rank 8, --no-bias"."""
-    # A switch that can only be turned off has no default worth a word.
+    # The default of a switch that can only be turned off is omitted.
     return ", ".join(
         OPTIONS[name].flag if OPTIONS[name].negative or value is None else f"{OPTIONS[name].flag} {shown(value)}"
         for name, value in defaults.items()
@@ -94,14 +94,14 @@ def options(defaults: dict[str, Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A default in words."""
+    """A default as text."""
     if isinstance(value, bool):
         return "(on)" if value else "(off)"
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def wrapped(text: str, first: str, rest: str) -> list[str]:
-    """Lines of at most so many columns."""
+    """The text, wrapped to lines of at most COLUMNS columns."""
     return textwrap.wrap(
         text, COLUMNS, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.types import StringParamType
 
-from fmcli.cli.spellings.own import LIBFM, in_our_words
+from fmcli.cli.spellings.translate import LIBFM, translated
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry.derived import Derived, of_libfm
 from fmcli.registry.entry import Entry
@@ -135,7 +135,7 @@ class SectionCommand(click.Command):
                 parameter.type = FileName()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if ctx.resilient_parsing else in_our_words(self, ctx, args))
+        return super().parse_args(ctx, args if ctx.resilient_parsing else translated(self, ctx, args))
 
     def invoke(self, ctx: click.Context) -> Any:
         from fmcli.system.memory import require_address_space

@@ -1,4 +1,4 @@
-"""What people read: log lines, progress and figures on standard error; predictions on standard output."""
+"""Output: log lines, progress and figures on standard error; predictions and reports on standard output."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from fmcli.text import printable
 # Seconds between two updates of the progress line.
 UPDATE_SECONDS = 0.2
 FALLBACK_COLUMNS = 80
-# -qq: not even warnings.
+# The value of --quiet (-qq) that also suppresses warnings.
 ONLY_ERRORS = 2
 
 # Writes a line of text.
 Lines = Callable[[str], None]
 
 
-# What the command line names that a terminal or a log would not show as it is, and how it is written instead.
+# Arguments of the command line that are not printable, and the text that messages show instead.
 _unprintable: dict[str, str] = {}
 
 
 def know_names(arguments: Sequence[str]) -> None:
-    """Have arguments that are not printable written so that they are: as names of files they come in many messages."""
+    """Register arguments that are not printable, so that messages show them escaped: many messages have file names."""
     names = {part for word in arguments for part in (word, word.partition("=")[2], os.path.basename(word))}
     for name in sorted(names, key=len, reverse=True):
         if not name.isprintable():
             _unprintable[name] = printable(name)
 
 
-def say(text: str, end: str = "\n") -> None:
-    """Write to standard error. A full disk behind it loses the line, not the work; a closed pipe is an error."""
+def write_stderr(text: str, end: str = "\n") -> None:
+    """Write to standard error. If that fails because of a full disk, the line is lost; a closed pipe is an error."""
     if sys.stderr is None:
         return
     for name, shown in _unprintable.items():
@@ -48,7 +48,7 @@ def say(text: str, end: str = "\n") -> None:
     except BrokenPipeError:
         raise
     except OSError:
-        sys.stderr = None  # as Python itself does where it is closed
+        sys.stderr = None  # as Python does if standard error is closed
 
 
 class Log:
@@ -56,16 +56,16 @@ class Log:
 
     Parameters
     ----------
-    quiet : 1: print only warnings; 2: nothing, as errors are printed elsewhere.
-    verbose : say details, too.
-    progress : show a line that is updated, where standard error is a terminal.
+    quiet : 1: print only warnings; 2: print nothing (errors are printed elsewhere).
+    verbose : also print details.
+    progress : show a line that is updated, if standard error is a terminal.
     """
 
     def __init__(self, *, quiet: int, verbose: bool, progress: bool = True) -> None:
         self.quiet, self.verbose = quiet, verbose
         terminal = sys.stderr is not None and sys.stderr.isatty()
         self.shows_progress = progress and terminal and not quiet
-        self._shown = 0  # columns of the progress line that stands there now
+        self._shown = 0  # columns of the progress line that is shown now
         self._next_update = 0.0
 
     def __enter__(self) -> Log:
@@ -75,57 +75,57 @@ class Log:
         self._clear()
 
     def line(self, text: str) -> None:
-        """Say a line."""
+        """Print a line."""
         if not self.quiet:
             self._clear()
-            say(text)
+            write_stderr(text)
 
     def detail(self, text: str) -> None:
-        """Say a line that only --verbose asks for."""
+        """Print a line with --verbose only."""
         if self.verbose:
             self.line(text)
 
     def warning(self, text: str) -> None:
-        """Say what may be wrong."""
+        """Print a warning."""
         if self.quiet < ONLY_ERRORS:
             self._clear()
-            say(f"fmcli: warning: {text}")
+            write_stderr(f"fmcli: warning: {text}")
 
     def table(self, **figures: str) -> None:
-        """Say figures, one a line."""
+        """Print figures, one per line."""
         width = max(map(len, figures)) + 2
         for name, figure in figures.items():
             self.line(f"{name.replace('_', '-'):<{width}}{figure}")
 
     def due(self) -> bool:
-        """Whether it is time to update the progress line, if there is one."""
+        """Whether there is a progress line, and it is time to update it."""
         return self.shows_progress and time.monotonic() >= self._next_update
 
     def progress(self, text: str) -> None:
         """Replace the progress line."""
         if self.shows_progress:
-            # Blanks and no escape sequence, which not every terminal knows. The last column would wrap.
+            # Spaces instead of an escape sequence, which some terminals do not know. The last column would wrap.
             text = text[: _columns() - 1]
-            say(f"\r{text:<{self._shown}}", end="")
+            write_stderr(f"\r{text:<{self._shown}}", end="")
             self._shown = len(text)
             self._next_update = time.monotonic() + UPDATE_SECONDS
 
     def _clear(self) -> None:
         if self._shown:
-            say("\r" + " " * self._shown + "\r", end="")
+            write_stderr("\r" + " " * self._shown + "\r", end="")
             self._shown = 0
 
 
 class Sink(Protocol):
-    """What takes predictions."""
+    """The destination of predictions."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
 class StandardOutput:
-    """Standard output without a buffer: what is written has left the process.
+    """Unbuffered standard output.
 
-    way_out : what to do where it is closed.
+    way_out : the advice for the user if it is closed.
     """
 
     def __init__(self, way_out: str) -> None:
@@ -139,7 +139,7 @@ class StandardOutput:
             while rest:
                 try:
                     rest = rest[os.write(self._descriptor, rest) :]
-                except BlockingIOError:  # a pipe that its other owner has set not to block
+                except BlockingIOError:  # the pipe was made non-blocking elsewhere
                     select.select([], [self._descriptor], [])
         except BrokenPipeError:
             raise
@@ -149,7 +149,7 @@ class StandardOutput:
 
 @contextmanager
 def open_sink(path: str | None, way_out: str = "-o FILE writes to a file") -> Iterator[Sink]:
-    """A file that appears when it is complete; or, for None, standard output, `way_out` as in StandardOutput."""
+    """A file that is written atomically, or standard output if the path is None; `way_out` is as in StandardOutput."""
     if path is None:
         yield StandardOutput(way_out)
         return
@@ -159,11 +159,11 @@ def open_sink(path: str | None, way_out: str = "-o FILE writes to a file") -> It
 
 @contextmanager
 def open_lines(path: str | None) -> Iterator[Lines]:
-    """Lines to a file that can be followed, or to standard output for "-"; None is nowhere."""
+    """Write lines to a file that can be followed, or to standard output if the path is "-"; None discards them."""
     if path is None:
         yield lambda line: None
     elif path == "-":
-        output = StandardOutput("name a file in place of -")
+        output = StandardOutput("give a file name instead of -")
         yield lambda line: output.write(f"{line}\n".encode())
     else:
         with followed_output(path) as file:
@@ -176,12 +176,12 @@ def open_lines(path: str | None) -> Iterator[Lines]:
 
 
 def write_report(text: str) -> None:
-    """Write what a command was asked for to standard output."""
+    """Write the result of a command to standard output."""
     StandardOutput("> FILE writes to a file").write(text.encode())
 
 
 def seconds(value: float) -> str:
-    """A duration to be read and compared: "0.213 s"."""
+    """A precise duration: "0.213 s"."""
     return f"{value:.3f} s"
 
 
@@ -197,7 +197,7 @@ def clock(value: float) -> str:
 
 
 def _columns() -> int:
-    """Columns of the terminal behind standard error."""
+    """The number of columns of the terminal of standard error."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or FALLBACK_COLUMNS
     except OSError:

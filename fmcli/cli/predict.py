@@ -1,4 +1,4 @@
-"""fmcli predict: from a model file and examples to a number a row."""
+"""fmcli predict: predictions of a model for the rows of the inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fmcli.system.files import probe_output
 if TYPE_CHECKING:
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
-# A share of unseen non-zeros above which model and data hardly belong together.
+# If the share of unseen non-zeros is larger, the model probably does not belong to the data.
 SUSPECT_SHARE = 0.5
 
 
@@ -33,9 +33,9 @@ SUSPECT_SHARE = 0.5
     name="predict",
     short_help="Predict a number or label for each row.",
     examples=[
-        "# A number for each row.",
+        "# One number per row.",
         "fmcli predict train.libsvm.fm test.libsvm > predictions.txt",
-        "# Labels, of several files, to a file that appears when it is complete.",
+        "# Labels for several files, written to a file when all are complete.",
         "fmcli predict --output-type label -o labels.txt best.fm part1.ffm.gz part2.ffm.gz",
         "# In a pipe.",
         "zcat day*.gz | fmcli predict day.fm | head",
@@ -49,14 +49,14 @@ SUSPECT_SHARE = 0.5
     "output",
     "--output-type",
     type=click.Choice(["raw", "value", "prob", "label"]),
-    help="Raw score; value: the predicted number, clipped if the model was trained so; probability of the larger label "
-    "(of each class for softmax); or label, which may be a number. [default: prob for logistic and softmax loss, else "
-    "value]",
+    help="raw: the score; value: the predicted number, clipped if the model was trained with --clip; prob: the "
+    "probability of the larger label, or of each class; label: the predicted label or number. [default: prob for "
+    "logistic and softmax loss, else value]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
 @option("output", "--sign", is_flag=True, help="The same as --output-type label.")
-@option("output", "-o", "--output", metavar="FILE", help="Predictions. [default: standard output]")
+@option("output", "-o", "--output", metavar="FILE", help="Where to write predictions. [default: standard output]")
 @logging_options
 def command(
     model: str,
@@ -71,10 +71,10 @@ def command(
     quiet: int,
     verbose: bool,
 ) -> None:
-    """Predict a number for each row of the inputs, in their order, one a line. "-", or no INPUT, is standard input.
+    """Predict a number for each row of the inputs, in order, one per line. "-", or no INPUT, is standard input.
 
-    A softmax model gives a number for each class, in increasing order of the labels. A blank line is a row without
-    features; a comment line is none. Labels may be missing."""
+    For a softmax model, a line has a number for each class, in increasing order of the labels. A blank line is a row
+    without features; comment lines are skipped. Labels may be missing."""
     inputs = inputs or ("-",)
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
@@ -88,7 +88,7 @@ def command(
 
 
 def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: bool) -> OutputType | None:
-    """The type of output that the options ask for. Raises UsageError where they contradict each other."""
+    """The type of output that the options select. Raises UsageError if they contradict each other."""
     wanted: set[OutputType] = {output_type} if output_type else set()
     if raw:
         wanted.add("raw")
@@ -97,7 +97,7 @@ def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: boo
     if sign:
         wanted.add("label")
     if len(wanted) > 1:
-        raise UsageError(f"only one type of output can be had, not {' and '.join(sorted(wanted))}")
+        raise UsageError(f"choose one type of output, not {' and '.join(sorted(wanted))}")
     return wanted.pop() if wanted else None
 
 
@@ -110,21 +110,19 @@ def run(
     format: str,
     threads: int | None,
 ) -> None:
-    """Load the model, score, write."""
+    """Load the model, predict, and write."""
     from fmcli.scoring.prediction import Counts, load_model, predict
     from fmcli.system.machine import cpu_count
 
     begin = time.perf_counter()
     scorer = load_model(model)
-    say_model(log, model, scorer)
+    log_model(log, model, scorer)
     if wanted == "prob" and not scorer.has_probabilities:
         raise UsageError(
-            f"a model of {scorer.labels.loss} loss gives no probabilities; --output-type raw gives its scores"
+            f"a model with {scorer.labels.loss} loss has no probabilities; use --output-type raw for its scores"
         )
     if wanted == "value" and scorer.has_probabilities:
-        raise UsageError(
-            f"a model of {scorer.labels.loss} loss predicts no numbers; --output-type prob gives probabilities"
-        )
+        raise UsageError(f"a model with {scorer.labels.loss} loss does not predict numbers; use --output-type prob")
     counts = Counts()
     lines = predict(
         scorer,
@@ -140,23 +138,25 @@ def run(
             if log.due():
                 speed = counts.rows / (time.perf_counter() - begin)
                 log.progress(f"{counts.rows:,} rows  {speed:,.0f} rows/s")
-    say_counts(log, counts, time.perf_counter() - begin)
+    log_counts(log, counts, time.perf_counter() - begin)
 
 
-def say_model(log: Log, path: str, scorer: Scorer) -> None:
-    """What the model is."""
+def log_model(log: Log, path: str, scorer: Scorer) -> None:
+    """Log the kind of the model."""
     log.detail(f"{path}: {scorer.meta['model']}, {scorer.labels.loss} loss, {scorer.model.features:,} features")
 
 
-def say_counts(log: Log, counts: Counts, took: float) -> None:
-    """What went through, and what is odd about it."""
+def log_counts(log: Log, counts: Counts, took: float) -> None:
+    """Log what was scored, with warnings."""
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
-        log.warning(f"training never saw {100 * share:.0f} % of the non-zeros: do model and input belong together?")
+        log.warning(
+            f"{100 * share:.0f} % of the non-zeros did not occur in training: does the model belong to this input?"
+        )
     if counts.not_finite:
         log.warning(
-            f"{counts.not_finite:,} of {counts.rows:,} rows have a score that is not a finite number: the model or "
-            "these rows have numbers that are too large"
+            f"{counts.not_finite:,} of {counts.rows:,} rows have a score that is not finite: the model or these rows "
+            "have numbers that are too large"
         )
     log.line(
         f"{counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen ({100 * share:.2f} %), "

@@ -1,4 +1,4 @@
-"""Figures as text for people: names and values under each other, and tables. The same figures are JSON for programs."""
+"""Figures as readable text (names and values, and tables) or as JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from fmcli.text import number, printable
 
-# A section's figures: values by name, or the rows of a table, each with the same names.
+# The figures of a section: values by name, or the rows of a table, which all have the same names.
 Figures = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 GAP = "  "
-# In place of what is undefined.
+# The text for undefined values.
 NOTHING = "-"
-# Figures that name something: their digits are all written.
+# Figures that are identifiers, so that all their digits are written.
 EXACT = ("label", "labels", "class")
 
 
@@ -37,7 +37,7 @@ def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
 
 
 def pairs(figures: Mapping[str, Any]) -> list[str]:
-    """A line each, values aligned; of figures within figures the names are joined: "train-auc"."""
+    """One line per figure, with aligned values; the names of nested figures are joined: "train-auc"."""
     flat: dict[str, str] = {}
     for name, value in figures.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]
@@ -47,7 +47,7 @@ def pairs(figures: Mapping[str, Any]) -> list[str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A head and a line each; texts to the left, numbers to the right."""
+    """A header and one line per row; text is aligned to the left, numbers to the right."""
     if not rows:
         return ["none"]
     head = [name.replace("_", "-") for name in rows[0]]
@@ -64,13 +64,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def section(figures: Figures, title: str = "") -> str:
-    """Figures under a title, which ends in a blank line's distance from what comes before."""
+    """Figures as lines, under a title if there is one, with a blank line before the title."""
     lines = pairs(figures) if isinstance(figures, Mapping) else table(figures)
     return "".join(f"{line}\n" for line in ([f"\n{title}"] if title else []) + lines)
 
 
 def as_json(figures: Mapping[str, Any]) -> str:
-    """One line of JSON, with null for what is undefined or infinite."""
+    """One line of JSON, with null for undefined and infinite values."""
     from fmcli.base.finite import finite
 
     return json.dumps(finite(dict(figures)), allow_nan=False) + "\n"

@@ -23,7 +23,7 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_lines
-from fmcli.cli.spellings.own import SPELLINGS
+from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.errors import DivergedError, UsageError
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES

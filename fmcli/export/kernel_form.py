@@ -1,4 +1,4 @@
-"""Lifted models of order 2 in kernel-expansion form: as the direct model that scores the same ([PN] section 5.2)."""
+"""The kernel-expansion form of lifted models of order 2: the direct model with the same scores ([PN] section 5.2)."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from fmcli.scoring.prediction import Scorer, exported
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require
 
-# Kind -> the direct kind, and its name of the factors. Both count a pair of features alike: lifted-anova and anova with
-# (<u^1_i, u^2_j> + <u^1_j, u^2_i>) / 2, lifted-pn and pn with twice that, and with squares besides.
+# Kind -> the direct kind, and the name of its factors. Both weigh a pair of features in the same way: lifted-anova and
+# anova by (<u^1_i, u^2_j> + <u^1_j, u^2_i>) / 2; lifted-pn and pn by twice that, and they also have squares.
 DIRECT = {"lifted-anova": ("anova", "V"), "lifted-pn": ("pn", "P")}
 ORDER = 2
-# Eigenvalues below this share of the largest are rounding.
+# Eigenvalues below this share of the largest one are rounding errors.
 LEAST_SHARE = 1e-12
-# Matrices as large as both of the lifted ones that the decomposition has at a time.
+# The decomposition needs this many matrices of the size of both lifted ones at a time.
 COPIES = 5
 
 
 def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]]:
-    """The direct kind of a lifted model, and its arrays (float64), of at most twice the rank.
+    """The direct kind of a lifted model, and its arrays (float64), with at most twice the rank.
 
-    sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: lambda becomes beta, the p_s, of length 1, the factors.
+    sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: the lambda_s become beta; the p_s, of length 1, the factors.
 
-    Raises UsageError where the model in `path` is of another kind or order, BadInputError where a parameter is not
-    finite, NotEnoughMemoryError.
+    Raises UsageError if the model in `path` has another kind or order, BadInputError if a parameter is not finite, and
+    NotEnoughMemoryError.
     """
     kind, order = scorer.meta["model"], scorer.meta["options"].get("order")
     if kind not in DIRECT or order != ORDER:
         of_order = f", of order {order}" if order else ""
         raise UsageError(
-            f"{path} is of kind {kind}{of_order}; a kernel form is there for {' and '.join(DIRECT)} of order {ORDER}"
+            f"{path} has kind {kind}{of_order}; only {' and '.join(DIRECT)} of order {ORDER} have a kernel form"
         )
     direct, factors = DIRECT[kind]
     arrays = exported(scorer)
     if not are_finite(arrays.values()):
-        raise BadInputError(f"{path} has parameters that are no finite numbers, so that there is no kernel form")
+        raise BadInputError(f"{path} has parameters that are not finite, so that it has no kernel form")
     require(COPIES * 8 * 2 * arrays["U1"][0].size, f"the kernel form of {path}")
     form: dict[str, NDArray[Any]] = {name: arrays[name].astype(np.float64) for name in ("bias", "w") if name in arrays}
     pairs = [decompose(*(rows_of(arrays, t, output) for t in range(ORDER))) for output in range(scorer.model.outputs)]
@@ -64,7 +64,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
 
 
 def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
-    """The rows of u^{t+1} of one output, those of features and then that of the constant, where there is one."""
+    """The rows of u^{t+1} for one output: those of the features, then that of the constant feature, if there is one."""
     u: Floats = arrays[f"U{t + 1}"][output].astype(np.float64)
     if "gamma" not in arrays:
         return u
@@ -74,31 +74,32 @@ def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
 
 
 def decompose(u1: Floats, u2: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues (n), largest absolute values first, and eigenvectors (d, n) of (u1 u2^T + u2 u1^T) / 2, for n at most
-    twice the columns of u1 and u2 (d, r): from those of a matrix of order 2r, in O(d r^2)."""
+    """Eigenvalues (n), in decreasing order of their absolute values, and eigenvectors (d, n) of (u1 u2^T + u2 u1^T) /
+    2, for u1 and u2 (d, r) and n <= 2r. They are computed from a matrix of order 2r, in O(d r^2)."""
     both = np.hstack([u1, u2])
-    used = both.any(axis=1)  # so that what is 0 stays so exactly
+    used = both.any(axis=1)  # so that zeros stay exactly 0
     q, r = np.linalg.qr(both[used])
     product = r[:, : u1.shape[1]] @ r[:, u1.shape[1] :].T
     values, vectors = np.linalg.eigh((product + product.T) / 2)
     order = np.argsort(-np.abs(values), kind="stable")
     largest = np.abs(values).max(initial=0)
     kept = order[np.abs(values[order]) > LEAST_SHARE * largest]
-    p = np.zeros((len(both), max(len(kept), 1)))  # a model has a factor at least
+    p = np.zeros((len(both), max(len(kept), 1)))  # a model has at least one factor
     p[used, : len(kept)] = q @ vectors[:, kept]
     return np.pad(values[kept], (0, p.shape[1] - len(kept))), p
 
 
 def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple[int, ...]]:
-    """Write the kernel form of the model in `path` as a model file of the direct kind; names and shapes of its arrays.
+    """Write the kernel form of the model in `path` as a model file of the direct kind. Returns the shapes of its arrays
+    by name.
 
-    What the earlier model says of its training stays, as do its options where the direct kind takes them.
+    The training summary of the lifted model is kept, and so are its options if the direct kind has them.
 
-    Raises as `kernel_form`, OutputError.
+    Raises the errors of `kernel_form`, and OutputError.
     """
     direct, form = kernel_form(path, scorer)
     meta = scorer.meta
-    # The options of every run are in every model, those that its solver refuses with their defaults.
+    # A model has the options of all runs; those that its solver refuses have their defaults.
     taken = make_spec(direct, meta["solver"], meta["loss"]).values.keys() - SOLVERS[meta["solver"]].refuses.keys()
     options = {name: value for name, value in meta["options"].items() if name in taken}
     options["rank"] = form["beta"].shape[1]

@@ -1,9 +1,9 @@
-"""A model as exact text, from which a few lines of any language can score.
+"""A model as text without loss of precision, from which a few lines of code in any language can compute scores.
 
-    key value ...           what scoring needs to know; "option" lines say what the model was trained with
-    array NAME SHAPE ...    followed by a line for each row along the array's last axis
+    key value ...           what is needed for scoring; the "option" lines have the options of training
+    array NAME SHAPE ...    followed by a line for each row along the last axis of the array
 
-Numbers have 17 significant digits: read as a double, each is the very number of the model.
+Numbers have 17 significant digits: read as a double, each is exactly the number in the model.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from fmcli.scoring.prediction import Scorer, exported
 from fmcli.text import number
 
 VERSION = 1
-# Numbers that become text at once: enough to make Python's part of each small, few enough to stay in a core's cache.
+# Numbers that are formatted at a time: enough to make the overhead of Python small, and few enough for a core's cache.
 CHUNK = 1 << 14
 NUMBER = "%.17g"
 
 
 def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> None:
-    """Write a model piece by piece.
+    """Write a model in parts.
 
-    A model that scales rows to unit length has one array more: seen, 1 for each feature that occurred in training, as
-    the other features count neither for scores nor for lengths.
+    A model that scales rows to unit length has an additional array: seen, 1 for each feature that occurred in training,
+    because the other features count neither for scores nor for lengths.
     """
     write("".join(f"{line}\n" for line in header(scorer)).encode())
     arrays = exported(scorer)
@@ -58,7 +58,7 @@ def header(scorer: Scorer) -> Iterator[str]:
 
 
 def lines(array: NDArray[Any]) -> Iterator[str]:
-    """The array's numbers, a line for each row along its last axis; a long row comes in several pieces."""
+    """The numbers of an array, a line for each row along its last axis; a long row is yielded in several parts."""
     columns = array.shape[-1]
     table = array.reshape(math.prod(array.shape[:-1]), columns)
     step = max(1, CHUNK // max(1, columns))

@@ -1,7 +1,7 @@
-"""What a model is and what it has learned, as figures.
+"""The inspection of a model: its properties, and what it has learned.
 
-An ordered table of views: each knows the models it has something to say about, by their arrays or their kind, and gives
-figures: values by name, or rows of a table. A new kind of model brings its own view, or none.
+It is an ordered list of views. Each view decides by the arrays or the kind of a model whether it applies, and returns
+figures: values by name, or the rows of a table. A new kind of model may add a view.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from fmcli.registry.models import MODELS
 from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer, exported, scorer_of
 
-# Numbers of an array that are looked at at once, as float64.
+# Numbers of an array that are converted to float64 at a time.
 CHUNK = 1 << 20
 
-# An array of factors for one degree.
+# The name of the array with the factors of one degree.
 DEGREE = re.compile(r"P\d+")
 
 Row = dict[str, Any]
@@ -37,9 +37,9 @@ Figures = Row | list[Row]
 class Subject:
     """A model under inspection.
 
-    verified : whether all of the file was compared with its checksums; else only its header.
-    top : how many features a list has at most.
-    arrays : by their exported names, leading axis the output.
+    verified : whether all checksums of the file were verified; else only that of the header.
+    top : the maximum number of features in a list.
+    arrays : the arrays by their exported names; the first axis is the output.
     """
 
     path: str
@@ -49,7 +49,7 @@ class Subject:
     arrays: dict[str, NDArray[Any]]
 
     def outputs(self) -> Iterator[tuple[int, Row]]:
-        """Each output, and the begin of its rows in a table: the class, where there are several."""
+        """Each output, and the first columns of its rows in a table: the class, if there are several classes."""
         values = self.scorer.labels.values
         for output in range(self.scorer.model.outputs):
             yield output, {"class": values[output]} if values and self.scorer.model.outputs > 1 else {}
@@ -57,9 +57,9 @@ class Subject:
 
 @dataclass(frozen=True)
 class View:
-    """Something to tell about some models.
+    """A part of the inspection that applies to some models.
 
-    name : key of the figures. title : heading above them.
+    name : the key of the figures. title : the heading above them.
     """
 
     name: str
@@ -69,7 +69,7 @@ class View:
 
 
 def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
-    """Open a model; `verify` compares all of its file with the checksums, whatever its size.
+    """Open a model; `verify` checks all checksums of its file, regardless of its size.
 
     Raises BadInputError and MissingInputError.
     """
@@ -79,7 +79,7 @@ def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
 
 
 def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
-    """The views that apply, in order, with their figures, which are not finite if the parameters are not."""
+    """The views that apply, in order, with their figures. These are not finite if the parameters are not."""
     for view in VIEWS:
         if view.applies(subject):
             with np.errstate(all="ignore"):
@@ -88,12 +88,12 @@ def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
 
 
 def always(subject: Subject) -> bool:
-    """For a view of every model."""
+    """A condition for views that apply to every model."""
     return True
 
 
 def has(**dimensions: int) -> Callable[[Subject], bool]:
-    """For a view of models that have arrays of these names with so many dimensions."""
+    """A condition for views of models that have arrays with these names and numbers of dimensions."""
 
     def applies(subject: Subject) -> bool:
         return all(name in subject.arrays and subject.arrays[name].ndim == n for name, n in dimensions.items())
@@ -102,7 +102,7 @@ def has(**dimensions: int) -> Callable[[Subject], bool]:
 
 
 def model(subject: Subject) -> Row:
-    """What it is."""
+    """The properties of the model."""
     scorer, meta = subject.scorer, subject.scorer.meta
     return {
         "file": subject.path,
@@ -125,17 +125,17 @@ def model(subject: Subject) -> Row:
 
 
 def options(subject: Subject) -> Row:
-    """The options it was trained with."""
+    """The options that the model was trained with."""
     return dict(subject.scorer.meta["options"])
 
 
 def training(subject: Subject) -> Row:
-    """The summary of its training."""
+    """The training summary."""
     return dict(subject.scorer.meta["training"])
 
 
 def arrays(subject: Subject) -> list[Row]:
-    """Each array: its shape, the share of zeros, the L2 norm, the smallest and the largest number."""
+    """The shape, the share of zeros, the L2 norm, the minimum and the maximum of each array."""
     rows = []
     for name, array in subject.arrays.items():
         zeros, squares, low, high = array.size, 0.0, math.inf, -math.inf
@@ -158,7 +158,7 @@ def arrays(subject: Subject) -> list[Row]:
 
 
 def weights(subject: Subject) -> list[Row]:
-    """The linear weights of the largest absolute values, those of 0 left out."""
+    """The nonzero linear weights with the largest absolute values."""
     return listed(subject, "weight", lambda output: subject.arrays["w"][output])
 
 
@@ -168,10 +168,10 @@ def effects(subject: Subject) -> list[Row]:
 
 
 def hierarchy(subject: Subject) -> list[Row]:
-    """Whether main effects and interactions keep strong hierarchy ([SH]): an interaction that is not 0 implies two main
-    effects that are not 0. So it is where v_0 beta is orthogonal to no v_j except 0.
+    """Whether the model has strong hierarchy ([SH]): an interaction is nonzero only if both main effects are. This
+    holds if v_0 beta is not orthogonal to any nonzero v_j.
 
-    Shares are of the features that occur. v_j counts as orthogonal where rounding the parameters explains the effect.
+    Shares are of the features that occur. v_j counts as orthogonal if the effect is within the rounding error.
     """
     rows = []
     seen = subject.scorer.seen
@@ -191,7 +191,7 @@ def hierarchy(subject: Subject) -> list[Row]:
 
 
 def kept_rows(subject: Subject) -> list[Row]:
-    """How many features a sparse group lasso has left: those whose row, weight and factors, is not all 0 ([SGL])."""
+    """The number of features that a sparse group lasso has removed: their weight and factors are all 0 ([SGL])."""
     seen = subject.scorer.seen
     rows = []
     for output, begin in subject.outputs():
@@ -201,7 +201,7 @@ def kept_rows(subject: Subject) -> list[Row]:
 
 
 def kept_factors(subject: Subject) -> list[Row]:
-    """How many features kept how many of their factors; numbers that no feature has are left out."""
+    """The number of features by their number of nonzero factors; numbers that no feature has are left out."""
     rows = []
     for output, begin in subject.outputs():
         kept = np.count_nonzero(subject.arrays["V"][output], axis=1)[subject.scorer.seen]
@@ -211,7 +211,7 @@ def kept_factors(subject: Subject) -> list[Row]:
 
 
 def degrees(subject: Subject) -> list[Row]:
-    """How strong each degree is in a model that has factors for every one: the norm of its factors ([HO])."""
+    """The norm of the factors of each degree, for models that have separate factors for each degree ([HO])."""
     rows = []
     names = [name for name in subject.arrays if DEGREE.fullmatch(name)]
     for output, begin in subject.outputs():
@@ -222,7 +222,7 @@ def degrees(subject: Subject) -> list[Row]:
 
 
 def shares_of_degrees(subject: Subject) -> list[Row]:
-    """The weights theta of the degrees, which add up to 1 ([HO] 6.1)."""
+    """The weights theta of the degrees, which sum to 1 ([HO] 6.1)."""
     return [
         {**begin, "degree": degree, "theta": float(value)}
         for output, begin in subject.outputs()
@@ -231,7 +231,7 @@ def shares_of_degrees(subject: Subject) -> list[Row]:
 
 
 def anchors(subject: Subject) -> list[Row]:
-    """Each anchor of llfm: its length, and how many features occurred near it, those whose factors are not all 0."""
+    """For each anchor of llfm, its norm, and the number of features that occurred near it (with nonzero factors)."""
     rows = []
     for output, begin in subject.outputs():
         for anchor, at in enumerate(subject.arrays["anchors"]):
@@ -248,7 +248,7 @@ def anchors(subject: Subject) -> list[Row]:
 
 
 def frequent(subject: Subject) -> list[Row]:
-    """The features that most training rows have, and how many."""
+    """The most frequent features, and the number of training rows that have each."""
     found = subject.scorer.occurrences
     rows = []
     for place in range(min(subject.top, len(found.features))):
@@ -259,8 +259,8 @@ def frequent(subject: Subject) -> list[Row]:
 
 
 def pairs(subject: Subject) -> list[Row]:
-    """The pairs of frequent features that act together most strongly, by what they add to each other's scores, of those
-    that occur together; and in how many of the training rows looked at (pair_rows). Older files do not tell: null."""
+    """The pairs of frequent features with the strongest interactions, among those that occur together, and the number
+    of examined training rows (pair_rows) that have both; null for older files, which do not have it."""
     found = interactions(subject.scorer)
     rows = []
     for output, begin in subject.outputs():
@@ -273,7 +273,8 @@ def pairs(subject: Subject) -> list[Row]:
 
 
 def field_pairs(subject: Subject) -> list[Row]:
-    """How strongly pairs of fields act together: the root mean square of what their frequent features' pairs add."""
+    """The strength of the interaction of pairs of fields: the root mean square over pairs of their frequent
+    features."""
     found = interactions(subject.scorer)
     assert found.fields is not None
     names, group = np.unique(np.sort(found.fields, axis=1), axis=0, return_inverse=True)
@@ -289,17 +290,17 @@ def field_pairs(subject: Subject) -> list[Row]:
 
 
 def has_pairs(subject: Subject) -> bool:
-    """For a view of models that have more than linear weights."""
+    """A condition for views of models that have more than linear weights."""
     return bool(subject.arrays.keys() - {"bias", "w", SCALE})
 
 
 def has_fields(subject: Subject) -> bool:
-    """For a view of models that score by fields."""
+    """A condition for views of models that use fields."""
     return has_pairs(subject) and subject.scorer.needs_fields
 
 
 def is_group_sparse(subject: Subject) -> bool:
-    """For views of the models whose kind is a sparsity penalty."""
+    """A condition for views of models that are defined by a sparsity penalty."""
     return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
 
 
@@ -308,33 +309,36 @@ VIEWS = (
     View("options", "Options", always, options),
     View("training", "Training", always, training),
     View("arrays", "Arrays", always, arrays),
-    View("frequent", "Most frequent features, and the training rows that have them", always, frequent),
-    View("weights", "Largest linear weights, and the training rows that have the feature", has(w=2), weights),
-    View("main_effects", "Largest main effects, and the training rows that have the feature", has(v0=2, V=3), effects),
-    View("hierarchy", "Strong hierarchy: share of the v_j that are 0; of the others, that orthogonal to v_0 beta",
+    View("frequent", "Most frequent features, and the number of training rows with each", always, frequent),
+    View("weights", "Largest linear weights, and the number of training rows with the feature", has(w=2),
+         weights),
+    View("main_effects", "Largest main effects, and the number of training rows with the feature",
+         has(v0=2, V=3), effects),
+    View("hierarchy", "Strong hierarchy: share of the v_j that are 0; share of the others orthogonal to v_0 beta",
          has(v0=2, V=3), hierarchy),
     View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
     View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
-    View("pairs", "Pairs of frequent features that add most to each other, and how many of pair-rows have both",
+    View("pairs", "Strongest interactions of frequent features, and how many of pair-rows have both",
          has_pairs, pairs),
-    View("field_pairs", "Pairs of fields, by what pairs of their frequent features add (root mean square)", has_fields,
-         field_pairs),
+    View("field_pairs", "Strongest interactions of fields (root mean square over pairs of their frequent features)",
+         has_fields, field_pairs),
     View("rows", "Features whose weight and factors are all 0", is_group_sparse, kept_rows),
-    View("factors", "Features by the number of factors they kept", is_group_sparse, kept_factors),
+    View("factors", "Features by their number of nonzero factors", is_group_sparse, kept_factors),
     View("anchors", "Anchors, and features that occurred near them", has(anchors=2, V=4), anchors),
 )  # fmt: skip
 
 
 def chunks(array: NDArray[Any]) -> Iterator[Floats]:
-    """Float64 copies of the array's parts along its first axis, so that a large one is never copied as a whole."""
+    """Float64 copies of the parts of an array along its first axis, so that a large array is never copied as a
+    whole."""
     step = max(1, CHUNK // max(1, math.prod(array.shape[1:])))
     for start in range(0, len(array), step):
         yield array[start : start + step].astype(np.float64)
 
 
 def listed(subject: Subject, name: str, values: Callable[[int], NDArray[Any]]) -> list[Row]:
-    """Rows of the features whose values are the largest, by output, with the training rows that have each of them;
-    `values` gives one number for each feature."""
+    """Table rows for the features with the largest values, by output, with the number of training rows that have each
+    feature; `values` returns one number for each feature."""
     rows = []
     for output, begin in subject.outputs():
         of = values(output)
@@ -345,7 +349,7 @@ def listed(subject: Subject, name: str, values: Callable[[int], NDArray[Any]]) -
 
 
 def largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """Places of the largest absolute values except 0, in decreasing order, of equal ones the lower place first."""
+    """The positions of the largest nonzero absolute values, in decreasing order; ties by position."""
     size = np.abs(values)
     places = np.flatnonzero(size)
     if 0 < count < len(places):
@@ -356,11 +360,11 @@ def largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
 
 
 def main_effects(subject: Subject, output: int) -> tuple[Floats, Floats]:
-    """<v_0 beta, v_j> of each feature, and how large rounding of the parameters alone may make it."""
+    """<v_0 beta, v_j> of each feature, and a bound on its error due to rounding of the parameters."""
     constant = subject.arrays["v0"][output].astype(np.float64)
     if "beta" in subject.arrays:
         constant *= subject.arrays["beta"][output]
-    # By einsum, not BLAS, whose sums depend on the number of threads.
+    # Uses einsum, not BLAS, because the sums of BLAS depend on the number of threads.
     terms = [
         (np.einsum("jf,f->j", part, constant), np.einsum("jf,f->j", np.abs(part), np.abs(constant)))
         for part in chunks(subject.arrays["V"][output])
@@ -370,11 +374,11 @@ def main_effects(subject: Subject, output: int) -> tuple[Floats, Floats]:
 
 
 def nonzero_rows(subject: Subject, output: int) -> NDArray[np.bool_]:
-    """bool (features): whether a feature's weight or one of its factors is not 0."""
+    """bool (features): whether the weight of a feature or one of its factors is nonzero."""
     rows: NDArray[np.bool_] = subject.arrays["V"][output].any(axis=1)
     return rows | (subject.arrays["w"][output] != 0) if "w" in subject.arrays else rows
 
 
 def share(chosen: NDArray[np.bool_]) -> float:
-    """Share of the true ones; nan of none."""
+    """The share of true values; nan if the array is empty."""
     return float(chosen.mean()) if chosen.size else math.nan

@@ -1,4 +1,4 @@
-"""How strongly pairs of features act together in a model of whatever kind, by its scores alone."""
+"""The strength of pairwise interactions in a model of any kind, computed from its scores only."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer
 from fmcli.scoring.rows import score_rows
 
-# Differences of scores of which rounding may be all there is, in units of the scores' own rounding.
+# Differences of scores below this many rounding units of the scores may be rounding errors.
 ROUNDINGS = 16
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of frequent features, of each the one with the lower index first.
+    """Pairs of frequent features, each with the lower index first.
 
     features : int32 (n, 2).
-    fields : int32 (n, 2), theirs; None where the model knows no fields.
-    together : (n), how many of the training rows looked at have both; None: the file does not tell.
-    added : (n, outputs), what each pair adds to a score.
+    fields : int32 (n, 2), the fields of the features; None if the model has no fields.
+    together : (n), the number of examined training rows that have both; None: not known.
+    added : (n, outputs), the interaction: the amount that each pair adds to a score.
     """
 
     features: NDArray[np.int32]
@@ -36,10 +36,11 @@ class Pairs:
 
 
 def interactions(scorer: Scorer) -> Pairs:
-    """What pairs of frequent features add to what each of them does alone, all having the value 1.
+    """The interactions of pairs of frequent features, for the feature value 1.
 
-    That is f(i, j) - f(i) - f(j) + f() of the scores f of rows that have nothing else, as they are (not scaled to unit
-    length); rounding counts as 0. Pairs that no training row has are left out, where the model knows.
+    The interaction is f(i, j) - f(i) - f(j) + f(), where f is the score of a row that has only these features and is
+    not scaled to unit length; rounding errors count as 0. Pairs that occur in no training row are left out, if the
+    model has the counts.
     """
     found = scorer.occurrences
     alone = np.arange(len(found.features))

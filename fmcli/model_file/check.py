@@ -1,9 +1,9 @@
-"""What a model file says, checked before anything else uses it: it may come from a stranger.
+"""Validation of the contents of a model file, before anything else uses them: a model file may be untrusted.
 
-modelfile.py has found the file whole, and its tensors where the header says. Here each entry of its metadata is checked
-by a rule of its own, and then the entries and arrays against each other. Models check the arrays that they attach.
-Behind this door every number is of the type, in the range and of the count that the code assumes, and every text is
-printable.
+container.py has checked that the file is complete and that its tensors are where the header says. Here each entry of
+the metadata is checked by its own rule, and then entries and arrays against each other. Models check the arrays that
+they attach. After these checks, every number has the type and range that the code assumes, every array the right
+length, and every text is printable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 
-# A bitmap's name in model files: bit j % 8 of byte j // 8 tells whether feature j occurred in training.
+# The name of a bitmap in model files: bit j % 8 of byte j // 8 is set if feature j occurred in training.
 SEEN = "seen"
 MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
@@ -38,60 +38,60 @@ MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
 MOST_COUNT = 2**53  # of rows, updates and the like: exact as a float
 LONGEST_TEXT = 200
 LONGEST_QUOTE = 40
-DEEPEST = 3  # figures within figures within figures
+DEEPEST = 3  # levels of nested tables and lists
 
 
 class Rule(NamedTuple):
-    """What a value must be, in words and as a test."""
+    """A condition for a value, in words and as a function."""
 
     words: str
     holds: Callable[[Any], bool]
 
 
 def whole(low: int, high: int) -> Rule:
-    """A whole number within bounds."""
-    return Rule(f"a whole number from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
+    """An integer within bounds."""
+    return Rule(f"an integer from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
 
 
 def name_in(names: Container[str], *others: str) -> Rule:
-    """One of these names, as the table of pieces has them when a file is read."""
-    words = "one that this version knows; a newer fmcli may have made it"
+    """One of these names, which are looked up in the registry when a file is read."""
+    words = "one that this version knows; the file may be from a newer fmcli"
     return Rule(words, lambda value: type(value) is str and (value in names or value in others))
 
 
 def null_or(rule: Rule) -> Rule:
-    """The same, or null."""
+    """The same condition, or null."""
     return Rule(f"null or {rule.words}", lambda value: value is None or rule.holds(value))
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is text that a terminal shows as it is, and of sane length."""
+    """Whether a value is printable text of a reasonable length."""
     return type(value) is str and len(value) <= LONGEST_TEXT and value.isprintable()
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, and a finite one as a float."""
+    """Whether a value is a number that is finite as a float."""
     return (type(value) is int and abs(value) <= MOST_COUNT) or (type(value) is float and math.isfinite(value))
 
 
 def are_names(value: Any) -> bool:
-    """Whether a value is a list of different texts."""
+    """Whether a value is a list of distinct texts."""
     return type(value) is list and all(map(is_text, value)) and len(set(value)) == len(value)
 
 
 def are_labels(value: Any) -> bool:
-    """Whether a value is a list of two or more different numbers in increasing order."""
+    """Whether a value is a list of two or more distinct numbers in increasing order."""
     several = type(value) is list and len(value) > 1
     return several and all(map(is_number, value)) and all(low < high for low, high in pairwise(value))
 
 
 def is_range(value: Any) -> bool:
-    """Whether a value is two finite numbers, the first not above the second."""
+    """Whether a value is a list of two finite numbers in nondecreasing order."""
     return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[0] <= value[1]
 
 
 def are_features(value: Any) -> bool:
-    """Whether a value is [[feature, field], ...], each feature once."""
+    """Whether a value is [[feature, field], ...] with distinct features."""
     feature, field = whole(0, MOST_FEATURES - 1), whole(0, MOST_FIELDS - 1)
     return (
         type(value) is list
@@ -104,7 +104,7 @@ def are_features(value: Any) -> bool:
 
 
 def are_counts(value: Any) -> bool:
-    """Whether a value says how often features occur."""
+    """Whether a value has the form of feature counts."""
     return (
         type(value) is dict
         and {"rows", "looked_at"} <= value.keys() <= {"rows", "looked_at", "labels"}
@@ -116,7 +116,7 @@ def are_counts(value: Any) -> bool:
 
 
 def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
-    """Whether a value is printed and computed with in any case: numbers, texts, null, and lists and tables of such."""
+    """Whether a value can always be printed: a number, text, null, or a list or table of these."""
     if type(value) is dict:
         return deepest > 0 and all(is_text(name) and are_figures(inner, deepest - 1) for name, inner in value.items())
     if type(value) is list:
@@ -128,7 +128,7 @@ TEXT = Rule(f"printable text of at most {LONGEST_TEXT} characters", is_text)
 COUNT = whole(0, MOST_COUNT)
 TABLE = Rule("figures by name", lambda value: type(value) is dict and are_figures(value))
 
-# Every entry that a model file has. Rules that need two entries are in `check_entries`.
+# All entries of a model file. Rules that need two entries are in `check_entries`.
 ENTRIES = {
     "tool": TEXT,
     "model": name_in(MODELS),
@@ -149,16 +149,17 @@ ENTRIES = {
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
 }
-# Entries that files of earlier versions do not have, and what that means: see Earlier in warmstart.py.
+# Entries that files of earlier versions do not have, with the value that their absence stands for: see Earlier in
+# training/warm_start.py.
 LATER: dict[str, Any] = {"occurrences": None, "epochs": 0, "given": None, "range": None}
-# Options of every run that earlier versions did not have.
+# Options of all runs that earlier versions did not have.
 LATER_OPTIONS = (SCALE,)
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata with what earlier versions did not write: an option that came later has its default.
+    """The metadata, completed with what earlier versions did not write: an option that was added later has its default.
 
-    Only what is there is completed, valid or not.
+    The metadata may be invalid; then they are completed as far as possible.
     """
     whole = {**LATER, **meta}
     options, kind, loss = (whole.get(name) for name in ("options", "model", "loss"))
@@ -172,13 +173,13 @@ def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_entries(meta: Mapping[str, Any]) -> None:
-    """Raise BadInputError unless the metadata have every entry, each is what it must be, and they fit together."""
+    """Raise BadInputError unless the metadata have every entry, each entry is valid, and they fit together."""
     for name in ENTRIES:
         if name not in meta:
             refuse(f"the entry {name} is missing")
     for name, value in meta.items():
         if name not in ENTRIES:
-            refuse(f"the entry {quoted(name)} is unknown to this version; a newer fmcli made it, or none")
+            refuse(f"the entry {quoted(name)} is unknown; the file may be from a newer fmcli")
         if not ENTRIES[name].holds(value):
             refuse(f"{name} is {quoted(value)}; it must be {ENTRIES[name].words}")
     kind, loss = MODELS[meta["model"]], LOSSES[meta["loss"]]
@@ -186,19 +187,19 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     check_options(kind, loss, meta["options"])
     check_labels(kind, loss, meta["labels"], meta["outputs"])
     if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
-        refuse("a frequent feature is none of its features")
+        refuse("the index of a frequent feature is not below the number of features")
     known = meta["occurrences"]
     if known is not None and len(known["rows"]) != len(meta["frequent"]):
-        refuse("it does not count each of its frequent features")
+        refuse("the counts of some frequent features are missing")
     if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
-        refuse("it clips predictions, but has no range of labels to clip them to")
+        refuse("it clips predictions, but the range of the labels is missing")
     if meta["fields"] and not meta["features"]:
         refuse("it has fields, but no features")
 
 
 def check_known(meta: Mapping[str, Any]) -> None:
-    """Raise BadInputError, naming them, for options that this version does not know: they may change what a model
-    means. What a run was given must be among its options."""
+    """Raise BadInputError, which names them, for options that this version does not know: they may change the meaning
+    of the model. The options that the user gave must be among the options of the run."""
     unknown = [quoted(name) for name in meta["options"] if name not in OPTIONS]
     if unknown:
         raise BadInputError(
@@ -207,11 +208,11 @@ def check_known(meta: Mapping[str, Any]) -> None:
         )
     for name in meta["given"] or ():
         if name != SOLVER and name not in meta["options"]:
-            refuse(f"given names {quoted(name)}, which is none of its options")
+            refuse(f"given names {quoted(name)}, which is not one of its options")
 
 
 def check_options(kind: ModelEntry, loss: LossEntry, options: Mapping[str, Any]) -> None:
-    """Raise BadInputError unless all the options that the pieces take are there, each in its range."""
+    """Raise BadInputError unless all options of the components are present and in their range."""
     for name in (*kind.options, *loss.options, "norm"):
         if name not in options:
             refuse(f"the option {name} is missing")
@@ -229,8 +230,8 @@ def check_options(kind: ModelEntry, loss: LossEntry, options: Mapping[str, Any])
 
 
 def permits(option: Option, kind: ModelEntry, value: Any) -> bool:
-    """Whether an option's value is of its type and in its range."""
-    if value is None:  # an option that refines another has the other's value in a file
+    """Whether the value of an option has its type and is in its range."""
+    if value is None:  # in a file, an option that refines another one has its value
         return option.default is None and option.name not in REFINES
     if type(value) is list:
         return option.name in kind.by_degree and all(
@@ -242,19 +243,20 @@ def permits(option: Option, kind: ModelEntry, value: Any) -> bool:
 
 
 def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | None, outputs: int) -> None:
-    """Raise BadInputError unless there are as many label values as the loss takes, and as many outputs."""
+    """Raise BadInputError unless the number of label values fits the loss, and the number of outputs fits the
+    labels."""
     count = 0 if values is None else len(values)
     fits = {"binary": count == 2, "classes": count >= 2}.get(loss.task, count in ((0, 2) if kind.closed_form else (0,)))
     if not fits:
         refuse(f"{count} label values do not fit loss {loss.name}")
     expected = Labels(loss.name, None if values is None else tuple(values)).outputs
     if outputs != expected:
-        refuse(f"outputs is {outputs}, but its labels make {expected}")
+        refuse(f"outputs is {outputs}, but its labels need {expected}")
 
 
 def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Model) -> None:
-    """Raise BadInputError unless the arrays that a model does not attach are what they must be, and there are no
-    others. `model` has the arrays attached."""
+    """Raise BadInputError unless the arrays that a model does not attach are valid, and there are no further arrays.
+    `model` has its arrays attached."""
     expected: dict[str, tuple[tuple[int, ...], str]] = {SEEN: (((meta["features"] + 7) // 8,), "u")}
     for name in (name for layout in model.layout for name in layout.names):
         for slot in range(meta["slots"] or 0):
@@ -262,7 +264,7 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     if meta["occurrences"] is not None:
         counted = len(meta["frequent"])
         expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")
-        if COUNTS in arrays:  # which large models may lack
+        if COUNTS in arrays:  # optional, as large models may lack it
             of = next((of for of in TYPES if of == arrays[COUNTS].dtype), TYPES[-1])
             expected[COUNTS] = ((meta["features"],), of.str[1:])
     if is_scaled(meta["options"]):
@@ -274,12 +276,12 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     if COUNTS in expected and (arrays[COUNTS] < 0).any():
         refuse(f"the array {COUNTS} has negative numbers")
     for name in arrays.keys() - expected.keys() - model.shapes().keys() - model.constants.keys():
-        extra = "solver state, of which it has none" if name.startswith(STATE + ".") else "unknown to this version"
+        extra = "solver state, which this model should not have" if name.startswith(STATE + ".") else "unknown"
         refuse(f"the array {quoted(name)} is {extra}")
 
 
 def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:
-    """Raise BadInputError unless there is an array of that name, shape and kind of numbers: f, u, i4 as in numpy."""
+    """Raise BadInputError unless there is an array with this name, shape and type: f, u, i4 as in numpy."""
     if name not in arrays:
         refuse(f"the array {name} is missing")
     array = arrays[name]
@@ -293,7 +295,7 @@ def refuse(what: str) -> None:
 
 
 def quoted(value: Any) -> str:
-    """A value as a message may show it: on one line, without control characters, not long."""
+    """A value for a message: on one line, without control characters, shortened if it is long."""
     if type(value) in (list, dict):
         return f"a {type(value).__name__} of {len(value)}"
     text = repr(value)

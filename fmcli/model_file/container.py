@@ -1,22 +1,21 @@
-"""The model file: the safetensors layout, checked through and through, and mapped into memory when it is read.
+"""The model file: safetensors with checksums, fully validated, and memory-mapped when it is read.
 
     8 bytes     length of the header, little-endian
-    header      JSON, ended by blanks so that the tensors begin at a multiple of 64 bytes
-    tensors     by name, each at a multiple of 64 bytes
+    header      JSON, padded with spaces so that the tensors start at a multiple of 64 bytes
+    tensors     sorted by name, each at a multiple of 64 bytes
 
-The format of safetensors forbids gaps between tensors, so that small tensors of zeros, named _pad, fill them. Its
-metadata are strings: each entry of ModelFile.meta is one, as JSON, and three more are the file's own:
+The safetensors format forbids gaps between tensors, so that small tensors of zeros, named _pad, fill them. Its metadata
+are strings: each entry of ModelFile.meta is one of them, as JSON, and the container adds three:
 
-    fmcli.header_crc32   checksum of the length and the header but for these eight digits themselves. It comes first,
-                         at a fixed place, in every version of the format: it is checked before anything of the header
-                         is interpreted, it covers every byte as it lies in the file, and its key is what tells a
-                         model from other files.
+    fmcli.header_crc32   checksum of the length and the header, except for these eight digits. It comes first, at a
+                         fixed position, in every version of the format: it is checked before the header is parsed, it
+                         covers every byte of the header, and its key distinguishes a model from other files.
     fmcli.format         version of the format
     fmcli.tensor_crc32   the checksum of each tensor, as JSON
 
-Checksums are zlib's CRC-32: of what the standard library has it is the fastest (2.1 GB/s where SHA-256 reaches 1.3),
-and it finds every error confined to 32 neighbouring bits. It guards against accidents, not against forgers: the reader
-trusts nothing that the header says. Nothing in a file depends on time, path, host or the order of a dictionary.
+Checksums are CRC-32 as in zlib. It is the fastest one in the standard library (2.1 GB/s; SHA-256: 1.3 GB/s), and it
+detects every error within 32 adjacent bits. It protects against accidents, not against forgery, so that the reader
+validates everything that the header says. The bytes of a file do not depend on time, path, host or dictionary order.
 """
 
 import errno
@@ -41,8 +40,8 @@ FORMAT = 1
 ALIGNMENT = 64
 LONGEST_HEADER = 100_000_000  # bytes; safetensors refuses more
 MOST_DIMENSIONS = 8
-ALWAYS_VERIFIED = 256 * 1024 * 1024  # bytes of tensors up to which every load reads them all
-COPIED_BYTES = 1 << 20  # of an array that does not lie in its own order in memory, at a time
+ALWAYS_VERIFIED = 256 * 1024 * 1024  # bytes of tensors up to which every load verifies all checksums
+COPIED_BYTES = 1 << 20  # bytes that are copied at a time from an array that is not contiguous
 DTYPES: dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
@@ -69,12 +68,12 @@ TEXT = bytes(range(0x20, 0x7F)) + b"\t\r\n"
 
 @dataclass
 class ModelFile:
-    """What a model file holds.
+    """The contents of a model file.
 
-    meta : JSON values by name; no name begins with "fmcli.".
-    tensors : arrays of float32, float64, uint8, int32 or int64 by name; no name begins with "_".
-        Those of a loaded model are read-only views into the file.
-    verified : whether the tensors were compared with their checksums when the file was loaded.
+    meta : JSON values by name; no name starts with "fmcli.".
+    tensors : arrays of float32, float64, uint8, int32 or int64 by name; no name starts with "_".
+        The arrays of a loaded model are read-only views into the file.
+    verified : whether the checksums of the tensors were verified when the file was loaded.
     """
 
     meta: dict[str, Any]
@@ -83,7 +82,7 @@ class ModelFile:
 
 
 class _Tensor(NamedTuple):
-    """Where a tensor lies, in bytes from the first tensor's begin."""
+    """The position of a tensor, in bytes from the start of the first tensor."""
 
     name: str
     dtype: str
@@ -97,10 +96,10 @@ class _Tensor(NamedTuple):
 
 
 def save(path: str, model: ModelFile) -> None:
-    """Write a model file; an older one is replaced only by a complete new one.
+    """Write a model file; an existing file is replaced only by a complete new one.
 
-    Raises OutputError where it cannot be written, and ValueError or TypeError for content that would not be read back
-    as it is: a reserved name, an array of another type or memory order, a tuple, a NaN, a key that is no string.
+    Raises OutputError if it cannot be written, and ValueError or TypeError for content that would not be read back
+    unchanged: a reserved name, an array of another type or memory order, a tuple, a NaN, a key that is not a string.
     """
     layout = list(_lay_out(model.tensors))
     header = _header(model, layout)
@@ -117,11 +116,11 @@ def save(path: str, model: ModelFile) -> None:
 def load(path: str, *, verify: bool = False) -> ModelFile:
     """Map a model file into memory.
 
-    Header and layout are checked always, the tensors' checksums for up to 256 MB of tensors or with `verify`.
-    The file must not be changed in place while the model is in use; replacing it, as `save` does, is fine.
+    Header and layout are always checked; the checksums of the tensors are checked for up to 256 MB of tensors, or with
+    `verify`. The file must not be modified in place while the model is in use; it may be replaced, as `save` does.
 
-    Raises MissingInputError if it cannot be opened, and BadInputError, saying which, for a truncated, corrupted,
-    foreign or newer file.
+    Raises MissingInputError if it cannot be opened, and BadInputError, with the reason, if it is truncated, corrupted,
+    not a model, or from a newer version.
     """
     file = _map(path)
     try:
@@ -150,7 +149,7 @@ def _lay_out(tensors: dict[str, NDArray[Any]]) -> Iterator[_Tensor]:
     for name in sorted(tensors):
         array = tensors[name]
         if name.startswith("_"):
-            raise ValueError(f"tensor {name!r}: names that begin with _ are the file's own")
+            raise ValueError(f"tensor {name!r}: names that start with _ are reserved")
         if array.dtype not in names or array.ndim > MOST_DIMENSIONS:
             raise ValueError(f"tensor {name!r}: its type or dimensions cannot be saved")
         gap = -begin % ALIGNMENT
@@ -168,23 +167,23 @@ def _header(model: ModelFile, layout: list[_Tensor]) -> bytes:
     metadata = {HEADER_CHECKSUM: _digits(0), VERSION: str(FORMAT), TENSOR_CHECKSUMS: _to_json(checksums)}
     for key in sorted(model.meta):
         if key.startswith(OWN):
-            raise ValueError(f"{key!r}: names that begin with {OWN} are the file's own")
+            raise ValueError(f"{key!r}: names that start with {OWN} are reserved")
         metadata[key] = _to_json(model.meta[key])
         if _parse(metadata[key]) != model.meta[key]:
-            raise ValueError(f"{key!r} would not be read back as it is: {model.meta[key]!r}")
+            raise ValueError(f"{key!r} would not be read back unchanged: {model.meta[key]!r}")
     entries: dict[str, Any] = {METADATA: metadata}
     for t in layout:
         entries[t.name] = {"dtype": t.dtype, "shape": t.shape, "data_offsets": (t.begin, t.end)}
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(LENGTH_BYTES + len(text)) % ALIGNMENT)
     if len(text) > LONGEST_HEADER:
-        raise ValueError(f"a header of {len(text)} bytes: dictionaries belong in tensors")
+        raise ValueError(f"a header of {len(text)} bytes is too long: store large dictionaries as tensors")
     header = len(text).to_bytes(LENGTH_BYTES, "little") + text
     return header[: DIGITS.start] + _digits(_header_checksum(header)).encode() + header[DIGITS.stop :]
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open, though a named pipe has no writer."""
+    """Open without blocking, as a named pipe without a writer would."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -193,7 +192,9 @@ def _map(path: str) -> mmap.mmap:
         with open(path, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise MissingInputError(f"{path}: cannot be opened: a model is mapped into memory, so a regular file")
+                raise MissingInputError(
+                    f"{path}: cannot be opened: a model is memory-mapped, so that it must be a regular file"
+                )
             if status.st_size == 0:
                 raise BadInputError(f"{path}: is empty: not an fmcli model")
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -207,19 +208,19 @@ def _map(path: str) -> mmap.mmap:
 
 
 def _read_header(file: mmap.mmap) -> tuple[int, dict[str, Any]]:
-    """Where the tensors begin, and the entries of a header whose checksum is right."""
+    """The start of the tensors, and the entries of a header whose checksum is correct."""
     size = len(file)
     signature = file[LENGTH_BYTES : DIGITS.start]
     if not SIGNATURE.startswith(signature):
         raise BadInputError(_foreign(file))
     if size < DIGITS.stop:
-        raise BadInputError(f"is truncated, or not an fmcli model: {size} bytes are not even a header")
+        raise BadInputError(f"is truncated, or not an fmcli model: {size} bytes are too few for a header")
     length = int.from_bytes(file[:LENGTH_BYTES], "little")
     if length > LONGEST_HEADER:
         _corrupted(f"a header cannot have {length} bytes")
     start = LENGTH_BYTES + length
     if start > size:
-        raise BadInputError(f"is truncated: the header needs {start} bytes, the file has {size}")
+        raise BadInputError(f"is truncated: the header needs {start} bytes, but the file has {size}")
     header = file[:start]
     if _digits(_header_checksum(header)).encode() != header[DIGITS]:
         _corrupted("the header does not match its checksum")
@@ -237,15 +238,15 @@ def _check_version(metadata: dict[str, str]) -> None:
     version = metadata.get(VERSION, "")
     if not version.isdecimal():
         _corrupted("the version of its format is missing")
-    # Compared by length first: a number of 5,000 digits is newer, too, and not worth converting.
+    # The length is compared first, so that a number of 5,000 digits is not converted.
     if len(version) > len(str(FORMAT)) or int(version) > FORMAT:
         raise BadInputError(
-            f"was written by a newer fmcli: its format is {version[:20]}, this one reads up to {FORMAT}: upgrade fmcli"
+            f"was written by a newer fmcli in format {version[:20]}; this version reads up to {FORMAT}: upgrade fmcli"
         )
 
 
 def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
-    """The tensors as the header tells them, found to lie end to end in the `size` bytes after it."""
+    """The tensors as the header describes them, checked to be contiguous in the `size` bytes after it."""
     layout: list[_Tensor] = []
     end = 0
     for name, entry in entries.items():
@@ -257,13 +258,13 @@ def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
             case _:
                 _corrupted(f"the header's entry of tensor {name!r} is not valid")
         if begin != end or stop - begin != math.prod(shape) * DTYPES[dtype].itemsize:
-            _corrupted(f"tensor {name!r} is out of place or not as long as its shape")
+            _corrupted(f"tensor {name!r} has a wrong offset, or a length that does not fit its shape")
         if stop - begin >= ALIGNMENT if tensor.is_pad else begin % ALIGNMENT:
             _corrupted(f"tensor {name!r} is not at a multiple of {ALIGNMENT} bytes")
         layout.append(tensor)
         end = stop
     if end > size:
-        raise BadInputError(f"is truncated: its tensors need {end} bytes, the file has {size}")
+        raise BadInputError(f"is truncated: its tensors need {end} bytes, but the file has {size}")
     if end < size:
         _corrupted(f"{size - end} bytes follow its last tensor")
     return layout
@@ -277,18 +278,18 @@ def _views(file: mmap.mmap, start: int, layout: list[_Tensor]) -> Iterator[tuple
             continue
         try:
             yield name, np.ndarray(shape, DTYPES[dtype], buffer=file, offset=start + begin)
-        except (ValueError, OverflowError):  # an empty tensor whose other dimensions are beyond all measure
+        except (ValueError, OverflowError):  # an empty tensor whose other dimensions are too large
             _corrupted(f"tensor {name!r} cannot have the shape {shape}")
 
 
 def _foreign(file: mmap.mmap) -> str:
-    """What a file is that does not begin as a model does."""
+    """A description of a file that does not start like a model."""
     head = file[: mmap.PAGESIZE]
     length = int.from_bytes(head[:LENGTH_BYTES], "little")
     if head[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{" and length <= LONGEST_HEADER:
-        return "is a safetensors file but not an fmcli model, or one that another program has rewritten"
+        return "is a safetensors file but not an fmcli model, or a model that another program has rewritten"
     if not head.translate(None, TEXT):
-        return "is a text file, not an fmcli model: are model and data swapped?"
+        return "is a text file, not an fmcli model; have you swapped model and data?"
     for begin, kind in OTHER_KINDS.items():
         if head.startswith(begin):
             return f"is {kind}, not an fmcli model"
@@ -300,7 +301,7 @@ def _corrupted(what: str) -> NoReturn:
 
 
 def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """The array in its own order as contiguous parts, of which the copies are small."""
+    """The array in C order as contiguous parts; if they must be copied, each copy is small."""
     if array.flags.c_contiguous or array.nbytes <= COPIED_BYTES:
         yield np.ascontiguousarray(array)
         return
@@ -333,11 +334,11 @@ def _to_json(value: Any) -> str:
 
 
 def _parse(text: str) -> Any:
-    """JSON to values. Unlike json.loads alone, refuses a repeated name and NaN."""
+    """Parse JSON. Unlike json.loads, this rejects repeated names and NaN."""
     try:
         return _DECODER.decode(text)
     except RecursionError:
-        _corrupted("the header is nested too deep")
+        _corrupted("the header is nested too deeply")
     except ValueError as error:
         _corrupted(f"the header is not valid JSON ({error})")
 

@@ -62,7 +62,7 @@ def lines_of(path: Path, most: int) -> list[bytes]:
 
 
 def split(lines: list[bytes], seed: int, folder: Path) -> tuple[Path, Path]:
-    """Files of rows to train on and of rows to judge by."""
+    """Files of training rows and of validation rows."""
     held = np.zeros(len(lines), dtype=bool)
     held[np.random.default_rng(seed).permutation(len(lines))[: round(HELD_OUT * len(lines))]] = True
     paths = folder / "train", folder / "held"

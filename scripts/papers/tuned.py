@@ -70,7 +70,7 @@ def followed(
 
 
 def folded(train: Dataset, folds: int = FOLDS) -> list[tuple[Dataset, Dataset]]:
-    """Rows to train on and rows to judge by, for each fold of seeded ones."""
+    """The training rows and the validation rows of each seeded fold."""
     order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
     parts = np.array_split(order, folds)
     return [(train.take(np.setdiff1d(order, held)), train.take(np.sort(held))) for held in parts]

@@ -74,7 +74,7 @@ def test_probabilities_are_for_losses_that_have_them(run, sample, tmp_path, opti
     done = run("predict", "--output-type", "prob", "m", sample / "adult.test.libsvm")
     assert done.returncode == (0 if has_probabilities else 2)
     if not has_probabilities:
-        assert f"{options[1]} loss gives no probabilities; --output-type raw" in done.stderr
+        assert f"{options[1]} loss has no probabilities; use --output-type raw" in done.stderr
         assert done.stdout == b""
     label = run("predict", "--sign", "m", sample / "adult.test.libsvm").stdout.split()
     assert set(label) == {b"-1", b"1"}

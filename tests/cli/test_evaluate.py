@@ -99,7 +99,7 @@ def test_a_table_of_many_classes_is_left_to_json(run, tmp_path):
     rows = [f"{label} {label}:1\n" for label in range(MOST_CLASSES_SHOWN + 1)]
     (tmp_path / "t").write_text("".join(rows))
     assert run("train", "-q", "--loss", "softmax", "-o", "m", "t").returncode == 0
-    assert "--json has the table of labels and predictions" in run("evaluate", "m", "t").stdout.decode()
+    assert "use --json for the table of labels and predictions" in run("evaluate", "m", "t").stdout.decode()
     assert np.shape(figures(run("evaluate", "--json", "m", "t"))["confusion"]) == (13, 13)
 
 
@@ -249,7 +249,7 @@ def test_predictions_are_judged_as_their_model(run, sample, adult_model, tmp_pat
     by_model = figures(run("evaluate", "--json", adult_model, test))
     done = run("evaluate", "--json", *flag, "--predictions", "p", test)
     by_file = figures(done)
-    assert f"1,500 rows of {'scores' if raw else 'probabilities'}, judged as loss logistic" in done.stderr
+    assert f"1,500 rows of {'scores' if raw else 'probabilities'}, evaluated as loss logistic" in done.stderr
     for name, value in by_file["metrics"].items():
         assert value == pytest.approx(by_model["metrics"][name], rel=1e-5), name
     assert set(by_model["metrics"]) - set(by_file["metrics"]) == set(OF_MODELS)
@@ -338,8 +338,8 @@ MISUSE = [
     (["m"], "missing argument 'INPUT...'"),
     (["--predictions", "p"], "missing argument 'INPUT...'"),
     (["--predictions", "-", "-"], "standard input (-) can be read only once"),
-    (["--loss", "logistic", "m", "t"], "--loss and --raw say what --predictions are"),
-    (["--raw", "m", "t"], "--loss and --raw say what --predictions are"),
+    (["--loss", "logistic", "m", "t"], "--loss and --raw apply only to --predictions"),
+    (["--raw", "m", "t"], "--loss and --raw apply only to --predictions"),
     (["--predictions", "p", "--loss", "nosuch", "t"], "there is no loss 'nosuch'; there are: squared,"),
     (["-x", "acc", "m", "t"], "there is no metric 'acc'"),
     (["-x", "rmse", "m", "t"], "metric rmse does not fit loss logistic"),

@@ -150,7 +150,7 @@ def test_a_full_disk_and_a_closed_output(run, adult_model, tmp_path):
     assert run("export", adult_model, "full.txt").returncode == 74
     done = run("export", adult_model, "-", preexec=lambda: os.close(1))
     assert done.returncode == 74
-    assert "it is closed; name a file in place of -" in done.stderr
+    assert "it is closed; give a file name instead of -" in done.stderr
 
 
 def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
@@ -175,7 +175,7 @@ def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
 def test_kernel_form_is_refused_for_other_models_and_files(run, adult_model):
     done = run("export", "--kernel-form", adult_model, "out.fm")
     assert done.returncode == 2
-    assert "is of kind fm; a kernel form is there for lifted-anova and lifted-pn of order 2" in done.stderr
+    assert "has kind fm; only lifted-anova and lifted-pn of order 2 have a kernel form" in done.stderr
     done = run("export", "--kernel-form", adult_model, "out.txt")
     assert done.returncode == 2
     assert "export --kernel-form writes .npz and .fm files" in done.stderr

@@ -49,7 +49,7 @@ def test_scores_that_are_infinite_or_undefined(run, tmp_path, loss):
     for output in ("raw", "prob" if loss in ("logistic", "softmax") else "label"):
         done = run("predict", "--output-type", output, "m", "h")
         assert done.returncode == 0, done.stderr
-        assert "12 of 12 rows have a score that is not a finite number" in done.stderr
+        assert "12 of 12 rows have a score that is not finite" in done.stderr
     done = run("evaluate", "m", "h")
     assert done.returncode == 0, done.stderr
 

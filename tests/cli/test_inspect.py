@@ -44,11 +44,11 @@ def test_the_figures_are_those_of_the_arrays(run, adult_model):
     w = arrays["w"][0]
     places = np.argsort(-np.abs(w), kind="stable")[:5]
     assert [(row["feature"], row["weight"]) for row in got["weights"]] == [(j, w[j]) for j in places]
-    assert done.stderr.endswith(" bytes, all of which match their checksums\n")
+    assert done.stderr.endswith(" bytes, all checksums match\n")
 
 
 def test_only_pairs_that_rows_have_are_named(run, adult_model, sample):
-    """Of one column two values never meet; a model ranks them all the same, for it never saw what they add."""
+    """Two values of one column never occur together, but a model ranks such pairs, too: it never saw what they add."""
     got = figures(run("inspect", "--json", "--top", "5000", adult_model))
     lines = (sample / "adult.train.libsvm").read_text().splitlines()
     rows = [{int(entry.split(":")[0]) for entry in line.split()[1:]} for line in lines]
@@ -89,9 +89,9 @@ def test_every_feature_is_counted_and_resuming_counts_on(run, sample, tmp_path):
 def test_text_has_the_same_figures(run, adult_model):
     text = run("inspect", "--top", "3", adult_model).stdout.decode()
     got = figures(run("inspect", "--json", "--top", "3", adult_model))
-    frequent = "Most frequent features, and the training rows that have them"
-    pairs = "Pairs of frequent features that add most to each other, and how many of pair-rows have both"
-    weights = "Largest linear weights, and the training rows that have the feature"
+    frequent = "Most frequent features, and the number of training rows with each"
+    pairs = "Strongest interactions of frequent features, and how many of pair-rows have both"
+    weights = "Largest linear weights, and the number of training rows with the feature"
     titles = ("Options", "Training", "Arrays", frequent, weights, pairs)
     assert [part.splitlines()[0] for part in text.split("\n\n")[1:]] == list(titles)
     lines = text.split(f"{weights}\n")[1].split("\n\n")[0].splitlines()
@@ -150,7 +150,7 @@ def test_classes_each_have_their_rows(run, trained, tmp_path):
 def test_no_list_and_nothing_to_list(run, trained):
     path = trained("-m", "linear", "-e", "0")
     assert figures(run("inspect", "--json", path))["weights"] == []
-    assert run("inspect", path).stdout.decode().endswith("that have the feature\nnone\n")
+    assert run("inspect", path).stdout.decode().endswith("with the feature\nnone\n")
     assert figures(run("inspect", "--json", "--top", "0", path))["weights"] == []
 
 
@@ -161,14 +161,14 @@ def test_verify_finds_what_is_wrong_in_a_large_model(run, adult_model, tmp_path)
     large = "import fmcli.model_file.container as m; m.ALWAYS_VERIFIED = 0"
     done = run("inspect", "m", before=large)
     assert done.returncode == 0
-    assert "whose header matches its checksum; --verify checks the rest" in done.stderr
+    assert "the checksum of the header matches; use --verify to check the rest" in done.stderr
     assert figures(run("inspect", "--json", "m", before=large))["model"]["verified"] is False
     done = run("inspect", "--verify", "m", before=large)
     assert done.returncode == 65
     assert "does not match its checksum" in done.stderr
     assert run("inspect", "m").returncode == 65
     done = run("inspect", "--verify", adult_model, before=large)
-    assert "all of which match their checksums" in done.stderr
+    assert "all checksums match" in done.stderr
 
 
 def test_errors(run, sample):

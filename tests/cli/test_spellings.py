@@ -8,7 +8,7 @@ import pytest
 from fmcli.cli import group
 from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
 from fmcli.cli.spellings.other_tools import FREE_LETTERS, LOSS_NAMES, MODEL_NAMES, VALUES, WORDS
-from fmcli.cli.spellings.own import SPELLINGS, options_of
+from fmcli.cli.spellings.translate import SPELLINGS, options_of
 from fmcli.errors import UsageError
 from fmcli.names import close
 from fmcli.registry.losses import LOSSES

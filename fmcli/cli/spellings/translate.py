@@ -90,7 +90,7 @@ SPELLINGS = {
 }
 
 
-def in_our_words(command: click.Command, ctx: click.Context, arguments: list[str]) -> list[str]:
+def translated(command: click.Command, ctx: click.Context, arguments: list[str]) -> list[str]:
     """The arguments with familiar spellings replaced by a command's own options.
 
     Raises UsageError for an option that the command does not have, with what it may have meant, for values that mean
