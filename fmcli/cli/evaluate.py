@@ -90,8 +90,8 @@ class Request:
     "limits",
     multiple=True,
     metavar="METRIC=X",
-    help="Exit with status 1 if METRIC is worse than X: less than X, or greater than X for loss, logloss, brier, rmse "
-    "and mae. An undefined metric counts as a failure. May be repeated.",
+    help="Exit with status 1 if METRIC is worse than X: less than X, or greater than X if smaller is better (loss, "
+    "logloss, brier, rmse, mae). An undefined metric counts as a failure. May be repeated.",
 )
 @option(
     "validation",

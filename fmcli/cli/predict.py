@@ -49,9 +49,9 @@ SUSPECT_SHARE = 0.5
     "output",
     "--output-type",
     type=click.Choice(["raw", "value", "prob", "label"]),
-    help="raw: the score; value: the predicted number, clipped if the model was trained with --clip; prob: the "
-    "probability of the larger label, or of each class; label: the predicted label or number. [default: prob for "
-    "logistic and softmax loss, else value]",
+    help="Type of predictions: raw scores; value: numbers, clipped if the model was trained with --clip; prob: "
+    "probabilities of the larger label, or of each class; label: labels or numbers. [default: prob for logistic and "
+    "softmax loss, else value]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")

@@ -124,7 +124,7 @@ def test_the_help_names_all_metrics(run):
     text = " ".join(run("evaluate", "--help").stdout.decode().split())
     listed = text.split("may be repeated: ")[1].split(". [default")[0].split(", ")
     assert set(listed) == {*METRICS, *OF_MODELS}
-    smaller = text.split("less is better (")[1].split(")")[0].split(", ")
+    smaller = text.split("smaller is better (")[1].split(")")[0].split(", ")
     assert set(smaller) == {name for name in listed if not Limit(name, 0).larger_is_better}
 
 
