@@ -28,7 +28,8 @@ own:
         model.moved(visit, step)    caches and scores follow
 
 A model without such functions is visited through its gradients: right, and slow. L-BFGS needs gradients alone. Each of
-these ways through epochs is a trainer in its solver's folder; training/job.py judges and keeps their epochs alike.
+these ways through epochs is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
+closed form; training/job.py judges and keeps their epochs alike.
 
 The folders
 -----------
@@ -49,7 +50,8 @@ above it in this list, so that there are no circles:
     scoring       scores of rows, metrics, predict, evaluate
     export        text, kernel form
     inspect       what a model has learned, and which features interact
-    training      the job: plan, validation, warm start, divergence, refit, memory account, checkpoints
+    training      a run: settings, planning, the job itself, validation, warm start, divergence, refit, memory account,
+                  checkpoints
     cli           a module for each command; cli/spellings has the words of other tools
 
 errors.py, names.py and text.py, which all may import, have the errors with their exit statuses, the search for the name
@@ -74,8 +76,8 @@ training/account.py is their sum, which --dry-run shows and training checks (sys
 
 The registry has a table each of models, solvers, losses and options (registry/models.py and so on), from which the
 command line, its completion, the guide's tables, the model file's header and the tests derive. A default that depends
-on the training data (registry/derived.py) stays a rule until training.job.plan knows the data; from then on a run has
-numbers only. CONTRIBUTING.md has the steps that a new piece takes.
+on the training data (registry/derived.py) stays a rule until training/planning.py knows the data; from then on a run
+has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Spellings of other tools are translated before click
 parses the arguments (spellings/translate.py; other_tools.py beside it knows the options of libFM, libffm, xLearn,

@@ -34,7 +34,7 @@ class UsageError(FmcliError):
 class DivergedError(FmcliError):
     """Training produced a number that is not finite.
 
-    trained : a fmcli.training.job.Trained of the best epoch before, where validation found one; else None.
+    trained : a fmcli.training.trained.Trained of the best epoch before, where validation found one; else None.
     """
 
     exit_status = 3

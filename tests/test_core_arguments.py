@@ -32,7 +32,7 @@ from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sgd import SGD
-from fmcli.training.job import make_solver
+from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training.validation import split
 
 FEATURES = 7

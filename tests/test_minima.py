@@ -9,6 +9,7 @@ from test_every_pair import planted
 from fmcli.errors import NotEnoughMemoryError, UsageError
 from fmcli.losses.loss import Squared
 from fmcli.penalties.penalty import Penalty
+from fmcli.registry.build import build_trainer
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec, resolve
@@ -325,7 +326,7 @@ def test_nothing_is_held_out_unasked():
 def test_what_training_needs_is_asked_for_first(solver, monkeypatch):
     data, _ = planted("fm", "squared")
     plan = job.plan(data, make_spec("fm", solver, "squared"))
-    assert plan.bytes - plan.held >= SOLVERS[solver].load().bytes_needed(plan.model, plan.data, 1)
+    assert plan.bytes - plan.held >= build_trainer(plan.task).bytes_needed()
     monkeypatch.setattr("fmcli.system.memory.available", lambda *_: 0)
     monkeypatch.setattr("fmcli.system.memory._tightest", lambda *_: (1000, "left", "buy more"))
     with pytest.raises(NotEnoughMemoryError, match="training needs"):

@@ -20,7 +20,7 @@ def trained_again(data, model="fm", solver="adagrad", *, plan=None, **options):
     """The run that chose, and the one on all rows."""
     spec = make_spec(model, None if model == "kernel-basis" else solver, None, options)
     chosen = job.train(job.plan(data, spec, **{"holdout": 0.2, **(plan or {})}))
-    assert refit.refits(chosen.plan, None)
+    assert refit.refits(chosen.plan)
     return chosen, refit.refit(chosen, refit.whole(chosen))
 
 
@@ -50,7 +50,7 @@ def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, optio
     plain = job.train(job.plan(data, make_spec(model, solver, None, given)))
     for name, array in parameters(plain.plan.model).items():
         np.testing.assert_array_equal(array, again.plan.model.parameters[name])
-    assert again.solver.updates == plain.solver.updates
+    assert again.updates == plain.updates
     figures, before = job.summary(again), job.summary(chosen)
     assert (figures["refit"], before["refit"]) == (True, False)
     assert (figures["rows"], before["rows"]) == (1500, 1200)
@@ -83,12 +83,12 @@ def test_only_held_out_rows_are_worth_it_and_only_if_it_is_cheap(rows, monkeypat
     work = 4 * rows.nnz * 5
     for limit, cheap in ((work, True), (work - 1, False)):
         monkeypatch.setattr(refit, "AFFORDABLE", limit)
-        assert refit.refits(held, None) == cheap
-    assert refit.refits(held, True)
-    assert not refit.refits(held, False)
-    assert not refit.refits(planned(), True)
-    assert not refit.refits(planned(valid=rows), True)
-    assert not refit.refits(job.plan(rows, make_spec("fm", options={"epochs": 0}), holdout=0.2), True)
+        assert refit.refits(held) == cheap
+    assert refit.refits(planned(holdout=0.2, refit=True))
+    assert not refit.refits(planned(holdout=0.2, refit=False))
+    assert not refit.refits(planned(refit=True))
+    assert not refit.refits(planned(valid=rows, refit=True))
+    assert not refit.refits(job.plan(rows, make_spec("fm", options={"epochs": 0}), holdout=0.2, refit=True))
 
 
 def test_if_it_diverges_the_run_that_chose_is_left():

@@ -14,6 +14,7 @@ from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
+from fmcli.training.settings import check_earlier
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
 
@@ -122,7 +123,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
 def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
     earlier = earlier_of(tmp_path, epochs=1)
     with pytest.raises(UsageError, match=message):
-        job.check_earlier(earlier, earlier.continued(model, None, loss, options))
+        check_earlier(earlier, earlier.continued(model, None, loss, options))
 
 
 OLDER = Path(__file__).parent / "older" / "anova.fm"

@@ -216,7 +216,7 @@ def test_the_state_that_is_kept_is_the_best_epochs(tmp_path):
     options = {"learning_rate": 0.05, "init_std": 0.1, "schedule": "invscaling", "power": 0.1}
     trained = train(data, "fm", "sgd", plan={"valid": test}, epochs=60, **options)
     assert 0 < trained.best < len(trained.epochs)
-    assert trained.solver.updates == trained.best * data.rows
+    assert trained.updates == trained.best * data.rows
 
 
 def test_held_out_rows_are_as_long_as_what_training_knows_of_them():
@@ -335,11 +335,10 @@ def test_no_bit_depends_on_the_pieces_of_an_epoch(monkeypatch, batch_size):
     losses, ends = set(), set()
     for chunk in (trainer.CHUNK_NONZEROS, 6 * 100, 1):
         monkeypatch.setattr(trainer, "CHUNK_NONZEROS", chunk)
-        pieces = []
-        trained = job.train(
-            job.plan(data, make_spec("fm", "adagrad", None, {"epochs": 2, "batch_size": batch_size})),
-            on_rows=lambda epoch, rows, pieces=pieces: pieces.append((epoch, rows)),
-        )
+        pieces, observer = [], job.Observer()
+        observer.rows = lambda *figures, pieces=pieces: pieces.append(figures)
+        plan = job.plan(data, make_spec("fm", "adagrad", None, {"epochs": 2, "batch_size": batch_size}))
+        trained = job.train(plan, observer=observer)
         assert (len(pieces) > 2) == (chunk < data.nnz)
         assert pieces[-1] == (2, data.rows)
         assert all(rows % batch_size == 0 or rows == data.rows for _, rows in pieces)
@@ -352,9 +351,10 @@ def test_the_loss_so_far_is_a_weighted_mean():
     data, _ = planted("linear", "squared")
     weight = np.where(np.arange(data.rows) < 10, 0.0, np.arange(data.rows) % 3)
     data = data.changed(weight=weight)
-    said = []
+    said, observer = [], job.Observer()
+    observer.loss, observer.every = lambda *figures: said.append(figures), 5
     spec = make_spec("linear", "sgd", "squared", {"epochs": 1, "shuffle": False, "learning_rate": 1e-12, "l2": 0.0})
-    trained = job.train(job.plan(data, spec), on_loss=lambda *figures: said.append(figures), every=5)
+    trained = job.train(job.plan(data, spec), observer=observer)
     assert [rows for _, rows, _ in said] == list(range(5, data.rows + 1, 5))
     assert np.isnan([said[0][2], said[1][2]]).all()
     start = data.label - np.average(data.label, weights=weight)

@@ -31,11 +31,13 @@ from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.system.files import probe_output
+from fmcli.system.machine import cpu_count
+from fmcli.training.settings import Settings
 
 if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
     from fmcli.data.reader import Table
-    from fmcli.training.job import Trained
+    from fmcli.training.trained import Trained
     from fmcli.training.warm_start import Earlier
 
 ENDING = ".fm"
@@ -58,33 +60,20 @@ def usual_solvers() -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for, beside the spec."""
+    """What the command line asks for: the files, and what is done with them.
 
+    log_every : rows between two lines of the log with the mean loss of an epoch's rows so far; None: no such lines.
+    """
+
+    settings: Settings
     inputs: tuple[str, ...]
     format: str
     valid: tuple[str, ...]
-    holdout: float | None
-    refit: bool | None
-    metrics: tuple[str, ...]
-    patience: int
-    earlier: Earlier | None
-    keep_state: bool
-    threads: int | None
-    dry_run: bool
     output: str
+    keep_state: bool
+    dry_run: bool
     log_json: str | None
     log_every: int | None
-
-    @property
-    def share_held_out(self) -> float | None:
-        """The share of rows to hold out, as asked for; else None, the usual one of the data, unless those come from a
-        stream or no metric could choose an epoch."""
-        from fmcli.scoring.sparsity import of_predictions
-
-        if self.holdout is not None:
-            return self.holdout
-        none_chooses = self.metrics and not of_predictions(self.metrics)
-        return 0.0 if self.valid or "-" in self.inputs or none_chooses else None
 
 
 @click.command(
@@ -236,7 +225,21 @@ def command(
     """
     choices = {name: value for name, value in options.items() if value is not None}
     spec, earlier = choose(model, solver, loss, choices, init_model, log_json)
-    check_judging(spec, valid, holdout, metrics)
+    if valid and holdout:
+        raise UsageError("-v and --holdout both give validation data; choose one")
+    settings = Settings(
+        spec,
+        earlier=earlier,
+        valid_name=" and ".join(valid),
+        holdout=holdout,
+        refit=refit,
+        metrics=metrics,
+        patience=patience,
+        stream="-" in inputs,
+        threads=threads or cpu_count(),
+    )
+    if valid or holdout:
+        settings.check_chooser()
     if refit and (valid or holdout == 0):
         none = "-v" if valid else "--holdout 0"
         raise UsageError(f"--refit trains on held-out rows, too, but with {none} there are none; leave one of them out")
@@ -249,24 +252,9 @@ def command(
     if not dry_run:
         for path in outputs:
             probe_output(path)
-    request = Request(
-        inputs=inputs,
-        format=format,
-        valid=valid,
-        holdout=holdout,
-        refit=refit,
-        metrics=metrics,
-        patience=patience,
-        earlier=earlier,
-        keep_state=keep_state,
-        threads=threads,
-        dry_run=dry_run,
-        output=output,
-        log_json=log_json,
-        log_every=log_every,
-    )
+    request = Request(settings, inputs, format, valid, output, keep_state, dry_run, log_json, log_every)
     with Log(quiet=quiet, verbose=verbose) as log:
-        run(log, spec, request)
+        run(log, request)
 
 
 def choose(
@@ -279,31 +267,15 @@ def choose(
 ) -> tuple[Spec, Earlier | None]:
     """The spec of a run, and the model to resume from, if there is one.
 
-    Raises UsageError for what cannot be combined, also with that model, and as load_earlier.
+    Raises UsageError for what cannot be combined, and as load_earlier.
     """
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
     check_files([init_model], [log_json] if log_json not in (None, "-") else [])
     from fmcli.training.checkpoints import load_earlier
-    from fmcli.training.job import check_earlier
 
     earlier = load_earlier(init_model)
-    spec = earlier.continued(model, solver, loss, options)
-    check_earlier(earlier, spec)
-    return spec, earlier
-
-
-def check_judging(spec: Spec, valid: tuple[str, ...], holdout: float | None, metrics: tuple[str, ...]) -> None:
-    """UsageError for validation data asked for twice, and metrics that do not exist, fit or suffice."""
-    if valid and holdout:
-        raise UsageError("-v and --holdout both give validation data; choose one")
-    if metrics:
-        from fmcli.scoring.metrics import check
-        from fmcli.scoring.sparsity import of_predictions
-
-        check(of_predictions(metrics), spec.loss)
-        if not of_predictions(metrics) and (valid or holdout):
-            raise UsageError("sparsity cannot choose the epoch; name another metric, too")
+    return earlier.continued(model, solver, loss, options), earlier
 
 
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:
@@ -317,65 +289,41 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     return os.path.basename(inputs[0].rstrip(os.sep)) + ENDING
 
 
-def run(log: Log, spec: Spec, request: Request) -> None:
+def run(log: Log, request: Request) -> None:
     """Read, train and save."""
     from fmcli.cli.training_log import Progress, needs, say_best, say_diverged, say_plan, say_refit, sizes
-    from fmcli.system.machine import cpu_count
     from fmcli.training import job
     from fmcli.training.refit import refit, refits, whole
 
     begin = time.perf_counter()
-    threads = request.threads or cpu_count()
+    settings = request.settings
+    spec, threads = settings.spec, settings.threads
     log.detail(f"{threads} threads")
     fields = MODELS[spec.model].needs_fields(spec.values)
     table = read_rows(log, request.inputs, request.format, fields, threads)
     valid = read_rows(log, request.valid, table.format, fields, threads).dataset if request.valid else None
-    plan = job.plan(
-        table.dataset,
-        spec,
-        valid=valid,
-        valid_name=" and ".join(request.valid) or "validation data",
-        holdout=request.share_held_out,
-        metrics=request.metrics,
-        patience=request.patience,
-        earlier=request.earlier,
-        stream="-" in request.inputs,
-        threads=threads,
-    )
-    again = refits(plan, request.refit)
-    say_plan(log, plan, spec, " and ".join(request.valid), again)
-    if request.refit and not again:
+    plan = job.prepare(settings, table.dataset, valid)
+    again = refits(plan)
+    say_plan(log, plan, again)
+    if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has nothing to do")
     if request.dry_run:
         log.table(**sizes(plan), **needs(plan))
         return
     with open_lines(request.log_json) as lines:
-        progress, second = Progress(log, lines, plan), None
+        progress, second = Progress(log, lines, plan, request.log_every), None
 
         def finish(trained: Trained, *, diverged: bool) -> None:
             save(log, progress, trained, table, request, begin, diverged=diverged)
 
         try:
-            trained = job.train(
-                plan,
-                on_epoch=progress.epoch,
-                on_rows=progress.rows,
-                on_loss=progress.loss,
-                every=request.log_every,
-            )
+            trained = job.train(plan, progress.epoch, progress)
             say_best(log, trained, again)
             if again:
                 all_rows = whole(trained)
                 say_refit(log, all_rows)
-                second = Progress(log, lines, all_rows, "refit")
-                trained = refit(
-                    trained,
-                    all_rows,
-                    on_epoch=second.epoch,
-                    on_rows=second.rows,
-                    on_loss=second.loss,
-                    every=request.log_every,
-                )
+                second = Progress(log, lines, all_rows, request.log_every, "refit")
+                trained = refit(trained, all_rows, second.epoch, second)
         except DivergedError as error:
             if error.trained is not None:
                 say_diverged(log, error.trained, second is not None)
@@ -403,7 +351,7 @@ def save(
     from fmcli.cli.training_log import figures, sizes
     from fmcli.training.advice import advice
     from fmcli.training.checkpoints import save_model
-    from fmcli.training.job import summary
+    from fmcli.training.trained import summary
 
     log.progress(f"writing {request.output}")
     training = summary(trained)

@@ -14,11 +14,12 @@ from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.specs import Spec
 from fmcli.scoring.sparsity import SPARSITY
+from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
-from fmcli.training.job import Epoch, Plan, Trained
+from fmcli.training.planning import Plan
+from fmcli.training.trained import Epoch, Trained
 
 if TYPE_CHECKING:
     from fmcli.data.reader import Table
@@ -47,10 +48,10 @@ def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
         log.warning(f"{rows} an index more than once; the values of such an index were added")
 
 
-def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None, again: bool) -> None:
+def say_plan(log: Log, plan: Plan, again: bool) -> None:
     """What will be trained, and why so; `again`: on all rows once the epoch is chosen."""
-    spec = plan.spec
-    log.line(f"loss {spec.loss}: {reason(plan, asked)}")
+    spec, asked = plan.spec, plan.settings.spec
+    log.line(f"loss {spec.loss}: {reason(plan)}")
     if plan.labels.hint:
         log.line(f"hint: {plan.labels.hint}")
     if plan.judge.clip:
@@ -73,7 +74,7 @@ def say_plan(log: Log, plan: Plan, asked: Spec, valid: str | None, again: bool) 
             )
         )
     elif plan.validation and spec.values["epochs"]:
-        log.line(f"choosing the epoch by {plan.validation.chooser} on {valid}")
+        log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if plan.odd:
         log.warning(scale_warning(plan.odd, spec.values["scale"]))
     anchors, rows = spec.values.get("anchors", 0), len(plan.rows)
@@ -118,14 +119,14 @@ def scale_warning(odd: OddColumns, method: str) -> str:
     return f"{found}; training works best on values near 1: {way_out}"
 
 
-def reason(plan: Plan, asked: Spec) -> str:
+def reason(plan: Plan) -> str:
     """Why the loss is what it is."""
     labels = plan.labels
     if MODELS[plan.spec.model].closed_form:
         return "the one with a closed form"
     if plan.earlier and plan.labels.loss == plan.earlier.labels.loss:
         return f"that of {plan.earlier.path}"
-    if asked.loss is not None:
+    if plan.settings.spec.loss is not None:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"
     if labels.values:
@@ -224,13 +225,14 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
 ROWS = {"epoch": "rows", "refit": "refit-rows"}
 
 
-class Progress:
+class Progress(Observer):
     """Epochs as lines of the log and of JSON, and their rows as the log's progress line.
 
     kind : "epoch", or "refit" for epochs on all rows after the number of them has been chosen.
     """
 
-    def __init__(self, log: Log, lines: Lines, plan: Plan, kind: str = "epoch") -> None:
+    def __init__(self, log: Log, lines: Lines, plan: Plan, every: int | None = None, kind: str = "epoch") -> None:
+        self.every = every
         self._log, self._lines, self._kind = log, lines, kind
         self._before, self._rows = plan.epochs_before, len(plan.rows)
         self._epochs = self._before + plan.spec.values["epochs"]

@@ -12,6 +12,7 @@ from fmcli.registry.specs import Spec
 if TYPE_CHECKING:
     from fmcli.losses.loss import Loss
     from fmcli.models.model import Model
+    from fmcli.solvers.trainer import Task, Trainer
 
 
 def build_model(
@@ -36,3 +37,8 @@ def build_loss(spec: Spec, loss: str, outputs: int) -> Loss:
     by_classes = {"outputs": outputs} if entry.task == "classes" else {}
     built: Loss = entry.load()(**spec.keywords(entry), **by_classes)
     return built
+
+
+def build_trainer(task: Task) -> Trainer:
+    """The trainer of a task, by its solver; it takes no memory yet."""
+    return task.spec.solver_entry.trainer()(task)

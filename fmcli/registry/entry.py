@@ -28,5 +28,10 @@ class Entry:
 
     def load(self) -> Any:
         """The class."""
-        module, _, name = self.path.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return load(self.path)
+
+
+def load(path: str) -> Any:
+    """What module:name stands for."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)

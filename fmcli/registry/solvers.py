@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fmcli.registry.derived import per_row
-from fmcli.registry.entry import Entry
+from fmcli.registry.entry import Entry, load
 from fmcli.registry.options import MAKE_ZEROS
+
+if TYPE_CHECKING:
+    from fmcli.solvers.trainer import Trainer
 
 DEFAULT_SOLVER = "adagrad"
 # The name that stands for the solver of a model that is solved in closed form.
 CLOSED_FORM = "closed-form"
+# What trains by any solver that goes through the data row by row.
+ROW_TRAINER = "fmcli.solvers.stochastic.trainer:StochasticTrainer"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SolverEntry(Entry):
     """A solver.
+
+    Its class is a fmcli.solvers.stochastic.solver.Solver if it goes through the data row by row, else its Trainer.
 
     by_rows : whether it goes through the data row by row, with a step size.
     sums_losses : whether penalties weigh against the sum of the losses rather than their mean.
@@ -26,6 +34,11 @@ class SolverEntry(Entry):
     by_rows: bool = True
     sums_losses: bool = False
     penalizes_at_once: bool = False
+
+    def trainer(self) -> type[Trainer]:
+        """The class that trains by this solver."""
+        found: type[Trainer] = load(ROW_TRAINER) if self.by_rows else self.load()
+        return found
 
 
 # What solvers of the whole objective have in common.
@@ -58,7 +71,7 @@ _SOLVERS = (
     SolverEntry(
         "cd",
         "Coordinate descent, as in ALS: no learning rate, and the objective never rises.",
-        "fmcli.solvers.coordinate.trainer:CoordinateDescent",
+        "fmcli.solvers.coordinate.trainer:CoordinateTrainer",
         ("tol", "nuclear"),
         {"epochs": 50, **_PER_ROW},
         by_rows=False,
@@ -67,7 +80,7 @@ _SOLVERS = (
     SolverEntry(
         "lbfgs",
         "L-BFGS on the whole objective, by scipy.",
-        "fmcli.solvers.full_batch.lbfgs:LBFGS",
+        "fmcli.solvers.full_batch.lbfgs:LBFGSTrainer",
         ("tol",),
         {"epochs": 200, **_PER_ROW},
         by_rows=False,
@@ -78,3 +91,13 @@ _SOLVERS = (
     ),
 )
 SOLVERS = {solver.name: solver for solver in _SOLVERS}
+
+# It belongs to models and cannot be chosen, so that it is not in the table.
+_CLOSED_FORM = SolverEntry(
+    CLOSED_FORM, "The solution in closed form.", "fmcli.solvers.closed_form:ClosedFormTrainer", by_rows=False
+)
+
+
+def solver_entry(name: str) -> SolverEntry:
+    """The entry of a solver, or of what stands for one."""
+    return _CLOSED_FORM if name == CLOSED_FORM else SOLVERS[name]

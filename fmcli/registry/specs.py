@@ -13,7 +13,7 @@ from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
 from fmcli.registry.options import COMMON, OPTIONS
-from fmcli.registry.solvers import CLOSED_FORM, SOLVERS, SolverEntry
+from fmcli.registry.solvers import CLOSED_FORM, SOLVERS, SolverEntry, solver_entry
 from fmcli.text import number
 
 E = TypeVar("E", bound=Entry)
@@ -49,9 +49,14 @@ class Spec:
     given: frozenset[str] = frozenset()
 
     @property
+    def solver_entry(self) -> SolverEntry:
+        """The solver's entry in the registry."""
+        return solver_entry(self.solver)
+
+    @property
     def by_rows(self) -> bool:
         """Whether a solver trains the model row by row."""
-        return self.solver in SOLVERS and SOLVERS[self.solver].by_rows
+        return self.solver_entry.by_rows
 
     def keywords(self, entry: Entry) -> dict[str, Any]:
         """The options of the model, the solver or the loss, by name."""
@@ -76,17 +81,17 @@ def make_spec(
     UsageError
         A name that is not registered, an option that neither the model nor the solver takes, or a value out of range.
     """
-    kind, solver_entry, loss_entry = find(MODELS, "model", model), None, None
+    kind, chosen_solver, chosen_loss = find(MODELS, "model", model), None, None
     if kind.closed_form:
         check_closed_form(model, solver, loss)
         loss = CLOSED_FORM_LOSS
     else:
-        solver_entry = find(SOLVERS, "solver", solver or kind.solver)
-        check_made_by(kind, solver_entry)
+        chosen_solver = find(SOLVERS, "solver", solver or kind.solver)
+        check_made_by(kind, chosen_solver)
     if loss:
-        loss_entry = find(LOSSES, "loss", loss)
-        check_smooth(solver_entry, loss_entry)
-    others: list[Entry] = [entry for entry in (solver_entry, loss_entry) if entry]
+        chosen_loss = find(LOSSES, "loss", loss)
+        check_smooth(chosen_solver, chosen_loss)
+    others: list[Entry] = [entry for entry in (chosen_solver, chosen_loss) if entry]
     taken = [*COMMON, *(name for entry in (kind, *others) for name in entry.options)]
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for name, value in given.items():

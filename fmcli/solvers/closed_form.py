@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
+from fmcli.losses.loss import Loss
 from fmcli.models.kernel_basis import KernelBasis
+from fmcli.penalties.penalty import Penalty
 from fmcli.registry.options import OPTIONS
+from fmcli.solvers.trainer import Observer, Task, Trainer
 
 Floats = NDArray[np.float64]
 
@@ -18,6 +23,24 @@ SMALLEST_EIGENVALUE = 1e-12
 LEAST_ROWS = 1024
 # Copies of what is decomposed that LAPACK and numpy make, and square matrices of the unknowns that there are at a time.
 COPIES, SQUARES = 3, 10
+
+
+class ClosedFormTrainer(Trainer):
+    """Solves a model of kernel functions, as one epoch."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        assert isinstance(task.model, KernelBasis)
+        self.model = task.model
+
+    def bytes_needed(self) -> int:
+        return bytes_needed(self.model, len(self.task.rows))
+
+    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
+        self.l2 = self.task.spec.values["l2_v"]
+
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        after(*fit(self.model, self.task.data, self.task.rows, self.l2))
 
 
 def fit(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2: float) -> tuple[float, float]:

@@ -11,11 +11,8 @@ from fmcli.data import occurrences
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import is_scaled
 from fmcli.models.model import Model, Workspace
-from fmcli.registry.models import MODELS
-from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import Outcome
-from fmcli.solvers.stochastic.solver import Solver
-from fmcli.solvers.stochastic.trainer import Stochastic
+from fmcli.solvers.trainer import Trainer
 
 if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
@@ -42,40 +39,21 @@ def copies(spec: Spec, data: Dataset, judged: int) -> int:
     return int(judged / max(data.rows, 1) * (data.nbytes + scaled)) + scaled + label * data.rows + columns
 
 
-def training(
-    spec: Spec,
-    model: Model,
-    solver: Solver,
-    data: Dataset,
-    rows: int,
-    judge: Validation,
-    validation: Validation | None,
-    earlier: Earlier | None,
-) -> int:
+def training(trainer: Trainer, judge: Validation, validation: Validation | None, earlier: Earlier | None) -> int:
     """Bytes that training and saving take beside the rows that are in memory.
 
-    The course, with a copy of the best epoch, is over when the training rows are judged; that is over when the
-    features are counted for the model file.
+    The epochs, with a copy of the best one, are over when the training rows are judged; that is over when the features
+    are counted for the model file.
     """
-    parameters = model.bytes_needed(solver.slots)
-    if MODELS[spec.model].closed_form:
-        from fmcli.models.kernel_basis import KernelBasis
-        from fmcli.solvers.closed_form import bytes_needed
-
-        assert isinstance(model, KernelBasis)
-        course = bytes_needed(model, rows)
-    elif spec.by_rows:
-        course = Stochastic.bytes_needed(spec, model, solver, data, rows)
-    else:
-        course = SOLVERS[spec.solver].load().bytes_needed(model, data, judge.threads)
-        if rows < data.rows:
-            course += data.nbytes * rows // data.rows
+    model, data = trainer.task.model, trainer.task.data
+    parameters = model.bytes_needed(trainer.slots)
+    epochs = trainer.bytes_needed()
     if validation is not None:
-        course += parameters + judging(model, validation.data, validation)
+        epochs += parameters + judging(model, validation.data, validation)
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=earlier is not None)
     known = sum(array.nbytes for array in earlier.arrays.values()) + parameters // 4 if earlier else 0
-    return parameters + seen + known + max(course, judging(model, data, judge), counting)
+    return parameters + seen + known + max(epochs, judging(model, data, judge), counting)
 
 
 def judging(model: Model, data: Dataset, judge: Validation) -> int:

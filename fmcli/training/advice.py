@@ -16,7 +16,7 @@ from fmcli.training.baseline import beats
 
 if TYPE_CHECKING:
     from fmcli.models.model import Model
-    from fmcli.training.job import Trained
+    from fmcli.training.trained import Trained
 
 # How much weaker or stronger a penalty, or how much smaller or larger a step, to try.
 FACTOR = 10

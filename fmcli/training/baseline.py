@@ -15,7 +15,7 @@ from fmcli.scoring.metrics import METRICS, Outcome, measure
 from fmcli.scoring.scores import mean_loss
 
 if TYPE_CHECKING:
-    from fmcli.training.job import Plan
+    from fmcli.training.planning import Plan
     from fmcli.training.validation import Validation
 
 Floats = NDArray[np.float64]

@@ -20,7 +20,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.prediction import scorer_of
-from fmcli.training.job import Trained
+from fmcli.training.trained import Trained
 from fmcli.training.warm_start import Earlier
 
 
@@ -49,8 +49,8 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "fields": plan.fields,
         "labels": plan.labels.values and list(plan.labels.values),
         "range": plan.range and list(plan.range),
-        "slots": trained.solver.slots if keep_state else None,
-        "updates": trained.solver.updates,
+        "slots": plan.model.slots if keep_state else None,
+        "updates": trained.updates,
         "epochs": plan.epochs_before + trained.best,
         "format": format,
         "training": training,

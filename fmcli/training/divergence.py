@@ -19,7 +19,7 @@ from fmcli.scoring.scores import mean_loss
 from fmcli.training.baseline import Baseline
 
 if TYPE_CHECKING:
-    from fmcli.training.job import Plan
+    from fmcli.training.planning import Plan
 
 # A run has diverged if the saved model's loss on the training rows is above so many times the best constant's, or an
 # epoch's loss is above so many times it and rising. Healthy runs on unscaled columns begin at 9 times the constant's.

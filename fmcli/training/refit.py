@@ -11,17 +11,20 @@ from dataclasses import replace
 import numpy as np
 
 from fmcli.errors import DivergedError
-from fmcli.registry.streams import PREPARE_STREAM, generator
-from fmcli.training.job import Epoch, Plan, Trained, make_model, make_solver, train
+from fmcli.registry.build import build_trainer
+from fmcli.solvers.trainer import Observer
+from fmcli.training.job import train
+from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.trained import Epoch, Trained
 
 # Epochs x non-zeros x rank up to which a second run is worth its time unless asked for: some seconds. A count and not
 # the clock, so that the same data give the same bytes everywhere.
 AFFORDABLE = 2e8
 
 
-def refits(plan: Plan, asked: bool | None) -> bool:
-    """Whether a run trains again on all rows: if some are held out, as asked for, else where it is cheap."""
-    epochs = plan.spec.values["epochs"]
+def refits(plan: Plan) -> bool:
+    """Whether a run trains again on all rows: if some are held out, as its settings say, else if that is cheap."""
+    epochs, asked = plan.spec.values["epochs"], plan.settings.refit
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
     return epochs * plan.data.nnz * rank_of(plan) <= AFFORDABLE if asked is None else asked
@@ -38,23 +41,17 @@ def whole(chosen: Trained) -> Plan:
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     rows = np.arange(first.data.rows, dtype=np.int32)
-    model = make_model(spec, first.model.features, first.labels, first.fields)
-    model.prepare(first.data, rows, generator(spec, PREPARE_STREAM))
-    if first.earlier:
-        model.inherit(first.earlier.model, first.earlier.seen)
+    model = prepared_model(spec, first.data, rows, first.labels.outputs, first.fields, first.earlier)
+    plan = replace(first, spec=spec, rows=rows, model=model, validation=None)
     # The first model stays, for the second may diverge; it has the place of the best epoch's copy.
-    held = first.held + model.bytes_needed(make_solver(spec).slots)
-    return replace(first, spec=spec, rows=rows, model=model, validation=None, held=held)
+    return replace(plan, held=first.held + model.bytes_needed(build_trainer(plan.task).slots))
 
 
 def refit(
     chosen: Trained,
     plan: Plan,
-    *,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-    on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
-    on_loss: Callable[[int, int, float], None] = lambda epoch, rows, loss: None,
-    every: int | None = None,
+    observer: Observer | None = None,
 ) -> Trained:
     """Train on all rows, from the same start or earlier model as the run that chose the number of epochs.
 
@@ -62,12 +59,12 @@ def refit(
     ----------
     chosen : that run.
     plan : what `whole` makes of it.
-    on_epoch, on_rows, on_loss, every : as training.train has them.
+    on_epoch, observer : as `train` has them.
 
     Raises DivergedError, with the run that chose as its `trained`.
     """
     try:
-        again = train(plan, on_epoch=on_epoch, on_rows=on_rows, on_loss=on_loss, every=every)
+        again = train(plan, on_epoch, observer)
     except DivergedError as error:
         error.trained = chosen
         raise

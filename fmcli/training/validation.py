@@ -17,7 +17,7 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import METRICS, Outcome, Range, check, default_metrics, measure
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
-from fmcli.solvers.stochastic.solver import Solver
+from fmcli.solvers.trainer import Trainer
 
 MOST_ROWS = 2**31 - 1  # numbered by int32
 # Without a word about it, row solvers hold so much of so many rows or more out where several epochs give a choice.
@@ -111,7 +111,7 @@ class Best:
 
     validation: Validation | None
     model: Model
-    solver: Solver
+    trainer: Trainer
     first: int = 1
     number: int = 0
     enough: bool = False
@@ -131,7 +131,7 @@ class Best:
         if self.validation.better(value, self._value):
             self.number, self._value, self._worse = number, value, 0
             self._snapshot = []  # before the next one is made, which takes its memory
-            self._snapshot, self._updates = self.model.snapshot(), self.solver.updates
+            self._snapshot, self._updates = self.model.snapshot(), self.trainer.updates
         elif not math.isnan(value):  # what is undefined is no reason to stop
             self._worse += 1
         self.enough = self._worse >= self.validation.patience
@@ -141,5 +141,5 @@ class Best:
         """Go back to the best epoch, if there is one; its number, or 0."""
         if self.number:
             self.model.restore(self._snapshot)
-            self.solver.resume(self._updates)
+            self.trainer.resume(self._updates)
         return self.number

@@ -21,7 +21,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, Spec, as_given, make_spec, takes
 from fmcli.scoring.metrics import Range
-from fmcli.solvers.stochastic.solver import Solver
+from fmcli.solvers.trainer import Trainer
 
 # Options that are penalties, not the losses' own.
 PENALTIES = frozenset(
@@ -175,17 +175,16 @@ class Earlier:
         if self.scale is not None and self.options["scale"] == method:
             np.copyto(divisors[: len(self.seen)], self.scale, where=self.seen)
 
-    def has_state(self, spec: Spec, solver: Solver) -> bool:
-        """Whether its file holds the state of the solver that goes on."""
-        return self.solver == spec.solver and self.slots == solver.slots
+    def has_state(self, spec: Spec, slots: int) -> bool:
+        """Whether its file holds the state of the spec's solver, which has so many arrays of it."""
+        return self.solver == spec.solver and self.slots == slots
 
-    def restore_state(self, model: Model, solver: Solver) -> None:
-        """Give the solver the kept state, where there is one; features that are new start as in a fresh run."""
-        solver.start()
+    def restore_state(self, model: Model, trainer: Trainer) -> None:
+        """Give the trainer, prepared with the model, the state that was kept; new features start as in a fresh run."""
         for name, slots in model.states.items():
             for slot, array in enumerate(slots):
                 self.copy_known(name, self.arrays[state_name(slot, name)], array)
-        solver.resume(self.updates)
+        trainer.resume(self.updates)
 
     def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which features a run or the earlier model has seen."""

@@ -216,7 +216,7 @@ def test_a_model_with_a_flipped_byte(run, tmp_path, model_bytes, place):
 
 def test_a_bug_says_that_it_is_one(run, tmp_path):
     (tmp_path / "t").write_bytes(GOOD)
-    bug = "import fmcli.training.job; fmcli.training.job.plan = None"
+    bug = "import fmcli.training.job; fmcli.training.job.prepare = None"
     done = run("train", "-q", "t", before=bug)
     assert done.returncode == 70
     assert done.stderr == (

@@ -16,6 +16,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.coordinate.columns import most_entries
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.visitor import Visitor
+from fmcli.solvers.trainer import Observer, Trainer
 
 # Entries between two looks at the clock, some 30 ms of work; and of rows without common samples, so many
 # that it pays to share them among threads.
@@ -45,6 +46,21 @@ class Tour(NamedTuple):
     order: NDArray[np.int64]
     ends: NDArray[np.int64]
     stretches: list[Stretch]
+
+
+class CoordinateTrainer(Trainer):
+    """Trains by coordinate descent."""
+
+    def bytes_needed(self) -> int:
+        task = self.task
+        return CoordinateDescent.bytes_needed(task.model, task.data, task.threads) + task.copy_needed()
+
+    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
+        task = self.task
+        self.descent = CoordinateDescent(task.model, loss, penalty, task.training_data(), task.threads, observer.rows)
+
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        self.descent.run(epochs, after)
 
 
 class CoordinateDescent:

@@ -14,6 +14,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model, Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.full_batch.objective import Objective
+from fmcli.solvers.trainer import Observer, Trainer
 from fmcli.system.memory import SCIPY_OPTIMIZE, require_scipy
 
 Vector = NDArray[np.float64]
@@ -25,6 +26,21 @@ RUNS, RUNS_OF_LARGE, LARGE = 16, 2, 1 << 22
 MEMORY, OTHERS = 10, 12
 # Iterations between two steps of what gradients do not move; evaluations that an iteration may take.
 ROUND, EVALUATIONS = 10, 20
+
+
+class LBFGSTrainer(Trainer):
+    """Trains by L-BFGS."""
+
+    def bytes_needed(self) -> int:
+        task = self.task
+        return LBFGS.bytes_needed(task.model, task.data, task.threads) + task.copy_needed()
+
+    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
+        task = self.task
+        self.search = LBFGS(task.model, loss, penalty, task.training_data(), task.threads, observer.rows)
+
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        self.search.run(epochs, after)
 
 
 class LBFGS:

@@ -1,0 +1,104 @@
+"""What takes a model through epochs: the contract of trainers, each of which trains by one solver or several."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.losses.loss import Loss
+from fmcli.models.model import Model
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import Spec
+
+
+class Observer:
+    """Is told how far training is; this one ignores it.
+
+    every : rows between two calls of `loss`, rounded up to whole batches; None: it is never called.
+    """
+
+    every: int | None = None
+
+    def rows(self, epoch: int, rows: int) -> None:
+        """Called several times a second with the epoch (from 1) and the number of its rows that are done."""
+
+    def loss(self, epoch: int, rows: int, loss: float) -> None:
+        """Called every `every` rows with the epoch, the number of its rows that are done, and the mean loss over them,
+        each row's before its own update."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a trainer trains, and on what.
+
+    spec : the run's choices, all of them numbers by now.
+    model : prepared for the data; it has memory and start values only from `Trainer.prepare` on.
+    data : Dataset with labels, as the model sees them.
+    rows : int32, numbers of the rows to train on.
+    threads : how many there are for solvers that share their work.
+    epochs_before : epochs that the model has gone through in earlier runs; the order of rows depends on it.
+    """
+
+    spec: Spec
+    model: Model
+    data: Dataset
+    rows: NDArray[np.int32]
+    threads: int = 1
+    epochs_before: int = 0
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether the rows to train on are all that there are."""
+        return len(self.rows) == self.data.rows
+
+    def training_data(self) -> Dataset:
+        """The rows to train on as data of their own."""
+        return self.data if self.all_rows else self.data.take(self.rows)
+
+    def copy_needed(self) -> int:
+        """Bytes that `training_data` takes."""
+        return 0 if self.all_rows else self.data.nbytes * len(self.rows) // self.data.rows
+
+
+class Trainer(ABC):
+    """Trains the model of a task: `prepare` once, then `run`.
+
+    Before that, `slots` and `bytes_needed` say what it takes, and take nothing themselves.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @property
+    def slots(self) -> int:
+        """Arrays of state that the solver keeps beside each array of parameters."""
+        return 0
+
+    @property
+    def updates(self) -> int:
+        """Updates made so far, if the next one depends on their number; else 0."""
+        return 0
+
+    def resume(self, updates: int) -> None:  # noqa: B027 (only solvers that keep state have something to do)
+        """Go on with the state that the model now has, after so many updates; comes after `prepare`."""
+
+    @abstractmethod
+    def bytes_needed(self) -> int:
+        """Bytes that training takes beside the model's parameters and state."""
+
+    @abstractmethod
+    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
+        """Take over the model, which is allocated with `slots` and has its start values."""
+
+    @abstractmethod
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        """Train for so many epochs at most; `after` is called with the mean loss and the penalty at the end of each
+        and tells whether to stop.
+
+        Raises DivergedError if the loss is no longer finite.
+        """
