@@ -56,6 +56,15 @@ def test_the_sdist_holds_every_source(checkout, tmp_path):
     assert {name for name in held - sources if "egg-info" not in name} == {"PKG-INFO", "setup.cfg"}
 
 
+def test_the_package_holds_the_guide(checkout, tmp_path):
+    code = "import sys; from setuptools import setup; setup(script_args=['build_py', '--build-lib', sys.argv[1]])"
+    done = run_python(code, str(tmp_path), cwd=checkout)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "fmcli" / "guide").iterdir()} == {
+        path.name for path in (ROOT / "fmcli" / "guide").iterdir()
+    }
+
+
 def test_the_version_is_stated_once(checkout):
     """In fmcli/__init__.py, from which the build takes it."""
     stated = [
