@@ -25,6 +25,7 @@ MOST_COLUMNS = 100
 PAGER = "less"
 # less: quit if a page fits on one screen, keep it on the screen, pass on control characters.
 LESS = "FRX"
+DUMB = "dumb"
 # A shell's status if there is no such command.
 NOT_FOUND = 127
 
@@ -74,8 +75,8 @@ def columns() -> int:
 
 
 def show(text: str) -> None:
-    """Write text to standard output; on a terminal, through a pager."""
-    if sys.stdout is None or not sys.stdout.isatty():
+    """Write text to standard output; on a terminal that can move its cursor, through a pager."""
+    if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", DUMB) == DUMB:
         write_report(text)
         return
     # Ctrl-C belongs to the pager, which would otherwise lose the terminal to the shell.

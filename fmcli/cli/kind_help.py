@@ -58,7 +58,7 @@ def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
     name = parameter.name or ""
     if name in BY_ROWS:
         return spec.by_rows
-    if name == "solver":
+    if name in ("solver", "loss"):  # a closed form has no choice of either
         return _solver(spec) is not None
     if name not in OPTIONS:
         return True

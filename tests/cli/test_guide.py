@@ -55,11 +55,14 @@ def test_help_of_a_command_is_its_help():
     assert fmcli("help", "export").stdout == fmcli("export", "--help").stdout
 
 
-@pytest.mark.parametrize(("pager", "shown"), [("sed s/^/+/", "+MODEL FILE"), ("no-such-pager", "MODEL FILE")])
-def test_on_a_terminal_a_page_goes_through_the_pager(pager, shown):
+@pytest.mark.parametrize(
+    ("pager", "terminal", "shown"),
+    [("sed s/^/+/", "xterm", "+MODEL FILE"), ("no-such-pager", "xterm", "MODEL FILE"), ("false", "dumb", "MODEL FILE")],
+)
+def test_on_a_terminal_a_page_goes_through_the_pager(pager, terminal, shown):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "fmcli", "help", "model-file"]
-    with subprocess.Popen(command, stdout=theirs, env={**os.environ, "PAGER": pager}) as process:
+    with subprocess.Popen(command, stdout=theirs, env={**os.environ, "PAGER": pager, "TERM": terminal}) as process:
         os.close(theirs)
         text = b""
         try:
@@ -119,7 +122,7 @@ def test_help_of_a_kind_has_exactly_the_options_that_a_run_takes(narrowed, model
     _, flags = narrowed("-m", model)
     for option in OPTIONS.values():
         if option.name == "huber_delta":  # a loss has it
-            assert option.flag in flags or MODELS[model].closed_form
+            assert (option.flag in flags) != MODELS[model].closed_form
         elif option.name == "nuclear":
             assert (option.flag in flags) == (MODELS[model].solver == "cd" and "fit_beta" in MODELS[model].options)
         else:
@@ -150,6 +153,13 @@ def test_help_of_a_kind_has_its_defaults(narrowed):
     assert re.search(r"--l1 X .*\[default: min\(1, rows/1000\); >= 0\]", text)
     assert re.search(r"--solver NAME .*\[default: cd\]", text)
     assert re.search(r"--alpha-w X .*\[default: --alpha; > 0\]", text)
+
+
+def test_help_of_a_closed_form_has_no_solver_and_no_loss(narrowed):
+    text, flags = narrowed("-m", "kernel-basis")
+    assert not {"--solver", "--loss", "--huber-delta", "--epochs", "--l1"} & flags
+    assert {"--basis", "--kernel", "--l2"} <= flags
+    assert "Solvers:" not in text
 
 
 def test_help_names_what_does_not_exist():
