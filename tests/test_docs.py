@@ -18,12 +18,15 @@ from fmcli import errors
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
 from fmcli.cli.train import PATIENCE
+from fmcli.data.reader import read
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
+from fmcli.scoring import prediction
 from fmcli.scoring.metrics import METRICS
+from fmcli.training import checkpoints, job
 from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -203,6 +206,40 @@ def test_every_model_has_its_section_with_formula_options_and_paper():
         assert name == "linear" or "Paper: " in text
         for option in set(model.options) - {"bias", "linear"}:
             assert f"`{OPTIONS[option].flag}" in text.replace("--no-", "--"), option
+
+
+def owners(cell: str) -> set[str]:
+    """The kinds that a row of the table of arrays is about; what --augment adds is no kind's own."""
+    named = set(re.findall(r"`([\w-]+)`", cell.partition("augmented ")[0]))
+    if cell.startswith("all kinds except"):
+        return set(MODELS) - named
+    if cell == "kinds with linear weights":
+        return {"linear", *(name for name, model in MODELS.items() if "linear" in model.options)}
+    return named
+
+
+def described_arrays(model: str, order: int) -> dict[str, int]:
+    """The arrays of a model by name, with their numbers of axes, as the page of the model file has them."""
+    found = {}
+    for cell, arrays in rows(section("model-file", "Arrays"))[1:]:
+        if model not in owners(cell):
+            continue
+        for names, axes in re.findall(r"(\w+(?:(?:, | \.\.\. )\w+)*) \(([^)]*)\)", arrays):
+            first, dots, _ = names.partition(" ... ")
+            numbered = [f"{first[0]}{t}" for t in range(int(first[1:]), order + 1)] if dots else names.split(", ")
+            found.update(dict.fromkeys(numbered, len(axes.split(", "))))
+    return found
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_page_of_the_model_file_has_every_array(model, tmp_path):
+    data = read([str(ROOT / "sample_data" / "adult.train.ffm")], keep_fields=True).dataset
+    options = {"rank": 4} if MODELS[model].closed_form else {"epochs": 0}
+    trained = job.train(job.plan(data, make_spec(model, options=options)))
+    checkpoints.save_model(str(tmp_path / "model"), trained, job.summary(trained), "ffm")
+    arrays = prediction.export_arrays(str(tmp_path / "model"))
+    order = trained.plan.spec.values.get("order", 2)
+    assert described_arrays(model, order) == {name: array.ndim for name, array in arrays.items() if name != "scale"}
 
 
 def test_every_solver_has_its_rule_and_its_objective():
