@@ -176,7 +176,7 @@ def test_kernels_beyond_the_range_of_numbers_end_the_run(basis):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solvers_are_refused(solver):
-    with pytest.raises(UsageError, match=f"closed form, by no solver; leave out -s {solver}"):
+    with pytest.raises(UsageError, match=f"closed form, without a solver; leave out -s {solver}"):
         make_spec("kernel-basis", solver)
 
 
@@ -188,7 +188,7 @@ def test_other_losses_are_refused(loss):
 
 @pytest.mark.parametrize("option", ["l1", "l1_w", "l1_v", "group_l1", "epochs", "batch_size"])
 def test_what_a_closed_form_does_not_have_is_refused(option):
-    with pytest.raises(UsageError, match=r"cannot be had with kernel-basis: it"):
+    with pytest.raises(UsageError, match=r"cannot be used with kernel-basis: it"):
         make_spec("kernel-basis", None, None, {option: 1})
 
 

@@ -102,7 +102,7 @@ def test_epochs_that_a_model_has_gone_through_count():
 
 
 def test_lbfgs_has_no_such_penalty():
-    with pytest.raises(UsageError, match="--l1-from-epoch cannot be had with lbfgs"):
+    with pytest.raises(UsageError, match="--l1-from-epoch cannot be used with lbfgs"):
         make_spec("fm", "lbfgs", "squared", {"l1_from_epoch": 2})
 
 

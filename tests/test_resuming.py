@@ -117,7 +117,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
         (None, None, {"rank": 5}, "give its --rank"),
         (None, None, {"linear": False}, "differ in having w"),
         (None, "logistic", {}, "was trained with loss squared, not logistic"),
-        (None, None, {"order": 3}, "--order does not belong to fm"),
+        (None, None, {"order": 3}, "--order does not apply to fm"),
     ],
 )
 def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
@@ -165,5 +165,5 @@ def test_a_file_whose_pieces_do_not_fit_is_no_model(tmp_path):
     file = load(str(tmp_path / "m"))
     file.meta |= {"model": "sglfm", "solver": "lbfgs", "given": None}
     save(str(tmp_path / "forged"), file)
-    with pytest.raises(BadInputError, match="not a valid model: sglfm is made by"):
+    with pytest.raises(BadInputError, match="not a valid model: sglfm needs --l1"):
         checkpoints.load_earlier(str(tmp_path / "forged"))

@@ -26,27 +26,34 @@ class LossEntry(Entry):
 
 _LOSSES = (
     LossEntry("squared", "Half the squared error.", "fmcli.losses.loss:Squared", task="real"),
-    LossEntry("logistic", "Log loss, for labels of two values.", "fmcli.losses.loss:Logistic", task="binary"),
     LossEntry(
-        "squared-hinge", "Squared hinge, for labels of two values.", "fmcli.losses.loss:SquaredHinge", task="binary"
+        "logistic", "Logistic loss (log loss), for labels with two values.", "fmcli.losses.loss:Logistic", task="binary"
     ),
-    LossEntry("hinge", "Hinge, for labels of two values.", "fmcli.losses.loss:Hinge", task="binary", smooth=False),
+    LossEntry(
+        "squared-hinge",
+        "Squared hinge loss, for labels with two values.",
+        "fmcli.losses.loss:SquaredHinge",
+        task="binary",
+    ),
+    LossEntry(
+        "hinge", "Hinge loss, for labels with two values.", "fmcli.losses.loss:Hinge", task="binary", smooth=False
+    ),
     LossEntry(
         "huber",
-        "Squared near 0, then linear: for labels with outliers.",
+        "Huber loss: squared for small errors, linear for large ones; for labels with outliers.",
         "fmcli.losses.loss:Huber",
         ("huber_delta",),
         task="real",
     ),
     LossEntry(
         "poisson",
-        "For counts; the prediction is the exponential of the score.",
+        "Poisson loss, for counts; the prediction is the exponential of the score.",
         "fmcli.losses.loss:Poisson",
         task="counts",
     ),
     LossEntry(
         "softmax",
-        "Log loss of classes, for labels of any number of values.",
+        "Softmax loss (cross-entropy), for classes.",
         "fmcli.losses.loss:Softmax",
         task="classes",
     ),

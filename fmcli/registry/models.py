@@ -44,9 +44,9 @@ class ModelEntry(Entry):
 
 _FM = ("rank", "bias", "linear")
 _BETA = ("fit_beta", "beta_start")
-# Standard deviations of start values by kind, as measured on held-out rows of training data. Products of several
-# factors near 0 never leave it. Coordinate descent moves fitted weights of kernels before the factors, so that if these
-# are near 0 both stay there.
+# Standard deviations of initial values by kind, chosen on held-out rows of training data. Products of several factors
+# near 0 have gradients near 0. Coordinate descent updates the weights of kernels before the factors; if these are near
+# 0, both stay there.
 _START = {
     name: {"init_std": std}
     for name, std in {
@@ -61,18 +61,20 @@ _START = {
         "lifted-pn": 0.03,
     }.items()
 }
-# Makes factors sparse at no loss of quality. It weighs against a sum, which it would outweigh if there are few rows.
+# Makes factors sparse without loss of quality. FTRL adds it to the sum of the losses, so that with few rows the usual
+# strength would be too large.
 _SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
-# Linear functions in pn begin at the constants' 1 and not near 0, so that its derivatives are larger than an FM's.
+# The linear functions of pn start near the constant 1 and not near 0, so that its derivatives are larger than an FM's.
 _PN_STEP = by_longest_row(0.01, 5)
-# As held-out rows prefer; more makes the factors of features with few rows vanish.
+# Chosen on held-out rows; with a stronger penalty, the factors of rare features become zero.
 _LIFTED_PN_L2_V = by_occurrence(20, most=0.1)
-# Kinds without linear weights make a feature's linear effect from all of its factors. Steps on single rows move these
-# at once, so that the last rows sway every prediction; coordinate descent has no such noise.
-# The effect is spread over the factors, so that their penalty weighs less against it than against interactions.
+# In models without linear weights, the linear effect of a feature depends on all of its factors. A stochastic step
+# changes all of them at once, so that the last rows influence every prediction; coordinate descent has no such noise.
+# The effect is spread over the factors, so that their penalty shrinks it less than it shrinks interactions.
 _BY_COLUMNS = "cd"
-# The sparse-group-lasso family: its penalties where none is given, and what makes each its own.
-# Factors start near 0, which is a saddle point: penalized at once, they never leave it. So some epochs come before.
+# The default penalties of the models with a sparse group lasso.
+# Factors start near 0, a saddle point that they never leave if they are penalized from the start. So the penalties
+# begin later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
 
@@ -89,14 +91,14 @@ _MODELS = (
     ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM),
     ModelEntry(
         "anova",
-        "ANOVA kernel regression of any order: of order 2 an FM with fitted weights of its factors.",
+        "ANOVA kernel regression of any order; with order 2, an FM whose factors have fitted weights.",
         "fmcli.models.anova:anova",
         (*_FM, "order", "augment", *_BETA),
         _START["anova"],
     ),
     ModelEntry(
         "shfm",
-        "Strongly hierarchical FM.",
+        "Strongly hierarchical FM: an interaction is non-zero only if both main effects are.",
         "fmcli.models.fm:SHFM",
         ("rank", "bias"),
         solver=_BY_COLUMNS,
@@ -107,7 +109,7 @@ _MODELS = (
     ),
     ModelEntry(
         "sha2",
-        "Strongly hierarchical ANOVA kernel regression.",
+        "Strongly hierarchical ANOVA kernel regression of order 2.",
         "fmcli.models.fm:SHA2",
         ("rank", "bias", *_BETA),
         _START["sha2"],
@@ -116,7 +118,7 @@ _MODELS = (
     ),
     ModelEntry(
         "sglfm",
-        "FM under a sparse group lasso: rows and single factors vanish.",
+        "FM with a sparse group lasso penalty: whole features and individual factors become exactly zero.",
         "fmcli.models.fm:FM",
         _FM,
         {**_SGL, "l1": 2e-5, "group_l1": 1e-5},
@@ -126,29 +128,29 @@ _MODELS = (
     ),
     ModelEntry(
         "glfm",
-        "FM under a group lasso: whole rows vanish.",
+        "FM with a group lasso penalty: whole features become exactly zero.",
         "fmcli.models.fm:FM",
         _FM,
         {**_SGL, "group_l1": 1e-4},
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("group_l1",),
-        refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has the group penalty alone; sglfm has both"),
+        refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
     ),
     ModelEntry(
         "l1fm",
-        "FM under L1: single factors vanish.",
+        "FM with an L1 penalty: individual factors become exactly zero.",
         "fmcli.models.fm:FM",
         _FM,
         {**_SGL, "l1": 3e-5},
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("l1",),
-        refuses={"group_l1": "l1fm has the L1 penalty alone; sglfm has both"},
+        refuses={"group_l1": "l1fm has only the L1 penalty; use -m sglfm for both"},
     ),
     ModelEntry(
         "hofm",
-        "Higher-order FM: factors of their own for every degree.",
+        "Higher-order FM with separate factors for each degree.",
         "fmcli.models.anova:HOFM",
         (*_FM, "order"),
         {"order": 3, **_START["hofm"]},
@@ -156,7 +158,7 @@ _MODELS = (
     ),
     ModelEntry(
         "hofm-shared",
-        "Higher-order FM of one set of factors, with constant features.",
+        "Higher-order FM with factors shared by all degrees, through constant features.",
         "fmcli.models.anova:HOFMShared",
         ("rank", "bias", "order"),
         {"order": 3, **_START["hofm-shared"]},
@@ -168,7 +170,7 @@ _MODELS = (
     ),
     ModelEntry(
         "hofm-simplex",
-        "Higher-order FM of one set of factors, with weights of the degrees.",
+        "Higher-order FM with factors shared by all degrees, and learned weights of the degrees.",
         "fmcli.models.anova:HOFMSimplex",
         ("rank", "bias", "order"),
         _START["hofm-simplex"],
@@ -176,7 +178,7 @@ _MODELS = (
     ),
     ModelEntry(
         "all-subsets",
-        "All degrees at once: products of 1 + p_j x_j.",
+        "Interactions of all degrees: products of 1 + p_j x_j.",
         "fmcli.models.anova:AllSubsets",
         ("rank", "bias"),
         _START["all-subsets"],
@@ -193,7 +195,7 @@ _MODELS = (
     ),
     ModelEntry(
         "lifted-anova",
-        "ANOVA kernel as products of different factors, in each of which the score is linear.",
+        "Lifted ANOVA kernel regression: the score is linear in each of its factor matrices.",
         "fmcli.models.lifted:LiftedAnova",
         (*_FM, "order", "augment"),
         _START["lifted-anova"],
@@ -201,7 +203,7 @@ _MODELS = (
     ),
     ModelEntry(
         "lifted-pn",
-        "Polynomial network as products of different linear functions.",
+        "Lifted polynomial network: products of different linear functions.",
         "fmcli.models.polynet:LiftedPN",
         (*_FM, "order", "augment"),
         {"augment": True, **_START["lifted-pn"]},
@@ -209,14 +211,14 @@ _MODELS = (
     ),
     ModelEntry(
         "bilinear",
-        "Pairs between two groups of features: those of field 0 and field 1.",
+        "Bilinear model: interactions between two groups of features, those of field 0 and field 1.",
         "fmcli.models.bilinear:Bilinear",
         (*_FM, "split_index"),
         by_fields=True,
     ),
     ModelEntry(
         "ffm",
-        "Field-aware FM: a feature's factors differ by the field that they meet.",
+        "Field-aware FM: each feature has separate factors for each field that it interacts with.",
         "fmcli.models.ffm:FFM",
         _FM,
         {"rank": 4, "norm": True, "init_std": 0.03},
@@ -226,7 +228,7 @@ _MODELS = (
     ),
     ModelEntry(
         "llfm",
-        "Locally linear FM: FMs around anchors, the nearest of which share a row.",
+        "Locally linear FM: a weighted combination of FMs at the anchors nearest to a row.",
         "fmcli.models.local.llfm:LLFM",
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
         {"anchors": 3},
@@ -234,14 +236,14 @@ _MODELS = (
     ),
     ModelEntry(
         "kernel-basis",
-        "Kernel functions of some training rows, weighted in closed form: for rows of few features, not for ids.",
+        "Kernel ridge regression on sampled training rows, in closed form: for data with few features, not for ids.",
         "fmcli.models.kernel_basis:KernelBasis",
         ("rank", "basis", "kernel", "coef0", "order"),
         {"rank": 100, "epochs": 1},
         solver=CLOSED_FORM,
         closed_form=True,
         refuses={
-            **dict.fromkeys(MAKE_ZEROS, "its closed form has --l2 alone"),
+            **dict.fromkeys(MAKE_ZEROS, "its closed form supports only --l2"),
             **dict.fromkeys(
                 ("epochs", "batch_size", "shuffle", "init_std"), "it is solved in closed form, not step by step"
             ),

@@ -46,7 +46,7 @@ _PER_ROW = {
     "l2_w": per_row(1),
     "l2_v": per_row(10),
 }
-_NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it takes no single rows")
+_NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it applies only to stochastic solvers")
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
 _SCHEDULE = (*_RATES, "schedule", "power", "t0")
 
@@ -55,7 +55,7 @@ _SOLVERS = (
     SolverEntry("adagrad", "AdaGrad.", "fmcli.solvers.stochastic.adagrad:AdaGrad", _RATES, {"learning_rate": 0.05}),
     SolverEntry(
         "ftrl",
-        "FTRL-Proximal. Its penalties weigh against the sum of the losses, those of other solvers against the mean.",
+        "FTRL-Proximal. Its penalties are relative to the sum of the losses, those of other solvers to the mean.",
         "fmcli.solvers.stochastic.ftrl:FTRL",
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
@@ -64,13 +64,13 @@ _SOLVERS = (
     ),
     SolverEntry(
         "fobos",
-        "Forward-backward splitting: the penalty acts on all features in every update.",
+        "Forward-backward splitting (proximal gradient): each update applies the penalty to all features.",
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
     ),
     SolverEntry(
         "cd",
-        "Coordinate descent, as in ALS: no learning rate, and the objective never rises.",
+        "Coordinate descent (as ALS): no learning rate, and the objective never increases.",
         "fmcli.solvers.coordinate.trainer:CoordinateTrainer",
         ("tol", "nuclear"),
         {"epochs": 50, **_PER_ROW},
@@ -79,14 +79,14 @@ _SOLVERS = (
     ),
     SolverEntry(
         "lbfgs",
-        "L-BFGS on the whole objective, by scipy.",
+        "L-BFGS (of scipy): uses full-batch gradients.",
         "fmcli.solvers.full_batch.lbfgs:LBFGSTrainer",
         ("tol",),
         {"epochs": 200, **_PER_ROW},
         by_rows=False,
         refuses={
             **_NOT_BY_ROWS,
-            **dict.fromkeys(MAKE_ZEROS, "its penalty must be smooth, as --l2 is; -s cd has it"),
+            **dict.fromkeys(MAKE_ZEROS, "lbfgs supports only smooth penalties, such as --l2; use -s cd"),
         },
     ),
 )

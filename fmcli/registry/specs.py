@@ -99,7 +99,7 @@ def make_spec(
     values = complete(taken, kind, others, given)
     for name in kind.positive:
         if not values[name] and not any(values.get(part) for part in (f"{name}_w", f"{name}_v")):
-            raise UsageError(f"{OPTIONS[name].flag} is 0, but it makes {model} what it is; without it say -m fm")
+            raise UsageError(f"{model} needs {OPTIONS[name].flag} > 0; use -m fm for 0")
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
@@ -140,8 +140,8 @@ def check_smooth(solver: SolverEntry | None, loss: LossEntry) -> None:
     """UsageError if a solver needs a smooth loss, which this one is not."""
     if solver and not solver.by_rows and not loss.smooth:
         raise UsageError(
-            f"{solver.name} needs a loss whose slope does not jump, as that of {loss.name} does; say --loss "
-            f"squared-hinge, or choose another -s"
+            f"{solver.name} needs a differentiable loss, and {loss.name} is not; use --loss squared-hinge, or another "
+            "solver (-s)"
         )
 
 
@@ -150,8 +150,8 @@ def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
     refused = [OPTIONS[name].flag for name in kind.positive if name in solver.refuses]
     if refused:
         raise UsageError(
-            f"{kind.name} is made by {' and '.join(refused)}, which {solver.name} cannot have; choose -s cd "
-            f"or -s {kind.solver}"
+            f"{kind.name} needs {' and '.join(refused)}, which {solver.name} does not support; use -s cd or "
+            f"-s {kind.solver}"
         )
 
 
@@ -163,36 +163,35 @@ def check_nuclear(kind: ModelEntry, values: Mapping[str, Any]) -> None:
     if "fit_beta" not in kind.options or values.get("order", 2) != 2 or values["fit_beta"] is False:
         kinds = " or ".join(takers_of(MODELS, "fit_beta"))
         raise UsageError(
-            f"{flag} is a norm of kernels of order 2 with fitted weights; say -m {kinds}, without --no-fit-beta"
+            f"{flag} applies only to kernels of order 2 with fitted weights; use -m {kinds}, without --no-fit-beta"
         )
     if values["group_l1"] > 0:
-        raise UsageError(f"{flag} and {OPTIONS['group_l1'].flag} cannot be had together; choose one")
+        raise UsageError(f"{flag} and {OPTIONS['group_l1'].flag} cannot be combined; choose one")
 
 
 def check_clip(loss: str | None, clip: bool | None) -> None:
     """UsageError where another loss is asked to clip; None: its loss is not known yet."""
     if clip and loss not in (None, CLIPPED_LOSS):
-        raise UsageError(
-            f"{OPTIONS['clip'].flag} needs predictions that are numbers like the labels, as those of --loss "
-            f"{CLIPPED_LOSS} are, not those of {loss}; leave it out"
-        )
+        raise UsageError(f"{OPTIONS['clip'].flag} applies only to --loss {CLIPPED_LOSS}, not to {loss}; leave it out")
 
 
 def check_schedule(values: Mapping[str, Any]) -> None:
     """UsageError if learning rates both follow a schedule and adapt to the gradients."""
     if values.get("adaptive") and values["schedule"] != OPTIONS["schedule"].default:
         given = f"{OPTIONS['schedule'].flag} {values['schedule']}"
-        raise UsageError(f"{given} needs --no-adaptive: adaptive steps follow no schedule")
+        raise UsageError(f"{given} needs --no-adaptive: adaptive learning rates have no schedule")
 
 
 def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
     """UsageError where a model that is solved in closed form is asked for with a solver or another loss."""
     if solver not in (None, CLOSED_FORM):
-        raise UsageError(f"{model} is solved in closed form, by no solver; leave out -s {solver}, or choose another -m")
+        raise UsageError(
+            f"{model} is solved in closed form, without a solver; leave out -s {solver}, or choose another -m"
+        )
     if loss not in (None, CLOSED_FORM_LOSS):
         raise UsageError(
-            f"{model} is solved in closed form, which only --loss {CLOSED_FORM_LOSS} has; leave out --loss {loss}, or "
-            "choose another -m"
+            f"{model} is solved in closed form, which exists only for --loss {CLOSED_FORM_LOSS}; leave out --loss "
+            f"{loss}, or choose another -m"
         )
 
 
@@ -222,7 +221,7 @@ def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: lis
     chosen = (kind, *others)
     for entry in chosen:
         if name in entry.refuses:
-            raise UsageError(f"{option.flag} cannot be had with {entry.name}: {entry.refuses[name]}")
+            raise UsageError(f"{option.flag} cannot be used with {entry.name}: {entry.refuses[name]}")
     if name not in taken:
         takers = [
             f"{what} {', '.join(names)}"
@@ -231,7 +230,7 @@ def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: lis
         ]
         belongs = " and ".join(takers)
         raise UsageError(
-            f"{option.flag} does not belong to {', '.join(entry.name for entry in chosen)}; it belongs to {belongs}"
+            f"{option.flag} does not apply to {', '.join(entry.name for entry in chosen)}; it applies to {belongs}"
         )
     if isinstance(value, int) and option.kind is int and option.high is None and value > LARGEST_COUNT:
         raise UsageError(f"{option.flag} is {value}; it must be at most {LARGEST_COUNT}")

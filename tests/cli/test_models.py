@@ -27,7 +27,7 @@ def test_json_is_the_registry(run):
     assert sparse["options"]["group_l1"] == 1e-4
     assert "group_l1" in sparse["penalties"]
     assert "l1" not in sparse["penalties"]
-    assert any("glfm has the group penalty alone" in reason for reason in listed["refused"])
+    assert any("glfm has only the group penalty" in reason for reason in listed["refused"])
     assert [penalty["flag"] for penalty in listed["penalties"]] == [
         option.flag for name, option in OPTIONS.items() if name in catalogue.PENALTIES
     ]
@@ -45,9 +45,9 @@ def test_text_has_all_names_in_lines_of_100_columns(run):
 
 def test_what_penalties_weigh_against_is_said(run):
     text = " ".join(run("models").stdout.decode().split())
-    assert "ftrl FTRL-Proximal. Its penalties weigh against the sum of the losses, those of other solvers" in text
+    assert "ftrl FTRL-Proximal. Its penalties are relative to the sum of the losses, those of other solvers" in text
     for name in ("l1", "l2", "group_l1"):
-        assert "against the mean loss" in OPTIONS[name].help
+        assert "relative to the mean loss" in OPTIONS[name].help
         assert "ftrl" in OPTIONS[name].help
 
 
