@@ -1,7 +1,7 @@
 """`python -m fmcli` and the command `fmcli`.
 
-Until its first line Python answers an interrupt by an exception with a traceback. So nothing is imported before the
-handler of signals is in place that is not needed for it, and only the command sets it: importing a module never does.
+Before the signal handler is set, Python answers an interrupt with a traceback. So nothing else is imported before it is
+set. Only the command sets it; importing a module never does.
 """
 
 import sys
@@ -23,7 +23,7 @@ except ModuleNotFoundError as missing:
 
 
 def main() -> None:
-    """Run the command that the process was started with, and end the process."""
+    """Run the command line of this process, and exit."""
     end_by_signals()
     from fmcli.cli import main
 

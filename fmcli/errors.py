@@ -1,4 +1,4 @@
-"""The errors of fmcli. Each class carries the exit status that the command line ends with."""
+"""The errors of fmcli. Each class has the exit status of the command line."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ class FmcliError(Exception):
 
 
 class NotMetError(FmcliError):
-    """A metric is worse than the limit that was set."""
+    """A metric is worse than its limit."""
 
     exit_status = 1
 
 
 class UsageError(FmcliError):
-    """A choice that cannot be had, found before any data is read."""
+    """Invalid options or arguments, detected before any data is read."""
 
     exit_status = 2
 
@@ -42,13 +42,13 @@ class DivergedError(FmcliError):
 
 
 class NotEnoughMemoryError(FmcliError):
-    """The bytes needed, computed before allocating, are more than can be had."""
+    """The number of bytes needed, computed before the allocation, exceeds the available memory."""
 
     exit_status = 4
 
 
 class BadInputError(FmcliError):
-    """Input data or a model file says something that it must not say."""
+    """Input data or a model file are invalid."""
 
     exit_status = 65
 
@@ -66,6 +66,6 @@ class OutputError(FmcliError):
 
 
 class BugError(FmcliError):
-    """What must not happen."""
+    """An internal error."""
 
     exit_status = 70

@@ -1,19 +1,20 @@
-"""Names that do not exist, answered with those that may have been meant."""
+"""Unknown names, with suggestions of similar names."""
 
 from collections.abc import Collection
 
 from fmcli.errors import UsageError
 
-# Names closer than this count as meant (difflib's ratio; of two letters one may be wrong), and so many are said.
+# Names with at least this similarity (difflib's ratio; in short names, one of two letters may be wrong) are suggested,
+# at most MOST of them.
 CLOSE, CLOSE_IF_SHORT, SHORT, MOST = 0.6, 0.5, 3, 3
-# Up to so many names are all said, beside those that are close and where none is.
+# All names are listed if there are at most so many: with suggestions, and without.
 SHORT_LIST, LIST = 12, 30
 
 
 def no_such(what: str, name: str, names: Collection[str]) -> str:
-    """What to say to a name that does not exist: "there is no model 'fn'; did you mean fm? there are: linear, fm".
+    """The message for an unknown name: "there is no model 'fn'; did you mean fm? there are: linear, fm".
 
-    A list that is long is said only where nothing is close, a very long one never.
+    A long list of names is added only if no name is similar, a very long one never.
     """
     meant = close(name, names)
     said = f"there is no {what} {name!r}"
@@ -25,7 +26,7 @@ def no_such(what: str, name: str, names: Collection[str]) -> str:
 
 
 def close(name: str, names: Collection[str]) -> list[str]:
-    """The names that may have been meant, the closest first. Case, dashes in front and underscores do not count."""
+    """Similar names, the most similar one first. Case, leading dashes, and "_" or "-" make no difference."""
     from difflib import get_close_matches
 
     def plain(text: str) -> str:
@@ -42,7 +43,7 @@ def close(name: str, names: Collection[str]) -> list[str]:
 
 
 def find_name(what: str, name: str, names: Collection[str]) -> str:
-    """The name, if it exists. Raises UsageError naming others where it does not."""
+    """The name, if it exists. Otherwise raises UsageError with similar names."""
     if name not in names:
         raise UsageError(no_such(what, name, names))
     return name

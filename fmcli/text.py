@@ -1,4 +1,4 @@
-"""Numbers and file names as text: one way to write them, wherever people or programs read them."""
+"""Numbers and file names as text, in the same form in all messages and files."""
 
 import os
 import shlex
@@ -11,8 +11,8 @@ def number(value: float) -> str:
 
 
 def printable(name: str) -> str:
-    """A file name as it is, or in the words of a shell if it has what a terminal or a log would not show as it is, such
-    as line breaks, escape sequences and bytes that are not UTF-8: $'a\\nb'."""
+    """A file name, quoted for a shell ($'a\\nb') if it is not printable: if it has line breaks, escape sequences or
+    bytes that are not UTF-8."""
     if name.isprintable():
         return name
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
@@ -20,7 +20,7 @@ def printable(name: str) -> str:
 
 
 def shell_word(name: str) -> str:
-    """A file name as it can be pasted into a shell."""
+    """A file name, quoted for a shell if necessary."""
     return shlex.quote(name) if name.isprintable() else printable(name)
 
 

@@ -73,7 +73,7 @@ def test_a_model_that_is_no_better_than_a_constant_is_said_with_the_cause(halves
     assert "it overfits; try a stronger penalty (--l2 1e-05)" in found
     small = {"learning_rate": 1e-30, "epochs": 2}
     (found,) = warnings(data, "linear", plan={"valid": test, "metrics": ("rmse",)}, **small)
-    assert "nor is it on the training rows; try more epochs (--epochs 6) or a larger step (--learning-" in found
+    assert "the same holds on the training rows; try more epochs (--epochs 6) or a larger step (--learning-" in found
 
 
 def test_the_constant_stands_beside_each_metric(halves):

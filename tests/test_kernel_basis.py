@@ -197,7 +197,7 @@ def test_going_on_is_refused(tmp_path):
     trained = fitted(data, rank=5)
     path = str(tmp_path / "model")
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=True)
-    with pytest.raises(UsageError, match="solved anew from its data"):
+    with pytest.raises(UsageError, match="is solved from its data"):
         job.plan(data, trained.plan.spec, earlier=checkpoints.load_earlier(path))
 
 

@@ -113,7 +113,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
     ("model", "loss", "options", "message"),
     [
         ("shfm", None, {}, "a model of kind fm, whose parameters are not those of shfm"),
-        ("kernel-basis", None, {}, "solved anew from its data"),
+        ("kernel-basis", None, {}, "is solved from its data"),
         (None, None, {"rank": 5}, "give its --rank"),
         (None, None, {"linear": False}, "differ in having w"),
         (None, "logistic", {}, "was trained with loss squared, not logistic"),

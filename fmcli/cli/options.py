@@ -275,13 +275,13 @@ def format_option(section: str = "run") -> Callable[[F], F]:
         "--format",
         type=click.Choice(["auto", "libsvm", "ffm"]),
         default="auto",
-        help="Format of the input. [default: auto]",
+        help="Input format. [default: auto]",
     )
 
 
 def logging_options(function: F) -> F:
     """-q, -qq and --verbose."""
-    function = option("output", "--verbose", is_flag=True, help="Say more; show where errors happened.")(function)
+    function = option("output", "--verbose", is_flag=True, help="Print more; show tracebacks of errors.")(function)
     return option(
         "output", "-q", "--quiet", count=True, help="Print only warnings and errors; -qq prints only errors."
     )(function)
@@ -296,7 +296,7 @@ def check_last(inputs: Sequence[str], product: str) -> None:
 
     if len(inputs) > 1 and inputs[-1] != "-" and not os.path.lexists(inputs[-1]):
         raise MissingInputError(
-            f"cannot read {inputs[-1]}: No such file or directory; to write {product} to it say -o {inputs[-1]}"
+            f"cannot read {inputs[-1]}: No such file or directory; to write {product} to it, use -o {inputs[-1]}"
         )
 
 

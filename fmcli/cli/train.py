@@ -79,17 +79,17 @@ class Request:
 @click.command(
     cls=KindCommand,
     name="train",
-    short_help="Learn a model from examples.",
+    short_help="Train a model.",
     examples=[
-        "# All by default: writes train.libsvm.fm.",
+        "# With all defaults; writes train.libsvm.fm.",
         "fmcli train train.libsvm",
-        "# Keeps the epoch with the best AUC on other rows.",
+        "# Early stopping: keeps the epoch with the best AUC on validation data.",
         "fmcli train -v valid.libsvm -x auc train.libsvm",
         "# Sparse: many weights are exactly 0.",
         "fmcli train -m shfm -s ftrl --l1 1 train.libsvm",
         "# Several compressed files, a larger rank, more and larger steps.",
         "fmcli train -k 16 -e 20 -r 0.1 -o best.fm part1.ffm.gz part2.ffm.gz",
-        "# From a pipe, saying the loss every 100,000 rows.",
+        "# From a pipe, printing the running mean loss every 100,000 rows.",
         "zcat day*.gz | fmcli train -e 1 --log-every 100000 -o day.fm -",
     ],
     lists={
@@ -131,34 +131,36 @@ class Request:
     "-i",
     "--init-model",
     metavar="FILE",
-    help="Resume from this model, which may have fewer features: its weights, and what its run was given unless given "
-    "here, except for the number of epochs. It may be the file to write.",
+    help="Resume training from this model, which may have fewer features: its parameters, and the options that were "
+    "given for it, except for the number of epochs; options given here take precedence. It may be the output file.",
 )
 @format_option()
 @threads_option()
-@option("run", "--dry-run", is_flag=True, help="Read, say what training would take, and end.")
+@option(
+    "run", "--dry-run", is_flag=True, help="Read the data, print the size of the model and the memory needed, and exit."
+)
 @option(
     "validation",
     "-v",
     "--valid",
     multiple=True,
     metavar="FILE",
-    help="Rows to choose the epoch by, in the format of TRAIN; several files (-v A -v B) are read as one.",
+    help="Validation data for early stopping, in the format of TRAIN; several files (-v A -v B) are concatenated.",
 )
 @option(
     "validation",
     "--holdout",
     type=share,
     metavar="FRACTION",
-    help="Share of the rows to choose the epoch by, not trained on; 0 trains on all. [default: 0.05 of 10,000 rows or "
-    "more, without -v, in several epochs of row solvers, not from standard input; else 0]",
+    help="Share of the rows to hold out as validation data; 0 trains on all rows. [default: 0.05 if there are 10,000 "
+    "rows or more, no -v, several epochs, a stochastic solver and no standard input; else 0]",
 )
 @option(
     "validation",
     "--refit/--no-refit",
     default=None,
-    help="Once held-out rows have chosen the epoch, train again on all rows, for as many epochs. [default: refit, if "
-    "epochs * non-zeros * rank is at most 2e8]",
+    help="After early stopping on held-out rows, train again on all rows, for the best number of epochs. [default: "
+    "refit, if epochs * non-zeros * rank is at most 2e8]",
 )
 @option(
     "validation",
@@ -168,7 +170,7 @@ class Request:
     multiple=True,
     metavar="NAME",
     names=METRIC_NAMES,
-    help="What to measure; may be repeated, and the first one chooses the epoch: "
+    help="Metric; may be repeated, and the first one chooses the epoch: "
     f"{', '.join(METRIC_NAMES)}. [default: two that fit the loss]",
 )
 @option(
@@ -177,23 +179,30 @@ class Request:
     type=click.IntRange(min=1),
     default=PATIENCE,
     metavar="N",
-    help=f"Stop after so many epochs without a better one. [default: {PATIENCE}; >= 1]",
+    help=f"Early stopping: stop after N epochs without a better one. [default: {PATIENCE}; >= 1]",
 )
 @option(
     "output",
     "-o",
     "--output",
     metavar="MODEL",
-    help="Model file; an older one is replaced. [default: the first input's name with .fm, in the current folder]",
+    help="Model file; an existing file is replaced. [default: the first input's name with .fm, in the current folder]",
 )
-@option("output", "--keep-state", is_flag=True, help="Keep the solver's state in the model, for -i to go on exactly.")
-@option("output", "--log-json", metavar="FILE", help="Figures of every epoch and of the model, a line of JSON each.")
+@option(
+    "output",
+    "--keep-state",
+    is_flag=True,
+    help="Save the state of the solver in the model, so that -i resumes exactly.",
+)
+@option(
+    "output", "--log-json", metavar="FILE", help="Write the figures of each epoch and of the model as lines of JSON."
+)
 @option(
     "output",
     "--log-every",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Say the mean loss of an epoch's rows so far every N rows (whole batches). [default: never; >= 1]",
+    help="Print the running mean loss every N rows (whole batches). [default: never; >= 1]",
 )
 @logging_options
 def command(
@@ -218,10 +227,10 @@ def command(
     verbose: bool,
     **options: Any,
 ) -> None:
-    """Learn a model from examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
-    are read as one.
+    """Train a model on examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
+    are concatenated.
 
-    With -m KIND, --help shows only the options that this kind and its solver take, with their defaults.
+    With -m KIND, --help shows only the options of this kind and its solver, with their defaults.
     """
     choices = {name: value for name, value in options.items() if value is not None}
     spec, earlier = choose(model, solver, loss, choices, init_model, log_json)
@@ -242,9 +251,9 @@ def command(
         settings.check_chooser()
     if refit and (valid or holdout == 0):
         none = "-v" if valid else "--holdout 0"
-        raise UsageError(f"--refit trains on held-out rows, too, but with {none} there are none; leave one of them out")
+        raise UsageError(f"--refit needs held-out rows, but with {none} there are none; leave one of them out")
     if log_every and not spec.by_rows:
-        raise UsageError(f"--log-every counts rows, of which {spec.solver} takes none by themselves; leave it out")
+        raise UsageError(f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out")
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     outputs = [path for path in (output, log_json) if path not in (None, "-")]
@@ -281,11 +290,11 @@ def choose(
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     """The model file: as named, or named after the first input. Raises UsageError where neither gives a file."""
     if output == "-":
-        raise UsageError("a model cannot be written to standard output; name a file with -o")
+        raise UsageError("a model cannot be written to standard output; give a file name with -o")
     if output is not None:
         return output
     if inputs[0] == "-":
-        raise UsageError("standard input gives the model no name; name its file with -o")
+        raise UsageError("standard input does not give the model a file name; use -o FILE")
     return os.path.basename(inputs[0].rstrip(os.sep)) + ENDING
 
 
@@ -306,7 +315,7 @@ def run(log: Log, request: Request) -> None:
     again = refits(plan)
     say_plan(log, plan, again)
     if settings.refit and not again:
-        log.warning("no rows are held out, so that --refit has nothing to do")
+        log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
         log.table(**sizes(plan), **needs(plan))
         return

@@ -100,7 +100,7 @@ def why_zero(trained: Trained) -> str:
     values, model = trained.plan.spec.values, trained.plan.model
     weights = [layout.weight for layout in model.layout if layout.weight and layout.part == "w" and layout.by_feature]
     linear = any(model.parameters[name].any() for name in weights)
-    found = f"all factors are 0, so that the model is {'linear' if linear else 'a constant'}; "
+    found = f"all factors are 0, so that the model is {'linear' if linear else 'constant'}; "
     if trained.plan.data.longest < 2:
         return found + "no row has two features whose interaction could be learned"
     strong = [name for name in SPARSE if values.get(name)]
@@ -130,7 +130,7 @@ def why_no_better(trained: Trained, name: str) -> str:
         smaller = f" or a smaller {OPTIONS['rank'].flag}" if "rank" in values else ""
         word = "above" if METRICS[name].larger_is_better else "below"
         return f"on the training rows it is {train:.6g}, {word} the constant's: it overfits; try {stronger}{smaller}"
-    return f"nor is it on the training rows; {why_not_learned(trained)}"
+    return f"the same holds on the training rows; {why_not_learned(trained)}"
 
 
 def why_not_learned(trained: Trained) -> str:

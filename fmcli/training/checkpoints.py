@@ -34,7 +34,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     plan = trained.plan
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
-        raise diverged(plan.spec, "the solver's state, which --keep-state saves, is no longer finite")
+        raise diverged(plan.spec, "the solver's state, which --keep-state saves, is not finite")
     parameters = REAL_TYPE.itemsize * plan.model.parameter_count
     occurrences = count(plan.data, plan.rows, parameters, plan.earlier.occurrences if plan.earlier else UNKNOWN)
     meta = {

@@ -76,5 +76,5 @@ class Watch:
         if loss > MOST_AT_END * self.constant:
             raise diverged(
                 self.plan.spec,
-                f"the model's loss on the training rows is {loss:.4g}, where the best constant has {self.constant:.4g}",
+                f"the model's loss on the training rows is {loss:.4g}, that of the best constant {self.constant:.4g}",
             )

@@ -43,7 +43,7 @@ def split(
     if held == 0 and share == 0:
         return everything[:0], everything
     if not 0 < held < rows:
-        raise UsageError(f"holding out {share:g} of {rows} rows leaves nothing to judge by or nothing to train on")
+        raise UsageError(f"holding out {share:g} of {rows} rows leaves no rows for validation or no rows for training")
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator.permutation(rows)[:held]] = True
     return everything[chosen], everything[~chosen]

@@ -88,7 +88,7 @@ class Earlier:
         kind = model or self.kind
         for name in (self.kind, kind):
             if name in MODELS and MODELS[name].closed_form:
-                raise UsageError(f"{name} is solved anew from its data, not from {self.path}; leave out -i")
+                raise UsageError(f"{name} is solved from its data and cannot resume from {self.path}; leave out -i")
         chosen = solver or (self.solver if SOLVER in self.given else None)
         taking = chosen or (MODELS[kind].solver if kind in MODELS else self.solver)
         names = self.lasting() | (self.given - {SOLVER, "epochs"})
@@ -147,7 +147,7 @@ class Earlier:
         model : as the spec makes it for as many features and fields as the earlier model has.
         """
         if MODELS[spec.model].closed_form:
-            raise UsageError(f"{spec.model} is solved anew from its data, not from {self.path}; leave out -i")
+            raise UsageError(f"{spec.model} is solved from its data and cannot resume from {self.path}; leave out -i")
         if MODELS[spec.model].path != MODELS[self.kind].path:
             raise UsageError(
                 f"{self.path} is a model of kind {self.kind}, whose parameters are not those of {spec.model}; use -m "

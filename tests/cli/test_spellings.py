@@ -78,21 +78,21 @@ def test_threads_are_spelled_so_in_every_command_that_has_them():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--iter", "3", "-e", "4"], "--iter and -e say the same thing; give one of them"),
-        (["--epochs=4", "--passes", "3"], "--epochs and --passes say the same thing"),
-        (["--iter", "3", "--passes", "3"], "--iter and --passes say the same thing"),
-        (["--dim", "1,1,4", "-k", "4"], "--dim and -k say the same thing"),
-        (["--dim", "1,1,4", "--no-bias"], "--dim and --no-bias say the same thing"),
-        (["--regular", "1", "--l2", "1"], "--regular and --l2 say the same thing"),
-        (["--auto-stop", "--patience", "2"], "--auto-stop and --patience say the same thing"),
+        (["--iter", "3", "-e", "4"], "--iter and -e set the same option; give one of them"),
+        (["--epochs=4", "--passes", "3"], "--epochs and --passes set the same option"),
+        (["--iter", "3", "--passes", "3"], "--iter and --passes set the same option"),
+        (["--dim", "1,1,4", "-k", "4"], "--dim and -k set the same option"),
+        (["--dim", "1,1,4", "--no-bias"], "--dim and --no-bias set the same option"),
+        (["--regular", "1", "--l2", "1"], "--regular and --l2 set the same option"),
+        (["--auto-stop", "--patience", "2"], "--auto-stop and --patience set the same option"),
         (["--auto-stop=2"], "--auto-stop takes no value"),
         (["--regular", "1,2,3"], "the bias is never penalised, so that the first number must be 0: --regular 0,2,3"),
-        (["--regular", "0,1"], "one strength >= 0 belongs here, or three"),
-        (["--regular", "a"], "one strength >= 0 belongs here, or three"),
-        (["--regular", "0,1,-1"], "one strength >= 0 belongs here, or three"),
-        (["--dim", "8"], "three numbers belong here, K0,K1,K2"),
-        (["--dim", "1,2,8"], "three numbers belong here"),
-        (["--dim", "1,1,-8"], "three numbers belong here"),
+        (["--regular", "0,1"], "it must be one strength >= 0, or 0,R1,R2"),
+        (["--regular", "a"], "it must be one strength >= 0, or 0,R1,R2"),
+        (["--regular", "0,1,-1"], "it must be one strength >= 0, or 0,R1,R2"),
+        (["--dim", "8"], "it must be three numbers K0,K1,K2"),
+        (["--dim", "1,2,8"], "it must be three numbers"),
+        (["--dim", "1,1,-8"], "it must be three numbers"),
         (["--dim", "1,1,0"], "without factors this is the linear model: -m linear"),
         (["--iter", "many"], "'many' is not a valid integer"),
     ],
@@ -144,9 +144,7 @@ def test_what_looks_like_an_option_may_be_a_value(arguments, name, value):
 @pytest.mark.parametrize("word", ["-iter", "-dim", "-regular", "-nthread", "-alpha", "-rank", "-init_std"])
 def test_words_have_two_dashes(word):
     double = "--" + word[1:].replace("_", "-")
-    assert refused("train", word, "1", "x") == (
-        f"there is no option {word!r}: options of one word have two dashes here: {double}"
-    )
+    assert refused("train", word, "1", "x") == (f"there is no option {word!r}: long options have two dashes: {double}")
 
 
 @pytest.mark.parametrize(("command", "word"), LESSONS)

@@ -92,7 +92,7 @@ def test_standard_input_needs_a_name_and_gives_the_same_model(run, sample, adult
     text = (sample / "adult.train.libsvm").read_bytes()
     refused = run("train", "-", input=text)
     assert refused.returncode == 2
-    assert "name its file with -o" in refused.stderr
+    assert "use -o FILE" in refused.stderr
     assert run("train", "-q", "-o", "m", "-", input=text).returncode == 0
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
 
@@ -261,7 +261,7 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "for shfm with cd; 2e-05 for sglfm;" in text
     )
     assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text
-    assert "fitted where the order is even. [anova, sha2, pn]" in text
+    assert "fitted if the order is even. [anova, sha2, pn]" in text
     assert "default: 2; 3 for hofm, hofm-shared; at most 8 for lifted-anova; 2 to 64]" in text
     assert "[huber; default: 1; > 0]" in text
     assert "--adaptive / --no-adaptive" in text

@@ -93,7 +93,7 @@ def test_the_share_held_out_is_as_asked_for_and_drawn_by_the_seed(run, sample, t
     assert train("a") == train("b", "-j", "1") != train("c", "--seed", "1")
     done = run("train", "--holdout", "0.0001", "-o", "d", sample / "adult.train.libsvm")
     assert done.returncode == 2
-    assert "leaves nothing to judge by" in done.stderr
+    assert "leaves no rows for validation" in done.stderr
 
 
 VALID = ["-r", "0.5", "--patience", "2", "-e", "30"]
@@ -389,5 +389,5 @@ def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
     for wrong in (["-v", train], ["--holdout", "0"]):
         refused = run("train", "--refit", *wrong, "-o", "m", train)
         assert refused.returncode == 2
-        assert "--refit trains on held-out rows" in refused.stderr
+        assert "--refit needs held-out rows" in refused.stderr
     assert "fmcli: warning: no rows are held out" in run("train", "--refit", "-e", "1", "-o", "m", train).stderr

@@ -1,8 +1,7 @@
-"""What the options of libFM, libffm, xLearn, alphaFM, liblinear and VW are here: a sentence for each word of theirs
-that is no option of ours, and for values that tell which tool's letter was meant.
+"""The options of libFM, libffm, xLearn, alphaFM, liblinear and VW: a sentence for each of their options that fmcli does
+not have, and for values that show that another tool's option was meant.
 
-The letters -b -c -d -l -n -p -t -u -w mean one thing in one of these tools and another in the next, so that no command
-has them.
+The letters -b -c -d -l -n -p -t -u -w have different meanings in these tools, so that no command of fmcli uses them.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from fmcli.registry.models import MODELS
 
 FREE_LETTERS = "bcdlnptuw"
 
-# Command -> word without dashes in front and with "-" for "_" -> what it is here.
+# Command -> option without leading dashes and with "-" for "_" -> its counterpart in fmcli.
 WORDS: dict[str, dict[str, str]] = {
     "train": {
-        # One letter, several tools.
+        # Letters that several tools use.
         "b": "the L2 penalty (xLearn's -b) is --l2; every index has a weight of its own, without VW's hash",
-        "c": "what is weighed is the penalty, not the loss (liblinear's -c): --l2; VW's cache is not needed",
+        "c": "the penalty is weighted by --l2, not the loss (liblinear's -c); VW's cache is not needed",
         "d": "the training file needs no option (VW's -d): fmcli train FILE",
         "l": "the L2 penalty (libffm's -l) is --l2; the learning rate (VW's -l) is -r; the log file (xLearn's -l) is "
         "--log-json",
@@ -30,24 +29,24 @@ WORDS: dict[str, dict[str, str]] = {
         "t": "passes over the data (libffm's -t) are -e; to test (VW's -t) is fmcli predict; fmcli export writes "
         "parameters (xLearn's -t)",
         "u": "the spread of the start values (xLearn's -u) is --init-std",
-        "w": "rows of all labels count the same; liblinear's -w has no counterpart",
+        "w": "rows of all labels have the same weight; liblinear's -w has no counterpart",
         "B": "a bias is learned unless --no-bias is given (liblinear's -B)",
-        "C": "strengths to try (liblinear's -C) are those of --l2, judged on -v FILE",
+        "C": "to tune the penalty (liblinear's -C), try values of --l2 with -v FILE",
         "R": "the bias is never penalised, so that liblinear's -R is not needed",
         # libFM
         "task": "the loss follows the labels, or is --loss squared, --loss logistic (libFM's r and c)",
         "train": "the training file needs no option (libFM's -train): fmcli train FILE",
-        "test": "to choose the epoch by a file is -v FILE; to predict (libFM's -test) is fmcli predict MODEL FILE",
+        "test": "validation data are -v FILE; to predict (libFM's -test), use fmcli predict MODEL FILE",
         "validation": "the validation file is -v",
         "method": "the solver is -s (libFM's -method): als is -s cd, sgd is -s sgd; there is no mcmc",
         "learn-rate": "the learning rate is -r",
         "init-stdev": "the spread of the start values is --init-std",
         "out": "predictions (libFM's -out) are written by fmcli predict -o FILE",
         "save-model": "the model file is -o",
-        "load-model": "the model to go on from is -i",
-        "relation": "relations (libFM's blocks) are not read; write them out into the rows",
-        "verbosity": "more is said with --verbose",
-        "rlog": "figures of every epoch are written by --log-json",
+        "load-model": "the model to resume from is -i",
+        "relation": "relations (libFM's blocks) are not supported; expand them into the rows",
+        "verbosity": "--verbose prints more",
+        "rlog": "--log-json writes the figures of each epoch",
         # libffm
         "on-disk": "rows are kept in memory",
         "no-rand": "rows in the order of the file are --no-shuffle",
@@ -55,17 +54,17 @@ WORDS: dict[str, dict[str, str]] = {
         "sw": "epochs to wait for a better one (xLearn's -sw) are --patience",
         "lambda-1": "the L1 penalty is --l1",
         "lambda-2": "the L2 penalty is --l2",
-        "pre": "the model to go on from is -i",
+        "pre": "the model to resume from is -i",
         "block": "rows are kept in memory, so that xLearn's -block is not needed",
         "disk": "rows are kept in memory",
-        "cv": "there is no cross-validation; --holdout 0.2 judges on a fifth of the rows",
+        "cv": "there is no cross-validation; --holdout 0.2 holds out a fifth of the rows",
         "dis-es": "training ends early only by validation data: --holdout 0 trains on all rows to the end",
         "dis-lock-free": "every run is reproducible, so that there is nothing to turn off",
         # alphaFM
         "mf": "there is one kind of model file; fmcli export writes its parameters (alphaFM's -mf txt)",
-        "im": "the model to go on from (alphaFM's -im) is -i",
+        "im": "the model to resume from (alphaFM's -im) is -i",
         "core": "threads (alphaFM's -core) are -j",
-        "fvs": "factors vanish where features do under --group-l1 (alphaFM's -fvs)",
+        "fvs": "--group-l1 sets all factors of a feature to zero together (alphaFM's -fvs)",
         "mnt": "the type of numbers is chosen when the program is built",
         "w-alpha": "it is --alpha-w (of -s ftrl)",
         "v-alpha": "it is --alpha-v (of -s ftrl)",
@@ -78,7 +77,7 @@ WORDS: dict[str, dict[str, str]] = {
         # VW
         "data": "the training file needs no option: fmcli train FILE",
         "final-regressor": "the model file is -o",
-        "initial-regressor": "the model to go on from is -i",
+        "initial-regressor": "the model to resume from is -i",
         "testonly": "to test is fmcli predict",
         "predictions": "predictions are written by fmcli predict -o FILE",
         "readable-model": "parameters are written by fmcli export",
@@ -121,7 +120,7 @@ WORDS: dict[str, dict[str, str]] = {
     },
 }
 
-# What some call the commands.
+# Other names for the commands.
 COMMANDS = {
     "fit": "train",
     "learn": "train",
@@ -135,7 +134,7 @@ COMMANDS = {
     "dump": "export",
 }
 
-# What some call losses and models.
+# Other names for losses and models.
 LOSS_NAMES = {
     **dict.fromkeys(("log", "logloss", "log-loss", "bce", "cross-entropy", "binary", "classification"), "logistic"),
     **dict.fromkeys(("mse", "rmse", "l2", "regression", "quadratic", "least-squares"), "squared"),
@@ -147,12 +146,12 @@ MODEL_NAMES = {"lr": "linear", "lm": "linear", "logistic": "linear", "fm2": "fm"
 
 
 def words_of(command: str | None) -> dict[str, str]:
-    """What other tools' words are in a command."""
+    """The options of other tools for a command, with their counterparts."""
     return WORDS.get(command or "", {})
 
 
 def looks_like_a_file(value: str) -> bool:
-    """Whether a value has the form of a file's name, or is one."""
+    """Whether a value looks like a file name, or is an existing file."""
     return os.sep in value or "." in value or os.path.isfile(value)
 
 
@@ -169,7 +168,7 @@ def loss(value: str) -> str | None:
 
 
 def other_name(what: str, value: str, names: Mapping[str, str], ours: Collection[str]) -> str | None:
-    """What a name that is none of ours may have meant."""
+    """A suggestion for a name that fmcli does not have."""
     meant = names.get(value.lower().replace("_", "-"))
     return f"there is no {what} {value!r}; did you mean {meant}?" if meant and value not in ours else None
 
@@ -185,7 +184,7 @@ def valid(value: str) -> str | None:
     """-v is the number of folds in liblinear."""
     if value.isdecimal() and not os.path.exists(value):
         return (
-            f"-v is the validation file, and there is no file {value}; --verbose says more; --holdout 0.2 judges on a "
+            f"-v is the validation file, and there is no file {value}; --verbose says more; --holdout 0.2 holds out a "
             "fifth of the rows"
         )
     return None
@@ -194,7 +193,7 @@ def valid(value: str) -> str | None:
 def format(value: str) -> str | None:
     """-f is the model file in VW, and the number of folds in xLearn."""
     if value.isdecimal():
-        return f"-f is the format; --holdout 0.2 judges on a fifth of the rows, and there are no folds: -f {value}"
+        return f"-f is the format; --holdout 0.2 holds out a fifth of the rows, and there are no folds: -f {value}"
     return f"-f is the format; the model file is -o: -o {value}" if looks_like_a_file(value) else None
 
 
@@ -204,7 +203,7 @@ def epochs(value: str) -> str | None:
         whole = float(value).is_integer()
     except (ValueError, OverflowError):
         return None
-    return None if whole else f"-e is the number of epochs; --patience ends training before, with -v FILE: -e {value}"
+    return None if whole else f"-e is the number of epochs; --patience stops training early, with -v FILE: -e {value}"
 
 
 def quiet(following: str) -> str | None:
@@ -214,7 +213,7 @@ def quiet(following: str) -> str | None:
     return None
 
 
-# Command, option -> what to say to a value of it (of a switch: to the word behind it); None where that is one of ours.
+# Command, option -> a function from its value (for a switch: from the next word) to a message, or None if it is valid.
 VALUES: dict[tuple[str | None, str], Callable[[str], str | None]] = {
     ("train", "model"): model,
     ("train", "loss"): loss,

@@ -1,7 +1,7 @@
-"""The command line's words as people bring them from other tools: some are understood, others are answered with what
-they are here, and what nobody knows with what is close to it.
+"""Translation of the options of other tools: some are accepted; for others the error message names the option of fmcli,
+and for unknown options similar ones.
 
-All happens on the arguments before click parses them, for to click `-iter 5` is `-i ter` and an input named 5.
+This happens before click parses the arguments, because click would read `-iter 5` as `-i ter` and an input named 5.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from fmcli.cli.spellings.other_tools import VALUES, words_of
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
 
-# Before the strength of a penalty: it is libFM's, which is of a sum of losses unless a solver goes row by row.
+# A prefix of penalty strengths in libFM's convention: relative to the sum of the losses, unless a solver is stochastic.
 LIBFM = "libFM:"
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """An option that other tools have, in our words.
+    """An option of other tools, and its translation.
 
-    means : our options; where a command lacks one of them it lacks the spelling, too.
-    tools : where it comes from.
-    metavar : the form of its value; "" where it takes none.
-    translate : from its value to our arguments; None: to the one option of `means`, with the value as it is.
-    fixed : the value of `means`, where the spelling takes none.
-    beside : options that contradict it, too.
+    means : the corresponding options of fmcli; a command without one of them does not accept the spelling.
+    tools : the tools that have it.
+    metavar : the form of its value; "" if it takes none.
+    translate : a function from its value to arguments of fmcli; None: the option in `means`, with the same value.
+    fixed : the value of the option in `means`, if the spelling takes no value.
+    beside : further options that it cannot be combined with.
     """
 
     means: tuple[str, ...]
@@ -41,7 +41,7 @@ class Spelling:
     beside: tuple[str, ...] = ()
 
     def arguments(self, value: str) -> list[str]:
-        """What the spelling with a value says in our words. Raises UsageError."""
+        """The arguments of fmcli for the spelling with a value. Raises UsageError."""
         return self.translate(value) if self.translate else [self.means[0], value]
 
 
@@ -50,7 +50,7 @@ def dimensions(value: str) -> list[str]:
     parts = value.split(",")
     if len(parts) != 3 or not set(parts[:2]) <= {"0", "1"} or not parts[2].isdecimal():
         raise UsageError(
-            f"--dim {value}: three numbers belong here, K0,K1,K2: 1 or 0 for a bias or none, 1 or 0 for linear weights "
+            f"--dim {value}: it must be three numbers K0,K1,K2: 1 or 0 for a bias or none, 1 or 0 for linear weights "
             "or none, and the number of factors: --dim 1,1,8"
         )
     if int(parts[2]) == 0:
@@ -68,8 +68,8 @@ def strengths(value: str) -> list[str]:
         numbers = []
     if len(numbers) not in (1, 3) or not all(0 <= number < math.inf for number in numbers):
         raise UsageError(
-            f"--regular {value}: one strength >= 0 belongs here, or three, 0,R1,R2: those of linear weights and of "
-            "factors"
+            f"--regular {value}: it must be one strength >= 0, or 0,R1,R2 with the strengths for linear weights and "
+            "for factors"
         )
     if len(numbers) == 3 and numbers[0] != 0:
         raise UsageError(
@@ -91,10 +91,10 @@ SPELLINGS = {
 
 
 def translated(command: click.Command, ctx: click.Context, arguments: list[str]) -> list[str]:
-    """The arguments with familiar spellings replaced by a command's own options.
+    """The arguments, with the spellings of other tools replaced by the options of a command.
 
-    Raises UsageError for an option that the command does not have, with what it may have meant, for values that mean
-    something elsewhere, and for an option that is given in two spellings.
+    Raises UsageError for an unknown option, with suggestions, for a value that has a meaning in another tool, and for
+    an option that is given in two spellings.
     """
     return _Reading(command, ctx, deque(arguments)).read()
 
@@ -197,18 +197,18 @@ class _Reading:
         """Refuse two spellings of one option."""
         earlier = self.given.setdefault(name, word)
         if earlier != word and (familiar or earlier in SPELLINGS):
-            raise UsageError(f"{earlier} and {word} say the same thing; give one of them")
+            raise UsageError(f"{earlier} and {word} set the same option; give one of them")
 
     def has(self, flag: str) -> bool:
         """Whether a long flag is understood."""
         return flag in self.long_flags or flag in self.spellings
 
     def unknown(self, flag: str) -> UsageError | click.UsageError:
-        """What to say to an option that the command does not have."""
+        """The error for an option that the command does not have."""
         name = plain(flag)
         lesson = words_of(self.command.name).get(name)
         if self.has(f"--{name}") and not flag.startswith("--"):
-            lesson = f"options of one word have two dashes here: --{name}"
+            lesson = f"long options have two dashes: --{name}"
         elif lesson is None and self.ctx.parent:
             owners = [path for path, options in options_beside(self.ctx).items() if flag in options]
             lesson = f"it belongs to {', '.join(owners)}" if owners else None
