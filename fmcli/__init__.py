@@ -9,23 +9,23 @@ one class, a solver is one class, and every pair works. All of stochastic traini
 
     for each sample x in this epoch's order:
         model.rows(x)           which parameter rows does it touch?
-        solver.refresh(rows)    the penalty steps that those rows have missed
+        solver.catch_up(rows)   the penalty steps that those rows have missed
         score = model.score(x)
         model.gradient(x, loss.slope(y, score))     fills the slabs
         solver.step(slabs)      rows <- prox(rows - step)
-        model.settle()          what remains, such as the projection of constrained rows
+        model.finish_update()   what remains, such as the projection of constrained rows
 
 A batch merges the slabs of several samples by row before the step. Softmax is C scores and C slopes a sample over
 blocks that hold class after class, not another code path.
 
-Coordinate descent looks at the same parameters the other way (solvers/coordinate/descent.pyx, visitor.pyx): it visits
-one row of parameters and all samples that the row enters, whose records keep labels, scores, and a cache of the model's
-own:
+Coordinate descent goes through the same parameters the other way (solvers/coordinate/descent.pyx, update.pyx): it
+updates one row of parameters by all samples that the row enters, whose states keep labels, scores, and a cache of the
+model's own:
 
     for each row of parameters, slice by slice:
-        model.partials(visit)       the derivatives of its samples' scores
+        model.score_gradient(view)      the derivatives of its samples' scores
         bound the mean loss by a quadratic, minimise that with the penalty, take the step
-        model.moved(visit, step)    caches and scores follow
+        model.update_cache(view, step)  caches and scores follow
 
 A model without such functions is visited through its gradients: right, and slow. L-BFGS needs gradients alone. Each of
 these ways through epochs is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
@@ -37,7 +37,7 @@ Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder
 above it in this list, so that there are no circles:
 
     system        memory, cores, signals, files that are written whole or not at all
-    base          types.h: Sample, Block, Slab, Scratch, Visit, what all of the core hands around; vectors
+    base          types.h: Sample, Block, Slab, Scratch, ColumnView, what all of the core hands around; vectors
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
     data          rows in compressed form, the reader of text, labels, scales of columns; numbers to text

@@ -99,10 +99,10 @@ def test_every_source_is_compiled_or_needed_by_one_that_is():
 
 def test_a_module_depends_on_what_it_includes_and_on_nothing_else():
     depends = {module.name: {Path(path).name for path in module.depends} for module in build_script().modules()}
-    assert {"types.h", "kernels.inl", "steps.inl", "anova.inl", "vector.h"} <= depends["fmcli.kernels.simd"]
+    assert {"types.h", "kernels.inl", "row_updates.inl", "anova.inl", "vector.h"} <= depends["fmcli.kernels.simd"]
     assert {"solver.pxd", "model.pxd", "kernels.h"} <= depends["fmcli.solvers.stochastic.sgd"]
     assert depends["fmcli.losses.loss"] == {"loss.pxd"}
-    assert "steps.inl" not in depends["fmcli.solvers.stochastic.sgd"]
+    assert "row_updates.inl" not in depends["fmcli.solvers.stochastic.sgd"]
 
 
 def test_the_table_of_kernels_follows_the_list():

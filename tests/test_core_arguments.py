@@ -27,7 +27,7 @@ from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring.scores import mean_loss, scores
 from fmcli.solvers.coordinate.columns import Columns, by_row
 from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.visitor import Visitor
+from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.loop import Trainer
@@ -122,7 +122,7 @@ class TestModels:
         solver.bind(model, Penalty())
         trainer = Trainer(model, solver, Squared(), data)
         descent = Descent(model, Squared(), Penalty(), data)
-        visitor = Visitor(descent)
+        visitor = CoordinateUpdater(descent)
         model.allocate(1)
         order = np.arange(data.rows, dtype=np.int32)
         for use in (
@@ -158,7 +158,7 @@ class TestModels:
 
     def test_visits_to_rows_that_are_not_there(self, kind, rng):
         data, model = data_for(kind, rng), model_of(kind)
-        visitor = Visitor(Descent(model, Squared(), Penalty(), data))
+        visitor = CoordinateUpdater(Descent(model, Squared(), Penalty(), data))
         for block, output, row in ((99, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 10**9), (0, 0, -1)):
             with pytest.raises(IndexError):
                 visitor.run(block, output, np.array([row], dtype=np.int64), 0, 1)

@@ -155,7 +155,7 @@ def test_threads_change_nothing(name):
         fill(model, np.random.default_rng(1), scale=0.1)
         model.remeasure()
         descent = CoordinateDescent(model, make_loss("squared"), Penalty(l2_w=0.01, l2_v=0.01), data, threads)
-        shared = any(stretch.at_once for tour in descent.tours.values() for stretch in tour.stretches)
+        shared = any(chunk.conflict_free for sweep in descent.sweeps.values() for chunk in sweep.chunks)
         assert name == "llfm" or shared == (threads > 1)
         objectives = []
         descent.run(2, lambda loss, penalty, to=objectives: bool(to.append(loss + penalty)))

@@ -7,12 +7,12 @@
 namespace {
 
 // The cache of the i-th sample.
-inline real* cache_of(const Visit& v, ptrdiff_t i) {
-    return reinterpret_cast<real*>(v.records + v.sample[i] * v.record_size + v.cache);
+inline real* cache_of(const ColumnView& v, ptrdiff_t i) {
+    return reinterpret_cast<real*>(v.sample_states + v.sample[i] * v.sample_state_size + v.cache);
 }
 
 // The derivative by the row's weight, where it is part of the visit: the entry's value.
-inline void weight_partial(const Visit& v, ptrdiff_t i, real* q) {
+inline void weight_derivative(const ColumnView& v, ptrdiff_t i, real* q) {
     if (v.weight) q[i * v.apart + v.lanes] = v.value[i];
 }
 

@@ -5,33 +5,33 @@
 #include "fmcli/base/types.h"
 
 // The fields that occur in a sample, in the order of its entries. `slot` counts them from 0.
-typedef struct Presence {
+typedef struct FieldEntries {
     ptrdiff_t slots;
     int32_t* slot;   // of each entry; -1 where the model does not have its field: it takes part in no pair
     int32_t* field;  // of each slot
     int32_t* count;  // entries of each slot
     int32_t* end;    // behind the arrays
-} Presence;
+} FieldEntries;
 
 // Whether an entry and some other entry whose field has the slot q are a pair.
-static inline int meets(const Presence* p, ptrdiff_t entry, ptrdiff_t q) {
+static inline int has_partner(const FieldEntries* p, ptrdiff_t entry, ptrdiff_t q) {
     const int32_t own = p->slot[entry];
     return own >= 0 && (q != own || p->count[q] > 1);
 }
 
-// Where `survey` has put what it found of a sample.
-static inline Presence surveyed(const Sample* x, ptrdiff_t fields, int32_t* room) {
+// Where `group_by_field` has put what it found of a sample.
+static inline FieldEntries grouped_in(const Sample* x, ptrdiff_t fields, int32_t* room) {
     const ptrdiff_t most = fields < x->nnz ? fields : x->nnz;
     int32_t* const slot = room + 1 + fields;
-    const Presence p = {room[0], slot, slot + x->nnz, slot + x->nnz + most, slot + x->nnz + 2 * most};
+    const FieldEntries p = {room[0], slot, slot + x->nnz, slot + x->nnz + most, slot + x->nnz + 2 * most};
     return p;
 }
 
 // Find a sample's fields below `fields`. The room begins with the number of slots and, for each field, its slot + 1,
 // which is 0 again when this returns.
-static inline Presence survey(const Sample* x, ptrdiff_t fields, int32_t* room) {
+static inline FieldEntries group_by_field(const Sample* x, ptrdiff_t fields, int32_t* room) {
     int32_t* const slot_of = room + 1;
-    Presence p = surveyed(x, fields, room);
+    FieldEntries p = grouped_in(x, fields, room);
     p.slots = 0;
     for (ptrdiff_t i = 0; i < x->nnz; ++i) {
         const ptrdiff_t f = x->field ? x->field[i] : fields;

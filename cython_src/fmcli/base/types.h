@@ -86,8 +86,8 @@ static inline Sample sample_of(const Csr* rows, ptrdiff_t i) {
 }
 
 // A look at some parameters of one row, and at some of the samples that the row enters: what solvers by columns hand to
-// models. Every sample has a record, in which the model keeps what makes derivatives cheap: its cache.
-typedef struct Visit {
+// models. Every sample has a sample state, in which the model keeps what makes derivatives cheap: its cache.
+typedef struct ColumnView {
     int block, output;
     ptrdiff_t row;        // of its class
     ptrdiff_t at, lanes;  // reals at .. at + lanes - 1 of the body, both multiples of LANES
@@ -96,9 +96,9 @@ typedef struct Visit {
     const int32_t* sample;
     const real* value;  // of the row's entry in each sample; 1 where rows are not features'
     ptrdiff_t n;
-    char* records;
-    ptrdiff_t record_size, cache;  // bytes of a record, and before the class's cache in it
-} Visit;
+    char* sample_states;
+    ptrdiff_t sample_state_size, cache;  // bytes of a sample state, and before the class's cache in it
+} ColumnView;
 
 // Room for one sample's work, one a thread: models and solvers own none.
 typedef struct Scratch {
@@ -106,7 +106,7 @@ typedef struct Scratch {
     int n_slabs;
     double* score;   // C
     double* slope;   // C
-    double rate_share;  // what the solver's schedule leaves of learning rates in this update; for `settle`
+    double rate_share;  // what the solver's schedule leaves of learning rates in this update; for `finish_update`
     real* work;      // the model's own: what `score` leaves for `gradient`
     int32_t* ids;    // the model's own: row ids that are not the sample's
     real* gradient;  // what the slabs' buffers point into

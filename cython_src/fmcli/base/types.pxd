@@ -54,7 +54,7 @@ cdef extern from "fmcli/base/types.h" nogil:
 
     Sample sample_of(const Csr* rows, Py_ssize_t i)
 
-    struct Visit:
+    struct ColumnView:
         int block, output
         Py_ssize_t row
         Py_ssize_t at, lanes
@@ -63,8 +63,8 @@ cdef extern from "fmcli/base/types.h" nogil:
         const int32_t* sample
         const real* value
         Py_ssize_t n
-        char* records
-        Py_ssize_t record_size, cache
+        char* sample_states
+        Py_ssize_t sample_state_size, cache
 
     struct Scratch:
         Slab* slab

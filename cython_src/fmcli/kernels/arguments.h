@@ -5,35 +5,35 @@
 #include "fmcli/base/types.h"
 
 // Penalties on one part of a row: l1 |phi| + l2/2 phi^2, and l_g times the norm of the whole row.
-typedef struct Strength {
+typedef struct PenaltyStrength {
     real l1, l2, group;
-} Strength;
+} PenaltyStrength;
 
 // The constants of one solver's update of one part of a row.
 typedef struct Sgd {
     real rate;
     real shrink;  // rate * l1
     real decay;   // 1 / (1 + rate * l2)
-    Strength strength;
+    PenaltyStrength strength;
 } Sgd;
 
 typedef struct Adagrad {
     real inverse_rate;
-    Strength strength;
+    PenaltyStrength strength;
 } Adagrad;
 
 typedef struct Ftrl {
     real inverse_alpha, beta, power;
-    Strength strength;
+    PenaltyStrength strength;
 } Ftrl;
 
 // The prox steps that FOBOS has to make up for on one part of rows, counted from the last time all rows were up to date.
 typedef struct Fobos {
     const double* decay;  // [t]: product of 1/(1 + rate_s l2) over the steps up to t
-    const double* sum;    // [t]: D_t of rules.h
+    const double* sum;    // [t]: D_t of update_rules.h
     int32_t now;          // the last step
     real inverse_rate;    // of AdaGrad's h, for the adaptive form; else 0
-    Strength strength;
+    PenaltyStrength strength;
 } Fobos;
 
 enum { MAX_ORDER = 64 };

@@ -3,27 +3,27 @@ from libc.stdint cimport int32_t
 
 
 cdef extern from "fmcli/kernels/arguments.h" nogil:
-    struct Strength:
+    struct PenaltyStrength:
         real l1, l2, group
 
     struct Sgd:
         real rate, shrink, decay
-        Strength strength
+        PenaltyStrength strength
 
     struct Adagrad:
         real inverse_rate
-        Strength strength
+        PenaltyStrength strength
 
     struct Ftrl:
         real inverse_alpha, beta, power
-        Strength strength
+        PenaltyStrength strength
 
     struct Fobos:
         const double* decay
         const double* sum
         int32_t now
         real inverse_rate
-        Strength strength
+        PenaltyStrength strength
 
     enum:
         MAX_ORDER

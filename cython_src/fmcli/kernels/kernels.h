@@ -57,10 +57,10 @@ typedef struct Kernels {
 
     // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; a feature's factors for field f begin f * apart
     // behind its first. Leaves in `sums` (slots^2 times lanes, padded) what the gradient needs.
-    double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence, real* sums);
+    double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries, real* sums);
     // The gradient for entry i and the field of slot q where they meet: out[place[i * slots + q] * padded lanes ..], or
     // one behind the other where `place` is NULL; written or, with `add`, added to.
-    void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const Presence* presence,
+    void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,
                                  const real* sums, double slope, const int32_t* place, bool add, real* out);
 
     // <sum of v_i x_i over side 0, sum of v_j x_j over side 1>, side[j] being 0, 1, or -1 for features on neither. Leaves both
@@ -72,8 +72,8 @@ typedef struct Kernels {
     // out[i] = |x - point i|^2 less the smallest of them
     void (*distances)(const Points* points, const Sample* x, double* out);
 
-    // Columns: what a visit's parameters do to the scores of its samples.
-    void (*prefetch_records)(const Visit* v);
+    // Columns: what a view's parameters do to the scores of its samples.
+    void (*prefetch_sample_states)(const ColumnView* v);
     // r (width) += sum_i g_i q_i, G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T, the q_i `apart`; width
     // is a multiple of LANES, or one more.
     void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
@@ -82,46 +82,46 @@ typedef struct Kernels {
     double (*squares)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s,
                       double* r);
     // out[i] <- <q_i, step>
-    void (*affine_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out);
+    void (*affine_score_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out);
     // q <- derivatives by a weight alone; by numbers whose derivatives are in the caches, `behind` their first; by factors
     // whose sums are the caches' first.
-    void (*weight_partials)(const Visit* v, real* q);
-    void (*cached_partials)(const Visit* v, ptrdiff_t behind, real* q);
-    void (*pairs_partials)(const Visit* v, const real* row, const real* beta, real* q);
+    void (*weight_score_gradient)(const ColumnView* v, real* q);
+    void (*cached_score_gradient)(const ColumnView* v, ptrdiff_t behind, real* q);
+    void (*pairs_score_gradient)(const ColumnView* v, const real* row, const real* beta, real* q);
     // Take a step of `row` over into the caches' sums and, where they are, `values` behind them, into each factor's A^2.
-    void (*pairs_moved)(const Visit* v, const real* row, const real* step, ptrdiff_t values);
+    void (*pairs_update_cache)(const ColumnView* v, const real* row, const real* step, ptrdiff_t values);
 
     // The same where the visited row is one of factors p, or with `constant` one of the kernel's constants, and caches are
     // e_1 .. e_m of the samples, each of rank (padded) reals. `data` has the samples, to sum anew what cannot be had from
     // caches.
     void (*anova_cache)(const Factors* p, const Sample* x, const Anova* kernel, real* cache);
-    void (*anova_partials)(const Visit* v, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q);
-    void (*anova_moved)(const Visit* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,
+    void (*anova_score_gradient)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q);
+    void (*anova_update_cache)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,
                         const real* step);
     // q <- derivatives by the weights of degrees
-    void (*degree_partials)(const Visit* v, const Anova* kernel, real* q);
+    void (*degree_score_gradient)(const ColumnView* v, const Anova* kernel, real* q);
     // Caches are prod_j (1 + p_jf x_j).
     void (*all_subsets_cache)(const Factors* p, const Sample* x, real* cache);
-    void (*all_subsets_partials)(const Visit* v, const Csr* data, const Factors* p, ptrdiff_t rank, real* q);
-    void (*all_subsets_moved)(const Visit* v, const Csr* data, const Factors* p, const real* step);
+    void (*all_subsets_score_gradient)(const ColumnView* v, const Csr* data, const Factors* p, ptrdiff_t rank, real* q);
+    void (*all_subsets_update_cache)(const ColumnView* v, const Csr* data, const Factors* p, const real* step);
     // Caches are the sums of lifted.inl, for sets 1 .. 2^m - 1 of vectors, each of padded lanes.
     void (*lifted_cache)(const Lifted* l, const Sample* x, real* cache);
-    void (*lifted_partials)(const Visit* v, const Csr* data, const Lifted* l, int constant, real* q);
-    void (*lifted_moved)(const Visit* v, const Csr* data, const Lifted* l, int constant, const real* step);
+    void (*lifted_score_gradient)(const ColumnView* v, const Csr* data, const Lifted* l, int constant, real* q);
+    void (*lifted_update_cache)(const ColumnView* v, const Csr* data, const Lifted* l, int constant, const real* step);
     // q <- derivatives by numbers that enter linear functions z, whose values (`parts` times `lanes`) are the caches' first:
     // of the sums over factors of prod_t z_t; n-th derivatives, n <= 2, of beta z^order (beta may be NULL for ones).
-    void (*product_partials)(const Visit* v, int parts, ptrdiff_t lanes, real* q);
-    void (*power_partials)(const Visit* v, int order, int n, const real* beta, real* q);
+    void (*product_score_gradient)(const ColumnView* v, int parts, ptrdiff_t lanes, real* q);
+    void (*power_score_gradient)(const ColumnView* v, int order, int n, const real* beta, real* q);
     // out[i] <- what a step will change in the i-th sum of beta prod_t z_t over `order` z, one of which counts so often
-    // where `parts` is 1. With more parts the visit is to a whole row.
-    void (*product_changes)(const Visit* v, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
+    // where `parts` is 1. With more parts the view is to a whole row.
+    void (*product_score_changes)(const ColumnView* v, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
                             double* out);
 
     // q times a number of the caches, `behind` their first
-    void (*share_partials)(const Visit* v, ptrdiff_t behind, real* q);
+    void (*share_score_gradient)(const ColumnView* v, ptrdiff_t behind, real* q);
     // The same as above for pairs of a field-aware model.
-    void (*field_partials)(const Visit* v, const FieldColumns* columns, real* q);
-    void (*field_changes)(const Visit* v, const FieldColumns* columns, const real* step, double* out);
+    void (*field_score_gradient)(const ColumnView* v, const FieldColumns* columns, real* q);
+    void (*field_score_changes)(const ColumnView* v, const FieldColumns* columns, const real* step, double* out);
 
     // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
     void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);
@@ -129,10 +129,10 @@ typedef struct Kernels {
     void (*sgd)(const Block* block, const Slab* slab, const Sgd* body, const Sgd* weight);
     void (*adagrad)(const Block* block, const Slab* slab, const Adagrad* body, const Adagrad* weight);
     void (*ftrl)(const Block* block, const Slab* slab, const Ftrl* body, const Ftrl* weight);
-    void (*ftrl_revisit)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
+    void (*ftrl_recompute)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
     void (*ftrl_start)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
     // Bring the rows `first + row[i]` up to date (row NULL: the first n rows); visited[r] is row r's last step.
-    void (*fobos_refresh)(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+    void (*fobos_catch_up)(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
                           const Fobos* body, const Fobos* weight);
 } Kernels;
 

@@ -10,7 +10,7 @@
 #include "fmcli/models/products.inl"
 #include "fmcli/models/second_order.inl"
 #include "fmcli/solvers/coordinate/descent.inl"
-#include "fmcli/solvers/stochastic/steps.inl"
+#include "fmcli/solvers/stochastic/row_updates.inl"
 
 // It builds on anova.inl.
 #include "fmcli/models/columns_anova.inl"

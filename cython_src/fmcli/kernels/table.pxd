@@ -1,6 +1,6 @@
 # scripts/kernels.py writes this file from the list in kernels.h.
-from fmcli.base.fields cimport Presence
-from fmcli.base.types cimport Block, Csr, Factors, Points, Sample, Slab, Visit, real
+from fmcli.base.fields cimport FieldEntries
+from fmcli.base.types cimport Block, ColumnView, Csr, Factors, Points, Sample, Slab, real
 from fmcli.kernels.arguments cimport *
 from libc.stdint cimport int32_t
 
@@ -26,48 +26,52 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*spread)(const real*, Py_ssize_t, const Sample*, real*) noexcept nogil
         double (*lifted)(const Lifted*, const Sample*, real*) noexcept nogil
         void (*lifted_gradient)(const Lifted*, const Sample*, const real*, double, real*, real*) noexcept nogil
-        double (*field_pairs)(const Factors*, Py_ssize_t, const Sample*, const Presence*, real*) noexcept nogil
+        double (*field_pairs)(const Factors*, Py_ssize_t, const Sample*, const FieldEntries*, real*) noexcept nogil
         void (*field_pairs_gradient)(
-            const Factors*, Py_ssize_t, const Sample*, const Presence*, const real*, double, const int32_t*, bint,
-            real*) noexcept nogil
+            const Factors*, Py_ssize_t, const Sample*, const FieldEntries*, const real*, double, const int32_t*,
+            bint, real*) noexcept nogil
         double (*two_sides)(const Factors*, const Sample*, const int32_t*, real*) noexcept nogil
         void (*two_sides_gradient)(
             const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
         void (*distances)(const Points*, const Sample*, double*) noexcept nogil
-        void (*prefetch_records)(const Visit*) noexcept nogil
+        void (*prefetch_sample_states)(const ColumnView*) noexcept nogil
         void (*gram)(
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*,
             double*) noexcept nogil
         double (*squares)(
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*) noexcept nogil
-        void (*affine_changes)(const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, double*) noexcept nogil
-        void (*weight_partials)(const Visit*, real*) noexcept nogil
-        void (*cached_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
-        void (*pairs_partials)(const Visit*, const real*, const real*, real*) noexcept nogil
-        void (*pairs_moved)(const Visit*, const real*, const real*, Py_ssize_t) noexcept nogil
+        void (*affine_score_changes)(
+            const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, double*) noexcept nogil
+        void (*weight_score_gradient)(const ColumnView*, real*) noexcept nogil
+        void (*cached_score_gradient)(const ColumnView*, Py_ssize_t, real*) noexcept nogil
+        void (*pairs_score_gradient)(const ColumnView*, const real*, const real*, real*) noexcept nogil
+        void (*pairs_update_cache)(const ColumnView*, const real*, const real*, Py_ssize_t) noexcept nogil
         void (*anova_cache)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil
-        void (*anova_partials)(const Visit*, const Csr*, const Factors*, const Anova*, int, real*) noexcept nogil
-        void (*anova_moved)(const Visit*, const Csr*, const Factors*, const Anova*, int, const real*) noexcept nogil
-        void (*degree_partials)(const Visit*, const Anova*, real*) noexcept nogil
+        void (*anova_score_gradient)(
+            const ColumnView*, const Csr*, const Factors*, const Anova*, int, real*) noexcept nogil
+        void (*anova_update_cache)(
+            const ColumnView*, const Csr*, const Factors*, const Anova*, int, const real*) noexcept nogil
+        void (*degree_score_gradient)(const ColumnView*, const Anova*, real*) noexcept nogil
         void (*all_subsets_cache)(const Factors*, const Sample*, real*) noexcept nogil
-        void (*all_subsets_partials)(const Visit*, const Csr*, const Factors*, Py_ssize_t, real*) noexcept nogil
-        void (*all_subsets_moved)(const Visit*, const Csr*, const Factors*, const real*) noexcept nogil
+        void (*all_subsets_score_gradient)(
+            const ColumnView*, const Csr*, const Factors*, Py_ssize_t, real*) noexcept nogil
+        void (*all_subsets_update_cache)(const ColumnView*, const Csr*, const Factors*, const real*) noexcept nogil
         void (*lifted_cache)(const Lifted*, const Sample*, real*) noexcept nogil
-        void (*lifted_partials)(const Visit*, const Csr*, const Lifted*, int, real*) noexcept nogil
-        void (*lifted_moved)(const Visit*, const Csr*, const Lifted*, int, const real*) noexcept nogil
-        void (*product_partials)(const Visit*, int, Py_ssize_t, real*) noexcept nogil
-        void (*power_partials)(const Visit*, int, int, const real*, real*) noexcept nogil
-        void (*product_changes)(
-            const Visit*, int, int, Py_ssize_t, const real*, const real*, double*) noexcept nogil
-        void (*share_partials)(const Visit*, Py_ssize_t, real*) noexcept nogil
-        void (*field_partials)(const Visit*, const FieldColumns*, real*) noexcept nogil
-        void (*field_changes)(const Visit*, const FieldColumns*, const real*, double*) noexcept nogil
+        void (*lifted_score_gradient)(const ColumnView*, const Csr*, const Lifted*, int, real*) noexcept nogil
+        void (*lifted_update_cache)(const ColumnView*, const Csr*, const Lifted*, int, const real*) noexcept nogil
+        void (*product_score_gradient)(const ColumnView*, int, Py_ssize_t, real*) noexcept nogil
+        void (*power_score_gradient)(const ColumnView*, int, int, const real*, real*) noexcept nogil
+        void (*product_score_changes)(
+            const ColumnView*, int, int, Py_ssize_t, const real*, const real*, double*) noexcept nogil
+        void (*share_score_gradient)(const ColumnView*, Py_ssize_t, real*) noexcept nogil
+        void (*field_score_gradient)(const ColumnView*, const FieldColumns*, real*) noexcept nogil
+        void (*field_score_changes)(const ColumnView*, const FieldColumns*, const real*, double*) noexcept nogil
         void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
         void (*ftrl)(const Block*, const Slab*, const Ftrl*, const Ftrl*) noexcept nogil
-        void (*ftrl_revisit)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*ftrl_recompute)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
         void (*ftrl_start)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
-        void (*fobos_refresh)(
+        void (*fobos_catch_up)(
             const Block*, const int32_t*, Py_ssize_t, Py_ssize_t, int32_t*, const Fobos*,
             const Fobos*) noexcept nogil

@@ -5,7 +5,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
-from fmcli.base.types cimport LANES, Csr, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.base.types cimport LANES, ColumnView, Csr, Factors, Sample, Scratch, Slab, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
 from fmcli.models.model cimport Model
@@ -143,8 +143,8 @@ cdef class HigherOrder(Weighted):
             kernels.anova_cache(&p, x, &kernel, cache + self.cache_before(i))
 
     # A visit's part in the i-th kernel, as if there were no other; of no lanes where it has none.
-    cdef inline Visit within(self, const Visit* v, int i) noexcept nogil:
-        cdef Visit part = v[0]
+    cdef inline ColumnView within(self, const ColumnView* v, int i) noexcept nogil:
+        cdef ColumnView part = v[0]
         cdef Py_ssize_t begin = self.parts[v.block][i].offset, lanes = self.parts[v.block][i].lanes
         part.at = max(v.at - begin, 0)
         part.lanes = max(min(v.at + v.lanes - begin, lanes) - part.at, 0)
@@ -152,40 +152,40 @@ cdef class HigherOrder(Weighted):
         return part
 
     # Where the part's first number is among the visit's.
-    cdef inline Py_ssize_t place_in(self, const Visit* v, const Visit* part, int i) noexcept nogil:
+    cdef inline Py_ssize_t place_in(self, const ColumnView* v, const ColumnView* part, int i) noexcept nogil:
         return self.parts[v.block][i].offset + part.at - v.at
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         cdef int i
         cdef Factors p
         cdef Anova kernel
-        cdef Visit part
+        cdef ColumnView part
         if self.of_factors(v.block):
             for i in range(self.n_kernels):
                 part = self.within(v, i)
                 if part.lanes:
                     p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
-                    kernels.anova_partials(
+                    kernels.anova_score_gradient(
                         &part, &self.data, &p, &kernel, v.block != self.features_block,
                         q + self.place_in(v, &part, i))
         elif self.theta_block and v.block == self.theta_block:
-            kernels.degree_partials(v, &self.kernel[0], q)
+            kernels.degree_score_gradient(v, &self.kernel[0], q)
         elif self.beta_block and v.block == self.beta_block:
-            kernels.cached_partials(v, (self.kernel[0].order - 1) * padded(self.kernel[0].rank), q)
-        kernels.weight_partials(v, q)
+            kernels.cached_score_gradient(v, (self.kernel[0].order - 1) * padded(self.kernel[0].rank), q)
+        kernels.weight_score_gradient(v, q)
 
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         cdef int i
         cdef Factors p
         cdef Anova kernel
-        cdef Visit part
+        cdef ColumnView part
         if not self.of_factors(v.block):
             return
         for i in range(self.n_kernels):
             part = self.within(v, i)
             if part.lanes:
                 p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
-                kernels.anova_moved(
+                kernels.anova_update_cache(
                     &part, &self.data, &p, &kernel, v.block != self.features_block,
                     step + self.place_in(v, &part, i))
 
@@ -291,14 +291,14 @@ cdef class AllSubsets(Model):
         cdef Factors p = self.factors(self.features_block, 0, output)
         kernels.all_subsets_cache(&p, x, cache)
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         cdef Factors p = self.factors(self.features_block, 0, v.output)
         if v.block == self.features_block:
-            kernels.all_subsets_partials(v, &self.data, &p, self.block[self.features_block].columns, q)
+            kernels.all_subsets_score_gradient(v, &self.data, &p, self.block[self.features_block].columns, q)
         else:
-            kernels.weight_partials(v, q)
+            kernels.weight_score_gradient(v, q)
 
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         cdef Factors p = self.factors(self.features_block, 0, v.output)
         if v.block == self.features_block:
-            kernels.all_subsets_moved(v, &self.data, &p, step)
+            kernels.all_subsets_update_cache(v, &self.data, &p, step)

@@ -8,7 +8,7 @@ from fmcli.errors import BadInputError
 from fmcli.system.memory import require
 
 from fmcli.base.fields cimport summed
-from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport Model
@@ -184,25 +184,25 @@ cdef class Bilinear(Model):
             memcpy(cache, s.work + output * self.sums_size(), self.sums_size() * sizeof(real))
 
     # The visit as one to a row of both sides' factors.
-    cdef inline Visit on_side(self, const Visit* v) noexcept nogil:
-        cdef Visit on_side = v[0]
+    cdef inline ColumnView on_side(self, const ColumnView* v) noexcept nogil:
+        cdef ColumnView on_side = v[0]
         on_side.at += self.side[v.row] * (self.sums_size() // 2)
         return on_side
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
-        cdef Visit on_side
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
+        cdef ColumnView on_side
         if v.block == self.pairs and self.side[v.row] != NEITHER:
             on_side = self.on_side(v)
-            kernels.product_partials(&on_side, 2, self.sums_size() // 2, q)
+            kernels.product_score_gradient(&on_side, 2, self.sums_size() // 2, q)
             return
         memset(q, 0, v.n * v.apart * sizeof(real))
-        kernels.weight_partials(v, q)
+        kernels.weight_score_gradient(v, q)
 
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
-        cdef Visit on_side
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
+        cdef ColumnView on_side
         if v.block == self.pairs and self.side[v.row] != NEITHER:
             on_side = self.on_side(v)
-            kernels.pairs_moved(&on_side, NULL, step, 0)
+            kernels.pairs_update_cache(&on_side, NULL, step, 0)
 
 
 def where(group):

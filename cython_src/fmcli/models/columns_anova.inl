@@ -67,10 +67,10 @@ void anova_cache(const Factors* p, const Sample* x, const Anova* k, real* cache)
     });
 }
 
-// f(run, i, at, e, a, b, anew) for samples i of the visit and the runs of lanes, from `at` of the kernel's: e are the cached
+// f(run, i, at, e, a, b, anew) for samples i of the view and the runs of lanes, from `at` of the kernel's: e are the cached
 // sums, a the row's products, and b_1 .. b_{m-1} the sums without them; where they are made `anew`, so is b_m.
 template <int M, class F>
-inline void without_row(const Visit& v, const Csr* data, const Factors& p, const Anova& k, bool constant, F f) {
+inline void without_row(const ColumnView& v, const Csr* data, const Factors& p, const Anova& k, bool constant, F f) {
     const int m = M ? M : k.order;
     const ptrdiff_t apart = pad(k.rank);
     const real* const row = constant ? k.gamma + v.row * k.gamma_stride : p.at + v.row * p.stride;
@@ -91,8 +91,8 @@ inline void without_row(const Visit& v, const Csr* data, const Factors& p, const
     });
 }
 
-void anova_partials(const Visit* visit, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q) {
-    const Visit v = *visit;
+void anova_score_gradient(const ColumnView* view, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q) {
+    const ColumnView v = *view;
     const Anova k = *kernel;
     by_degree(k.order, [&](auto order) {
         constexpr int M = decltype(order)::value;
@@ -115,9 +115,9 @@ void anova_partials(const Visit* visit, const Csr* data, const Factors* p, const
     });
 }
 
-void anova_moved(const Visit* visit, const Csr* data, const Factors* p, const Anova* kernel, int constant,
+void anova_update_cache(const ColumnView* view, const Csr* data, const Factors* p, const Anova* kernel, int constant,
                  const real* step) {
-    const Visit v = *visit;
+    const ColumnView v = *view;
     const Anova k = *kernel;
     const ptrdiff_t apart = pad(k.rank);
     by_degree(k.order, [&](auto order) {
@@ -141,8 +141,8 @@ void anova_moved(const Visit* visit, const Csr* data, const Factors* p, const An
 }
 
 // A degree's derivative is the sum of its kernels over factors.
-void degree_partials(const Visit* visit, const Anova* k, real* q) {
-    const Visit v = *visit;
+void degree_score_gradient(const ColumnView* view, const Anova* k, real* q) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i)
         for (ptrdiff_t at = 0; at < v.lanes; ++at) {
             const ptrdiff_t t = v.at + at;
@@ -175,10 +175,10 @@ void all_subsets_cache(const Factors* p, const Sample* x, real* cache) {
     });
 }
 
-// f(run, i, at, product, others) for samples i of the visit and the runs of lanes, from `at` of the kernel's: the cached
+// f(run, i, at, product, others) for samples i of the view and the runs of lanes, from `at` of the kernel's: the cached
 // product, and that without the row.
 template <class F>
-inline void without_factor(const Visit& v, const Csr* data, const Factors& p, F f) {
+inline void without_factor(const ColumnView& v, const Csr* data, const Factors& p, F f) {
     by_run(v.lanes, [&](ptrdiff_t first, auto run) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
@@ -199,8 +199,8 @@ inline void without_factor(const Visit& v, const Csr* data, const Factors& p, F 
     });
 }
 
-void all_subsets_partials(const Visit* visit, const Csr* data, const Factors* p, ptrdiff_t rank, real* q) {
-    const Visit v = *visit;
+void all_subsets_score_gradient(const ColumnView* view, const Csr* data, const Factors* p, ptrdiff_t rank, real* q) {
+    const ColumnView v = *view;
     without_factor(v, data, *p, [&](auto run, ptrdiff_t i, ptrdiff_t at, real*, auto& others) {
         for (int n = 0; n < decltype(run)::count; ++n) others[n] *= v.value[i];
         only(rank - at, others);
@@ -208,8 +208,8 @@ void all_subsets_partials(const Visit* visit, const Csr* data, const Factors* p,
     });
 }
 
-void all_subsets_moved(const Visit* visit, const Csr* data, const Factors* p, const real* step) {
-    const Visit v = *visit;
+void all_subsets_update_cache(const ColumnView* view, const Csr* data, const Factors* p, const real* step) {
+    const ColumnView v = *view;
     const real* const row = p->at + v.row * p->stride;
     without_factor(v, data, *p, [&](auto run, ptrdiff_t i, ptrdiff_t at, real* product, auto& others) {
         using V = typename decltype(run)::Vector;

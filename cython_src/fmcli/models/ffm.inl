@@ -9,9 +9,9 @@
 
 namespace {
 
-double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, const Presence* presence, real* sums) {
+double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, const FieldEntries* entries, real* sums) {
     const Factors v = *factors;
-    const Presence here = *presence;
+    const FieldEntries here = *entries;
     const ptrdiff_t slots = here.slots, lanes = v.lanes, padded = pad(lanes);
     double total = 0;
     by_run(lanes, [&](ptrdiff_t at, auto run) {
@@ -62,10 +62,10 @@ double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, con
     return total;
 }
 
-void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample* x, const Presence* presence,
+void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,
                           const real* sums, double slope, const int32_t* place, bool add, real* out) {
     const Factors v = *factors;
-    const Presence here = *presence;
+    const FieldEntries here = *entries;
     const ptrdiff_t slots = here.slots, padded = pad(v.lanes);
     by_run(v.lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
@@ -98,12 +98,12 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
 // times the sum of x v_{.,field(j)} over the sample's other entries of field f, which are looked up entry by entry.
 
 // A pair that the visited row is in.
-typedef struct Meeting {
+typedef struct FieldPair {
     const real* other;  // the other feature's factors for the row's field
     real x;             // product of the two values
-    int32_t sample;     // number in the visit
+    int32_t sample;     // number in the view
     int32_t field;      // of the other
-} Meeting;
+} FieldPair;
 
 enum { MEETINGS = 256, NO_FIELD = -1 };
 
@@ -120,11 +120,11 @@ inline ptrdiff_t place_of(const Sample& x, int32_t feature) {
     return low;
 }
 
-// meet(Meeting) for all pairs of the visited feature, sample after sample: those with entries of one field, or, with
+// meet(FieldPair) for all pairs of the visited feature, sample after sample: those with entries of one field, or, with
 // NO_FIELD, of all fields that the model has. What pairs need is asked for before they are met.
 template <class F>
-inline void each_meeting(const Visit& v, const FieldColumns& columns, F meet) {
-    Meeting found[MEETINGS];
+inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) {
+    FieldPair found[MEETINGS];
     ptrdiff_t n = 0;
     auto meet_found = [&]() {
         for (ptrdiff_t m = 0; m < n; ++m) meet(found[m]);
@@ -157,30 +157,30 @@ inline void each_meeting(const Visit& v, const FieldColumns& columns, F meet) {
 
 // f(first, part, n): the n numbers of the slice from its first-th on are those of the other's factors from `part` on.
 template <class F>
-inline void each_common(const Visit& v, const FieldColumns& columns, const Meeting& m, F f) {
+inline void each_common(const ColumnView& v, const FieldColumns& columns, const FieldPair& m, F f) {
     const ptrdiff_t begins = columns.field == NO_FIELD ? m.field * columns.v.lanes : 0;
     const ptrdiff_t first = begins > v.at ? begins : v.at;
     const ptrdiff_t end = begins + columns.v.lanes < v.at + v.lanes ? begins + columns.v.lanes : v.at + v.lanes;
     for (ptrdiff_t at = first; at < end; at += LANES) f(at - v.at, load<Vec4>(m.other + at - begins) * m.x);
 }
 
-void field_partials(const Visit* visit, const FieldColumns* columns, real* q) {
-    const Visit v = *visit;
+void field_score_gradient(const ColumnView* view, const FieldColumns* columns, real* q) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         for (ptrdiff_t at = 0; at < v.lanes; at += LANES) store(q + i * v.apart + at, Vec4{});
-        weight_partial(v, i, q);
+        weight_derivative(v, i, q);
     }
     if (!v.lanes) return;
-    each_meeting(v, *columns, [&](const Meeting& m) {
+    each_pair(v, *columns, [&](const FieldPair& m) {
         real* to = q + m.sample * v.apart;
         each_common(v, *columns, m, [&](ptrdiff_t at, Vec4 d) { store(to + at, load<Vec4>(to + at) + d); });
     });
 }
 
-void field_changes(const Visit* visit, const FieldColumns* columns, const real* step, double* out) {
-    const Visit v = *visit;
+void field_score_changes(const ColumnView* view, const FieldColumns* columns, const real* step, double* out) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) out[i] = v.weight ? (double)step[v.lanes] * v.value[i] : 0;
-    each_meeting(v, *columns, [&](const Meeting& m) {
+    each_pair(v, *columns, [&](const FieldPair& m) {
         each_common(v, *columns, m, [&](ptrdiff_t at, Vec4 d) { out[m.sample] += sum(load<Vec4>(step + at) * d); });
     });
 }

@@ -6,8 +6,8 @@ from fmcli.models.layout import FEATURES, BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
-from fmcli.base.fields cimport Presence, meets, summed, survey, surveyed
-from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, prefetch_reals, real
+from fmcli.base.fields cimport FieldEntries, group_by_field, grouped_in, has_partner, summed
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, prefetch_reals, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport FieldColumns, kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
@@ -97,7 +97,7 @@ cdef class FFM(Model):
         cdef int32_t[::1] room = np.zeros(self.ids_size(data.longest) + 1, dtype=np.int32)
         cdef unsigned char[::1] here = np.zeros(met.shape[1] + 1, dtype=np.uint8)
         cdef Sample x
-        cdef Presence p
+        cdef FieldEntries p
         cdef Py_ssize_t r, i, q, at, own
         if met.shape[0] == 0 or met.shape[1] == 0:
             return
@@ -107,7 +107,7 @@ cdef class FFM(Model):
         with nogil:
             for r in range(rows.shape[0]):
                 data.sample(rows[r], &x)
-                p = survey(&x, self.fields, &room[0])
+                p = group_by_field(&x, self.fields, &room[0])
                 for q in range(p.slots):
                     here[p.field[q] // BITS] |= 1 << p.field[q] % BITS
                 for i in range(x.nnz):
@@ -160,8 +160,8 @@ cdef class FFM(Model):
             return longest * min(self.fields, longest)
         return Model.most_rows(self, b, longest)
 
-    # What `survey` takes; for each entry and slot the place of a gradient and maybe a row; indices, and sums of values;
-    # and in whole rows the marks of what is touched.
+    # What `group_by_field` takes; for each entry and slot the place of a gradient and maybe a row; indices, and sums of
+    # values; and in whole rows the marks of what is touched.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         cdef Py_ssize_t most = min(self.fields, longest), marks = 0
         if self.whole:
@@ -196,14 +196,14 @@ cdef class FFM(Model):
                     if x.field[j] < self.fields:
                         prefetch_reals(row + x.field[j] * apart, apart)
 
-    # Where `rows` puts what it finds, behind what `survey` does: the place of each entry's and slot's gradient in the
-    # slab, then row ids, then sums by index.
-    cdef inline Sample by_index(self, const Sample* x, const Presence* p) noexcept nogil:
+    # Where `rows` puts what it finds, behind what `group_by_field` does: the place of each entry's and slot's gradient in
+    # the slab, then row ids, then sums by index.
+    cdef inline Sample by_index(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
         return summed(x, room, <float*>(room + x.nnz))
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef Presence p = survey(x, self.fields, s.ids)
+        cdef FieldEntries p = group_by_field(x, self.fields, s.ids)
         cdef Sample once = self.by_index(x, &p)
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
@@ -220,7 +220,7 @@ cdef class FFM(Model):
                 s.slab[c * self.n_blocks + self.pairs].touched = self.marks_behind(x, &p)
 
     # Gradients in whole rows, which lie in the order of indices; and marks of the factors that meet an entry.
-    cdef void place_in_rows(self, const Sample* x, const Presence* p, Py_ssize_t rows) noexcept nogil:
+    cdef void place_in_rows(self, const Sample* x, const FieldEntries* p, Py_ssize_t rows) noexcept nogil:
         cdef Py_ssize_t i, q, place, row = -1, each = self.padded() // LANES
         cdef uint8_t* marks = self.marks_behind(x, p)
         memset(marks, 0, rows * self.marks_of_row())
@@ -230,15 +230,15 @@ cdef class FFM(Model):
             for q in range(p.slots):
                 place = row * self.fields + p.field[q]
                 p.end[i * p.slots + q] = <int32_t>place
-                if meets(p, i, q):
+                if has_partner(p, i, q):
                     memset(marks + place * each, 1, each)
 
     # Where the marks are, behind the sums by index.
-    cdef inline uint8_t* marks_behind(self, const Sample* x, const Presence* p) noexcept nogil:
+    cdef inline uint8_t* marks_behind(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         return <uint8_t*>(p.end + 2 * x.nnz * p.slots + 2 * x.nnz)
 
     # The ids of factors that are rows of their own, one entry's behind the other's; how many there are.
-    cdef Py_ssize_t name_alone(self, const Sample* x, const Presence* p) noexcept nogil:
+    cdef Py_ssize_t name_alone(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef Py_ssize_t i, q
         cdef int32_t first, own
         cdef int32_t* ids = p.end + x.nnz * p.slots
@@ -257,7 +257,7 @@ cdef class FFM(Model):
 
     # The same where an index comes in several fields: its entries are neighbours and may share factors, so that each
     # entry and slot has a place.
-    cdef Py_ssize_t place_alone(self, const Sample* x, const Presence* p) noexcept nogil:
+    cdef Py_ssize_t place_alone(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef Py_ssize_t i, q, begin = 0, end, n = 0, slots = p.slots
         cdef int32_t* place = p.end
         cdef int32_t* ids = p.end + x.nnz * slots
@@ -269,7 +269,7 @@ cdef class FFM(Model):
             for q in range(slots):
                 met = False
                 for i in range(begin, end):
-                    if meets(p, i, q):
+                    if has_partner(p, i, q):
                         place[i * slots + q] = <int32_t>n
                         met = True
                 if met:
@@ -280,7 +280,7 @@ cdef class FFM(Model):
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Presence p = survey(x, self.fields, s.ids)
+        cdef FieldEntries p = group_by_field(x, self.fields, s.ids)
         cdef Factors v, w
         for c in range(self.outputs):
             s.score[c] = self.bias(c)
@@ -294,7 +294,7 @@ cdef class FFM(Model):
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Presence p = surveyed(x, self.fields, s.ids)
+        cdef FieldEntries p = grouped_in(x, self.fields, s.ids)
         cdef Sample once = self.by_index(x, &p)
         cdef bint shared = once.nnz < x.nnz
         cdef Factors v
@@ -330,7 +330,7 @@ cdef class FFM(Model):
         self.visited = data
         return 0
 
-    cdef inline FieldColumns columns(self, const Visit* v) noexcept nogil:
+    cdef inline FieldColumns columns(self, const ColumnView* v) noexcept nogil:
         cdef FieldColumns columns
         columns.rows, columns.v, columns.apart = self.visited.csr, self.factors(self.pairs, 0, v.output), self.apart()
         columns.fields = <int32_t>self.fields
@@ -338,15 +338,15 @@ cdef class FFM(Model):
         columns.field = -1 if self.whole else <int32_t>(v.row % self.fields)
         return columns
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         cdef FieldColumns columns
         if v.block != self.pairs:
-            kernels.weight_partials(v, q)
+            kernels.weight_score_gradient(v, q)
             return
         columns = self.columns(v)
-        kernels.field_partials(v, &columns, q)
+        kernels.field_score_gradient(v, &columns, q)
 
-    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+    cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil:
         cdef FieldColumns columns = self.columns(v)
-        kernels.field_changes(v, &columns, step, out)
+        kernels.field_score_changes(v, &columns, step, out)
         return True

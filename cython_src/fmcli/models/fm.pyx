@@ -4,7 +4,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
-from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.weighted cimport Weighted
@@ -83,17 +83,17 @@ cdef class SecondOrder(Weighted):
             cache, s.work + output * self.sums_size(),
             self.sums_size() // (1 if self.beta_block else 2) * sizeof(real))
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         if self.of_factors(v.block):
-            kernels.pairs_partials(v, self.row_of(v), self.single(self.beta_block, v.output), q)
+            kernels.pairs_score_gradient(v, self.row_of(v), self.single(self.beta_block, v.output), q)
         elif self.beta_block and v.block == self.beta_block:
-            kernels.cached_partials(v, self.sums_size() // 2, q)
+            kernels.cached_score_gradient(v, self.sums_size() // 2, q)
         else:
-            kernels.weight_partials(v, q)
+            kernels.weight_score_gradient(v, q)
 
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         if self.of_factors(v.block):
-            kernels.pairs_moved(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
+            kernels.pairs_update_cache(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
 
     # Does a block hold rows of factors?
     cdef inline bint of_factors(self, int b) noexcept nogil:

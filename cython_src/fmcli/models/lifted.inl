@@ -200,11 +200,11 @@ void lifted_cache(const Lifted* l, const Sample* x, real* cache) {
     });
 }
 
-// f(i, place, a, c, b, anew) for samples i of the visit and runs of lanes of which some vector moves, as wide as V: vector
-// t's are at place[t] of the visit's, or place[t] is -1; a are the cached sums, c the row's products, b the sums without
+// f(i, place, a, c, b, anew) for samples i of the view and runs of lanes of which some vector moves, as wide as V: vector
+// t's are at place[t] of the view's, or place[t] is -1; a are the cached sums, c the row's products, b the sums without
 // them; where they are made `anew`, so is that of all vectors.
 template <int M, class V, class F>
-inline void without_row(const Visit& v, const Csr* data, const Lifted* l, bool constant, F f) {
+inline void without_row(const ColumnView& v, const Csr* data, const Lifted* l, bool constant, F f) {
     const Factors* const rows = constant ? l->gamma : l->u;
     const ptrdiff_t lanes = rows[0].lanes;
     for (ptrdiff_t at = 0; at < lanes; at += width<V>) {
@@ -232,7 +232,7 @@ inline void without_row(const Visit& v, const Csr* data, const Lifted* l, bool c
 
 // f(Order<m>, V) with the widest vectors that no slice of the row cuts.
 template <class F>
-inline void by_width(const Visit& v, const Lifted* l, F f) {
+inline void by_width(const ColumnView& v, const Lifted* l, F f) {
     by_order(l->order, [&](auto order) {
         if (l->u[0].lanes % width<Vec8> || v.at % width<Vec8> || v.lanes % width<Vec8>)
             f(order, Vec4{});
@@ -241,8 +241,8 @@ inline void by_width(const Visit& v, const Lifted* l, F f) {
     });
 }
 
-void lifted_partials(const Visit* visit, const Csr* data, const Lifted* l, int constant, real* q) {
-    const Visit v = *visit;
+void lifted_score_gradient(const ColumnView* view, const Csr* data, const Lifted* l, int constant, real* q) {
+    const ColumnView v = *view;
     const real share = (real)(1 / orderings(l->order));
     by_width(v, l, [&](auto order, auto vector) {
         constexpr int M = decltype(order)::value;
@@ -254,8 +254,8 @@ void lifted_partials(const Visit* visit, const Csr* data, const Lifted* l, int c
     });
 }
 
-void lifted_moved(const Visit* visit, const Csr* data, const Lifted* l, int constant, const real* step) {
-    const Visit v = *visit;
+void lifted_update_cache(const ColumnView* view, const Csr* data, const Lifted* l, int constant, const real* step) {
+    const ColumnView v = *view;
     const ptrdiff_t lanes = l->u[0].lanes;
     by_width(v, l, [&](auto order, auto vector) {
         constexpr int M = decltype(order)::value;

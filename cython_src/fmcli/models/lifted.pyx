@@ -3,7 +3,7 @@
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 
-from fmcli.base.types cimport Csr, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, Slab, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport MOST_LIFTED, Lifted, kernels
 from fmcli.models.model cimport Model
@@ -97,18 +97,18 @@ cdef class LiftedAnova(Model):
         cdef Lifted lifted = self.lifted(output)
         kernels.lifted_cache(&lifted, x, cache)
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         cdef Lifted lifted
         if self.of_vectors(v.block):
             lifted = self.lifted(v.output)
-            kernels.lifted_partials(v, &self.data, &lifted, v.block != self.body, q)
-        kernels.weight_partials(v, q)
+            kernels.lifted_score_gradient(v, &self.data, &lifted, v.block != self.body, q)
+        kernels.weight_score_gradient(v, q)
 
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         cdef Lifted lifted
         if self.of_vectors(v.block):
             lifted = self.lifted(v.output)
-            kernels.lifted_moved(v, &self.data, &lifted, v.block != self.body, step)
+            kernels.lifted_update_cache(v, &self.data, &lifted, v.block != self.body, step)
 
     # Does a block hold rows of vectors?
     cdef inline bint of_vectors(self, int b) noexcept nogil:

@@ -2,7 +2,7 @@
 
 from fmcli.models.layout import BlockLayout
 
-from fmcli.base.types cimport Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, Slab, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport Model
@@ -40,5 +40,5 @@ cdef class Linear(Model):
     cdef Py_ssize_t cache_size(self, Dataset data):
         return 0
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
-        kernels.weight_partials(v, q)
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
+        kernels.weight_score_gradient(v, q)

@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Block, Factors, Sample, Scratch, Visit, real
+from fmcli.base.types cimport Block, ColumnView, Factors, Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
 from libc.stdint cimport int32_t
 
@@ -35,14 +35,14 @@ cdef class Model:
 
     # The p-th part of the bodies in block b, of one output; `row` counts along the axis besides features.
     cdef inline Factors factors(self, int b, int p, int output, Py_ssize_t row=0) noexcept nogil:
-        return look(&self.parts[b][p], output, row)
+        return factors_at(&self.parts[b][p], output, row)
 
     # The same of the weights in block b.
     cdef inline Factors weights(self, int b, int output, Py_ssize_t row=0) noexcept nogil:
-        return look(&self.weight_part[b], output, row)
+        return factors_at(&self.weight_part[b], output, row)
 
     # The row that is visited: its body, while training.
-    cdef inline real* row_of(self, const Visit* v) noexcept nogil:
+    cdef inline real* row_of(self, const ColumnView* v) noexcept nogil:
         return self.block[v.block].body + (
             v.output * self.block[v.block].rows + v.row) * self.block[v.block].body_stride
 
@@ -68,16 +68,16 @@ cdef class Model:
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void constrain(self) noexcept nogil
-    cdef void settle(self, Scratch* s) noexcept nogil
+    cdef void finish_update(self, Scratch* s) noexcept nogil
     cdef Py_ssize_t cache_size(self, Dataset data)
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil
-    cdef bint bends(self, const Visit* v, real* out) noexcept nogil
-    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil
+    cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil
+    cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil
 
 
-cdef inline Factors look(const Part* part, int output, Py_ssize_t row) noexcept nogil:
+cdef inline Factors factors_at(const Part* part, int output, Py_ssize_t row) noexcept nogil:
     return Factors(
         part.base + output * part.output_stride + row * part.row_stride, part.feature_stride, part.lanes)
 

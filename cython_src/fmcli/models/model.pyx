@@ -7,7 +7,7 @@ import numpy as np
 from fmcli.models.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
 
 from fmcli.base.simplex cimport project_to_simplex
-from fmcli.base.types cimport LANES, Block, Sample, Scratch, Slab, Visit, real
+from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, Slab, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from libc.stdint cimport INT32_MAX, int32_t
@@ -410,7 +410,7 @@ cdef class Model:
                     project_to_simplex(self.block[b].body + r * self.block[b].body_stride, self.block[b].columns)
 
     # What remains to be done after a solver's step: here, the constraints.
-    cdef void settle(self, Scratch* s) noexcept nogil:
+    cdef void finish_update(self, Scratch* s) noexcept nogil:
         self.constrain()
 
     # ---- A row of parameters, and all samples that it enters: for solvers by columns. ----
@@ -435,19 +435,19 @@ cdef class Model:
         pass
 
     # q <- the derivatives of the samples' scores by the row's parameters.
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         pass
 
     # out <- the second derivatives by each parameter alone, in the same places; False where they are all 0.
-    cdef bint bends(self, const Visit* v, real* out) noexcept nogil:
+    cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil:
         return False
 
     # out[i] <- what a step will change in the i-th score, exactly; False where that takes new scores.
-    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
+    cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil:
         return False
 
     # Take a step over into the caches, before the parameters take it.
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         pass
 
 

@@ -4,7 +4,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, UsageError
 
-from fmcli.base.types cimport Factors, Sample, Scratch, Slab, Visit, prefetch_line, real
+from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, Slab, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport MAX_BLOCKS, Model
@@ -179,5 +179,5 @@ cdef class Poly2(Model):
     cdef Py_ssize_t cache_size(self, Dataset data):
         return 0
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
-        kernels.weight_partials(v, q)
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
+        kernels.weight_score_gradient(v, q)

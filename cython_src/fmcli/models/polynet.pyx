@@ -4,7 +4,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
-from fmcli.base.types cimport LANES, Factors, Sample, Scratch, Slab, Visit, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport MAX_ORDER, kernels
 from fmcli.models.weighted cimport Weighted
@@ -105,28 +105,28 @@ cdef class Products(Weighted):
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         memcpy(cache, s.work + output * self.work_stride(), self.n_arrays * self.padded() * sizeof(real))
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         if self.beta_block and v.block == self.beta_block:
-            kernels.power_partials(v, self.order, 0, NULL, q)
+            kernels.power_score_gradient(v, self.order, 0, NULL, q)
         elif not self.of_factors(v.block):
-            kernels.weight_partials(v, q)
+            kernels.weight_score_gradient(v, q)
         elif self.n_arrays > 1:
-            kernels.product_partials(v, self.n_arrays, self.padded(), q)
+            kernels.product_score_gradient(v, self.n_arrays, self.padded(), q)
         else:
-            kernels.power_partials(v, self.order, 1, self.single(self.beta_block, v.output), q)
+            kernels.power_score_gradient(v, self.order, 1, self.single(self.beta_block, v.output), q)
 
-    cdef bint bends(self, const Visit* v, real* out) noexcept nogil:
-        kernels.power_partials(v, self.order, 2, self.single(self.beta_block, v.output), out)
+    cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil:
+        kernels.power_score_gradient(v, self.order, 2, self.single(self.beta_block, v.output), out)
         return True
 
-    cdef bint changes(self, const Visit* v, const real* step, double* out) noexcept nogil:
-        kernels.product_changes(
+    cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil:
+        kernels.product_score_changes(
             v, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, v.output), step, out)
         return True
 
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         if self.of_factors(v.block):
-            kernels.pairs_moved(v, NULL, step, 0)
+            kernels.pairs_update_cache(v, NULL, step, 0)
 
     # Does a block hold rows that enter the linear functions?
     cdef inline bint of_factors(self, int b) noexcept nogil:

@@ -86,8 +86,8 @@ void spread(const real* direction, ptrdiff_t lanes, const Sample* x, real* out) 
 // them, each of so many `lanes`, or one that counts `order` times.
 
 // The derivative of a product by one z is the product of the others.
-void product_partials(const Visit* visit, int parts, ptrdiff_t lanes, real* q) {
-    const Visit v = *visit;
+void product_score_gradient(const ColumnView* view, int parts, ptrdiff_t lanes, real* q) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real x = v.value[i];
         const real* z = cache_of(v, i);
@@ -98,13 +98,13 @@ void product_partials(const Visit* visit, int parts, ptrdiff_t lanes, real* q) {
                 if (t != own) d *= load<Vec4>(z + t * lanes + f);
             store(q + i * v.apart + at, d);
         }
-        weight_partial(v, i, q);
+        weight_derivative(v, i, q);
     }
 }
 
 // Derivatives by what enters a score with a share that the cache has `behind` its first number.
-void share_partials(const Visit* visit, ptrdiff_t behind, real* q) {
-    const Visit v = *visit;
+void share_score_gradient(const ColumnView* view, ptrdiff_t behind, real* q) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i, q += v.apart) {
         const real share = cache_of(v, i)[behind];
         for (ptrdiff_t at = 0; at < v.lanes; at += LANES) store(q + at, load<Vec4>(q + at) * share);
@@ -113,8 +113,8 @@ void share_partials(const Visit* visit, ptrdiff_t behind, real* q) {
 }
 
 // The n-th derivative of beta z^m: beta m (m - 1) .. (m - n + 1) z^(m - n) x^n.
-void power_partials(const Visit* visit, int order, int n, const real* beta, real* q) {
-    const Visit v = *visit;
+void power_score_gradient(const ColumnView* view, int order, int n, const real* beta, real* q) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         real scale = 1;
         for (int t = 0; t < n; ++t) scale *= (real)(order - t) * v.value[i];
@@ -131,9 +131,9 @@ void power_partials(const Visit* visit, int order, int n, const real* beta, real
 }
 
 // With products A of the z that have moved and Z of those before, A - Z goes from t to t + 1 by (A - Z) z + A (step x).
-void product_changes(const Visit* visit, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
+void product_score_changes(const ColumnView* view, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
                      double* out) {
-    const Visit v = *visit;
+    const ColumnView v = *view;
     const ptrdiff_t width = v.lanes / parts;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real x = v.value[i];

@@ -92,8 +92,8 @@ void second_order_gradient(const Factors* factors, const Sample* x, const real* 
 }
 
 // Coordinate descent, whose cache has the sums of the factors and, after `values` of them, the factors' terms.
-void pairs_partials(const Visit* visit, const real* row, const real* beta, real* q) {
-    const Visit v = *visit;
+void pairs_score_gradient(const ColumnView* view, const real* row, const real* beta, real* q) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real x = v.value[i];
         const real* sums = cache_of(v, i);
@@ -103,13 +103,13 @@ void pairs_partials(const Visit* visit, const real* row, const real* beta, real*
             if (beta) d *= load<Vec4>(beta + f);
             store(q + i * v.apart + at, d);
         }
-        weight_partial(v, i, q);
+        weight_derivative(v, i, q);
     }
 }
 
 // Each factor's A^2 moves by its derivative times the step, its sum by the step.
-void pairs_moved(const Visit* visit, const real* row, const real* step, ptrdiff_t values) {
-    const Visit v = *visit;
+void pairs_update_cache(const ColumnView* view, const real* row, const real* step, ptrdiff_t values) {
+    const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real x = v.value[i];
         real* sums = cache_of(v, i);

@@ -1,4 +1,4 @@
-from fmcli.kernels.simd cimport Strength
+from fmcli.kernels.simd cimport PenaltyStrength
 from fmcli.models.model cimport Model
 
 
@@ -8,5 +8,5 @@ cdef class Penalty:
     cdef readonly Py_ssize_t l1_from_epoch, epochs
 
     cdef double group_on(self, object layout)
-    cdef Strength strength(self, object layout, bint body)
+    cdef PenaltyStrength strength(self, object layout, bint body)
     cdef mark_groups(self, Model model)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli.kernels.simd cimport Strength, kernels
+from fmcli.kernels.simd cimport PenaltyStrength, kernels
 from fmcli.models.model cimport Model
 
 
@@ -16,7 +16,7 @@ cdef class Penalty:
         saddle point, where a penalty holds them unless they have grown before.
     epochs : that the model has gone through already.
 
-    Solvers see a penalty only as the numbers of its prox (rules.h), never by name.
+    Solvers see a penalty only as the numbers of its prox (update_rules.h), never by name.
     """
 
     def __init__(
@@ -39,17 +39,17 @@ cdef class Penalty:
         return self.on_factors and not before and (self.l1_v > 0 or self.group_l1 > 0)
 
     # The strengths that act on a block's bodies, or on its weights.
-    cdef Strength strength(self, object layout, bint body):
+    cdef PenaltyStrength strength(self, object layout, bint body):
         if layout.penalty == "none":
-            return Strength(0, 0, 0)
+            return PenaltyStrength(0, 0, 0)
         if layout.penalty == "l2":
-            return Strength(0, self.l2_v, 0)
+            return PenaltyStrength(0, self.l2_v, 0)
         group = self.group_on(layout)
         if body:
-            return Strength(self.l1_v if self.on_factors else 0, self.l2_v, group)
+            return PenaltyStrength(self.l1_v if self.on_factors else 0, self.l2_v, group)
         if layout.part == "v":
-            return Strength(self.l1_v, self.l2_v, group)
-        return Strength(self.l1_w, self.l2_w, group)
+            return PenaltyStrength(self.l1_v, self.l2_v, group)
+        return PenaltyStrength(self.l1_w, self.l2_w, group)
 
     # The group penalty that acts on a block's rows now.
     cdef double group_on(self, object layout):

@@ -15,7 +15,7 @@ from fmcli.models.model import Model, Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.coordinate.columns import most_entries
 from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.visitor import Visitor
+from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.trainer import Observer, Trainer
 
 # Entries between two looks at the clock, some 30 ms of work; and of rows without common samples, so many
@@ -23,20 +23,20 @@ from fmcli.solvers.trainer import Observer, Trainer
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # Samples whose losses are summed apart, so that the sum is the same for any number of threads.
 SAMPLES_A_TASK = 1 << 14
-# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a tour is made,
+# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a sweep is made,
 # more of them where rows are sorted because features have several.
 VISITS, VISITS_BEING_MADE, VISITS_BEING_SORTED = 2, 1, 3
 
 
-class Stretch(NamedTuple):
+class Chunk(NamedTuple):
     """Rows order[begin:end] of a block, to be visited one after the other, or at once: no two enter the same sample."""
 
     begin: int
     end: int
-    at_once: bool
+    conflict_free: bool
 
 
-class Tour(NamedTuple):
+class Sweep(NamedTuple):
     """A block's rows that enter samples, in the order of visits.
 
     order : int64, the rows.
@@ -45,7 +45,7 @@ class Tour(NamedTuple):
 
     order: NDArray[np.int64]
     ends: NDArray[np.int64]
-    stretches: list[Stretch]
+    chunks: list[Chunk]
 
 
 class CoordinateTrainer(Trainer):
@@ -93,9 +93,9 @@ class CoordinateDescent:
         self.model, self.loss, self.data, self.threads, self.on_rows = model, loss, data, threads, on_rows
         self.penalty = penalty
         self.descent = Descent(model, loss, penalty, data, by_gradient=by_gradient)
-        self.visitors = [Visitor(self.descent) for _ in range(threads)]
+        self.visitors = [CoordinateUpdater(self.descent) for _ in range(threads)]
         self.blocks = blocks_in_order(model)
-        self.tours = {number: self._tour(number) for number in self.blocks}
+        self.sweeps = {number: self._tour(number) for number in self.blocks}
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
@@ -111,22 +111,22 @@ class CoordinateDescent:
         rooms = threads * Workspace.bytes_needed(model, data.longest)
         return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + rooms
 
-    def _tour(self, number: int) -> Tour:
+    def _tour(self, number: int) -> Sweep:
         columns, order = self.descent.columns[number], self.descent.order(number)
         ends = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(columns.entries(order), out=ends[1:])
         begins = [0] if self.threads == 1 or columns.same else columns.apart(order, self.data.rows)
-        return Tour(order, ends, list(self._stretches(ends, begins)))
+        return Sweep(order, ends, list(self._stretches(ends, begins)))
 
-    def _stretches(self, ends: NDArray[np.int64], begins: list[int]) -> Iterator[Stretch]:
-        """Rows in stretches of a task's size; `begins` are those of runs of which no two enter the same sample."""
+    def _stretches(self, ends: NDArray[np.int64], begins: list[int]) -> Iterator[Chunk]:
+        """Rows in chunks of a task's size; `begins` are those of runs of which no two enter the same sample."""
         done, rows = 0, len(ends) - 1
         for begin, end in zip(begins, [*begins[1:], rows], strict=True):
             if len(begins) > 1 and ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
-                yield from cut(ends, done, begin, ENTRIES_A_TASK, at_once=False)
-                yield from cut(ends, begin, end, ENTRIES_A_TASK * self.threads, at_once=True)
+                yield from cut(ends, done, begin, ENTRIES_A_TASK, conflict_free=False)
+                yield from cut(ends, begin, end, ENTRIES_A_TASK * self.threads, conflict_free=True)
                 done = end
-        yield from cut(ends, done, rows, ENTRIES_A_TASK, at_once=False)
+        yield from cut(ends, done, rows, ENTRIES_A_TASK, conflict_free=False)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Descend; `after` is called with mean loss and penalty after every epoch and tells whether to stop."""
@@ -141,7 +141,7 @@ class CoordinateDescent:
                 ):
                     self.descent.look_again()
                     own = [number for number in self.blocks if self.model.layout[number].touched == "own"]
-                    self.tours.update({number: self._tour(number) for number in own})
+                    self.sweeps.update({number: self._tour(number) for number in own})
                 if self.penalty.end_epoch():
                     self.descent.weigh()
                 # Also begins the next epoch from exact scores.
@@ -162,27 +162,27 @@ class CoordinateDescent:
         return sum(in_order), self.descent.penalty_value()
 
     def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
-        """Visit every row once."""
-        done, entries = 0, self.model.outputs * sum(int(tour.ends[-1]) for tour in self.tours.values())
+        """ColumnView every row once."""
+        done, entries = 0, self.model.outputs * sum(int(sweep.ends[-1]) for sweep in self.sweeps.values())
         for output in range(self.model.outputs):
-            for number, tour in self.tours.items():
+            for number, sweep in self.sweeps.items():
                 if self.model.layout[number].role == "kernel weights":
                     self.descent.weigh_kernels()
-                for stretch in tour.stretches:
-                    self._visit(pool, number, output, tour, stretch)
-                    self.on_rows(epoch, (done + int(tour.ends[stretch.end])) * self.data.rows // entries)
-                done += int(tour.ends[-1])
+                for chunk in sweep.chunks:
+                    self._visit(pool, number, output, sweep, chunk)
+                    self.on_rows(epoch, (done + int(sweep.ends[chunk.end])) * self.data.rows // entries)
+                done += int(sweep.ends[-1])
 
-    def _visit(self, pool: ThreadPoolExecutor, number: int, output: int, tour: Tour, stretch: Stretch) -> None:
-        if not stretch.at_once:
-            self.visitors[0].run(number, output, tour.order, stretch.begin, stretch.end)
+    def _visit(self, pool: ThreadPoolExecutor, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
+        if not chunk.conflict_free:
+            self.visitors[0].run(number, output, sweep.order, chunk.begin, chunk.end)
             return
         # In parts of about as many entries each.
-        first, last = tour.ends[stretch.begin], tour.ends[stretch.end]
-        bounds = np.searchsorted(tour.ends, first + (last - first) * np.arange(self.threads + 1) / self.threads)
+        first, last = sweep.ends[chunk.begin], sweep.ends[chunk.end]
+        bounds = np.searchsorted(sweep.ends, first + (last - first) * np.arange(self.threads + 1) / self.threads)
 
         def part(thread: int) -> None:
-            self.visitors[thread].run(number, output, tour.order, bounds[thread], bounds[thread + 1])
+            self.visitors[thread].run(number, output, sweep.order, bounds[thread], bounds[thread + 1])
 
         list(pool.map(part, range(self.threads)))
 
@@ -198,9 +198,9 @@ def blocks_in_order(model: Model) -> list[int]:
     return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
 
 
-def cut(ends: NDArray[np.int64], begin: int, end: int, entries: int, *, at_once: bool) -> Iterator[Stretch]:
-    """Rows begin:end in stretches of so many entries or little more; row j's are those from ends[j] on."""
+def cut(ends: NDArray[np.int64], begin: int, end: int, entries: int, *, conflict_free: bool) -> Iterator[Chunk]:
+    """Rows begin:end in chunks of so many entries or little more; row j's are those from ends[j] on."""
     while begin < end:
         stop = min(end, max(begin + 1, int(np.searchsorted(ends, ends[begin] + entries))))
-        yield Stretch(begin, stop, at_once)
+        yield Chunk(begin, stop, conflict_free)
         begin = stop

@@ -7,7 +7,7 @@ from fmcli.models.local.kmeans import bytes_needed, kmeans
 from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout, allocate
 from fmcli.errors import UsageError
 
-from fmcli.base.types cimport LANES, Factors, Points, Sample, Scratch, Slab, Visit, prefetch_line, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Points, Sample, Scratch, Slab, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.losses.loss cimport Loss
@@ -355,7 +355,7 @@ cdef class LLFM(Model):
             for a in range(local.code.n):
                 local.distance[a] += s.slope[c] * self.coding.slope(local.code, a, value[a], sum, s.score[c])
 
-    cdef void settle(self, Scratch* s) noexcept nogil:
+    cdef void finish_update(self, Scratch* s) noexcept nogil:
         cdef double rate = 2 * self.anchor_rate * s.rate_share
         cdef Py_ssize_t i
         cdef size_t m
@@ -462,22 +462,22 @@ cdef class LLFM(Model):
             memcpy(cache + local.code.active[a] * size, sums + a * size, size * sizeof(real))
 
     # The visit as one to the row of an FM that is alone.
-    cdef inline Visit of_one(self, const Visit* v) noexcept nogil:
-        cdef Visit of_one = v[0]
+    cdef inline ColumnView of_one(self, const ColumnView* v) noexcept nogil:
+        cdef ColumnView of_one = v[0]
         of_one.cache += v.row % self.anchors * self.sums_size() * sizeof(real)
         return of_one
 
-    cdef void partials(self, const Visit* v, real* q) noexcept nogil:
-        cdef Visit of_one
+    cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
+        cdef ColumnView of_one
         if v.block != self.fms:
-            kernels.weight_partials(v, q)  # the shares themselves
+            kernels.weight_score_gradient(v, q)  # the shares themselves
             return
         of_one = self.of_one(v)
-        kernels.pairs_partials(&of_one, self.row_of(v), NULL, q)
-        kernels.share_partials(v, self.anchors * self.sums_size() + v.row % self.anchors, q)
+        kernels.pairs_score_gradient(&of_one, self.row_of(v), NULL, q)
+        kernels.share_score_gradient(v, self.anchors * self.sums_size() + v.row % self.anchors, q)
 
-    cdef void moved(self, const Visit* v, const real* step) noexcept nogil:
-        cdef Visit of_one
+    cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
+        cdef ColumnView of_one
         if v.block == self.fms:
             of_one = self.of_one(v)
-            kernels.pairs_moved(&of_one, self.row_of(v), step, 0)
+            kernels.pairs_update_cache(&of_one, self.row_of(v), step, 0)

@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Visit, real
+from fmcli.base.types cimport ColumnView, real
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -11,7 +11,7 @@ cdef class Columns:
     cdef const real* value_
 
     # The samples that row j enters, and its values there.
-    cdef inline void look(self, Py_ssize_t j, Visit* v) noexcept nogil:
+    cdef inline void view(self, Py_ssize_t j, ColumnView* v) noexcept nogil:
         cdef Py_ssize_t at = 0 if self.same else j
         v.n = self.indptr_[at + 1] - self.indptr_[at]
         v.sample = self.sample_ + self.indptr_[at]

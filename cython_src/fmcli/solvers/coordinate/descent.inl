@@ -6,11 +6,11 @@
 
 namespace {
 
-void prefetch_records(const Visit* visit) {
-    const Visit& v = *visit;
+void prefetch_sample_states(const ColumnView* view) {
+    const ColumnView& v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const char* p = v.records + v.sample[i] * v.record_size;
-        for (ptrdiff_t at = 0; at < v.record_size; at += 64) __builtin_prefetch(p + at);
+        const char* p = v.sample_states + v.sample[i] * v.sample_state_size;
+        for (ptrdiff_t at = 0; at < v.sample_state_size; at += 64) __builtin_prefetch(p + at);
     }
 }
 
@@ -79,7 +79,7 @@ double squares(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, con
 }
 
 // What a step changes in scores that are affine in it.
-void affine_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out) {
+void affine_score_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out) {
     const ptrdiff_t lanes = width / LANES * LANES;
     for (ptrdiff_t i = 0; i < n; ++i, q += apart) {
         Vec4 sums = {};
@@ -88,11 +88,11 @@ void affine_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width
     }
 }
 
-void weight_partials(const Visit* v, real* q) {
-    for (ptrdiff_t i = 0; i < v->n; ++i) weight_partial(*v, i, q);
+void weight_score_gradient(const ColumnView* v, real* q) {
+    for (ptrdiff_t i = 0; i < v->n; ++i) weight_derivative(*v, i, q);
 }
 
-void cached_partials(const Visit* v, ptrdiff_t behind, real* q) {
+void cached_score_gradient(const ColumnView* v, ptrdiff_t behind, real* q) {
     for (ptrdiff_t i = 0; i < v->n; ++i)
         for (ptrdiff_t at = 0; at < v->lanes; at += LANES)
             store(q + i * v->apart + at, load<Vec4>(cache_of(*v, i) + behind + v->at + at));

@@ -1,6 +1,6 @@
 from fmcli.base.types cimport real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport Strength
+from fmcli.kernels.simd cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport MAX_BLOCKS, Model
 from fmcli.penalties.penalty cimport Penalty
@@ -13,7 +13,7 @@ cdef enum Affine:
     IN_ONE
 
 
-# A record's first numbers, then the model's part: label, share of all weight, and the scores.
+# A sample state's first numbers, then the model's part: label, share of all weight, and the scores.
 cdef enum:
     LABEL
     SHARE
@@ -21,13 +21,13 @@ cdef enum:
 
 
 # How a block's rows are visited.
-cdef struct Manner:
+cdef struct BlockRule:
     Affine affine
     bint whole      # the row moves as one, by a bound on its curvature
     bint simplex    # and is projected after a step
     bint of_kernels  # fitted weights of kernels, which the bias goes with
-    Strength body
-    Strength weight
+    PenaltyStrength body
+    PenaltyStrength weight
     double group
 
 
@@ -41,11 +41,11 @@ cdef class Descent:
     cdef Penalty penalty
     cdef bint bounded            # whether the loss has a largest curvature
     cdef double curvature
-    cdef Manner manner[MAX_BLOCKS]
-    cdef Py_ssize_t cache        # reals of the model's part of a record, in one class
-    cdef Py_ssize_t header       # bytes of a record before the model's part
-    cdef Py_ssize_t record_size  # bytes
-    cdef char* records
+    cdef BlockRule rule[MAX_BLOCKS]
+    cdef Py_ssize_t cache        # reals of the model's part of a sample state, in one class
+    cdef Py_ssize_t header       # bytes of a sample state before the model's part
+    cdef Py_ssize_t sample_state_size  # bytes
+    cdef char* sample_states
     cdef object memory
     cdef double nuclear          # the penalty's strength
     cdef int beta                # the block of fitted kernel weights, where that strength is not 0
@@ -53,8 +53,8 @@ cdef class Descent:
 
     cdef require(self)
 
-    cdef inline double* record(self, Py_ssize_t i) noexcept nogil:
-        return <double*>(self.records + i * self.record_size)
+    cdef inline double* sample_state(self, Py_ssize_t i) noexcept nogil:
+        return <double*>(self.sample_states + i * self.sample_state_size)
 
     cdef inline real* cached(self, Py_ssize_t i, int output) noexcept nogil:
-        return <real*>(self.records + i * self.record_size + self.header) + output * self.cache
+        return <real*>(self.sample_states + i * self.sample_state_size + self.header) + output * self.cache

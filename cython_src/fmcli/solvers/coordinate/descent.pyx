@@ -7,7 +7,7 @@ from fmcli.models.layout import allocate
 
 from fmcli.base.types cimport real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport Strength
+from fmcli.kernels.simd cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model
 from fmcli.penalties.penalty cimport Penalty
@@ -21,8 +21,8 @@ cdef inline Py_ssize_t header_of(Model model) noexcept:
     return (SCORES + model.outputs) * sizeof(double)
 
 
-# Bytes of a sample's record whose cache has so many reals in each class.
-cdef inline Py_ssize_t record_size(Model model, Py_ssize_t cache) noexcept:
+# Bytes of a sample's sample state whose cache has so many reals in each class.
+cdef inline Py_ssize_t sample_state_size(Model model, Py_ssize_t cache) noexcept:
     return (header_of(model) + model.outputs * cache * <Py_ssize_t>sizeof(real) + LINE - 1) // LINE * LINE
 
 
@@ -36,10 +36,10 @@ cdef class Descent:
     largest curvature (for the squared loss it is that quadratic), which is then minimised with the penalty coordinate
     by coordinate: the derivatives of the scores are looked at twice for all of these parameters, not for each. Fitted
     weights of kernels move jointly with the bias. A row under a group penalty moves as one, by a bound on that
-    quadratic. Where no bound holds, steps are halved until the objective does not rise. A Visitor does all this; here
-    is what it visits.
+    quadratic. Where no bound holds, steps are halved until the objective does not rise. A CoordinateUpdater does all
+    this; here is what it works on.
 
-    Each sample has a record: label, share of the weight, scores, and the model's cache, together in few cache lines.
+    Each sample has a state: label, share of the weight, scores, and the model's cache, together in few cache lines.
 
     Parameters
     ----------
@@ -70,40 +70,40 @@ cdef class Descent:
         self.columns = [known.get(layout.touched) or by_row(model, data, b) for b, layout in enumerate(model.layout)]
         self.nuclear, self.beta = penalty.nuclear, 0
         for b, layout in enumerate(model.layout):
-            self.manner[b].affine = AFFINE[layout.affine]
-            self.manner[b].simplex = layout.constraint == "simplex"
-            self.manner[b].of_kernels = layout.role == "kernel weights"
-            if self.manner[b].of_kernels:
+            self.rule[b].affine = AFFINE[layout.affine]
+            self.rule[b].simplex = layout.constraint == "simplex"
+            self.rule[b].of_kernels = layout.role == "kernel weights"
+            if self.rule[b].of_kernels:
                 self.beta = b
         self.weigh()
         size = NONE if by_gradient else model.cache_size(data)
         self.fast, self.cache = size != NONE, max(size, 0)
         self.header = header_of(model)
-        self.record_size = record_size(model, self.cache)
-        self.memory = allocate(data.rows * self.record_size // sizeof(real) + 1)
+        self.sample_state_size = sample_state_size(model, self.cache)
+        self.memory = allocate(data.rows * self.sample_state_size // sizeof(real) + 1)
         flat = self.memory
-        self.records = <char*>&flat[0]
+        self.sample_states = <char*>&flat[0]
         weights = np.ones(data.rows) if data.weight is None else data.weight
         cdef const double[::1] share = weights / weights.sum()
         for i in range(data.rows):
-            self.record(i)[LABEL], self.record(i)[SHARE] = data.label_[i], share[i]
+            self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_[i], share[i]
 
     def weigh(self):
         """Take over the penalty's strengths, which have changed."""
         self.require()
         self.penalty.mark_groups(self.model)
         for b, layout in enumerate(self.model.layout):
-            self.manner[b].whole = self.model.block[b].by_row or self.manner[b].simplex
-            self.manner[b].body = self.penalty.strength(layout, True)
-            self.manner[b].weight = self.penalty.strength(layout, False)
-            if self.manner[b].of_kernels:
-                self.manner[b].weight = Strength(0, 0, 0)
-            self.manner[b].group = self.penalty.group_on(layout)
+            self.rule[b].whole = self.model.block[b].by_row or self.rule[b].simplex
+            self.rule[b].body = self.penalty.strength(layout, True)
+            self.rule[b].weight = self.penalty.strength(layout, False)
+            if self.rule[b].of_kernels:
+                self.rule[b].weight = PenaltyStrength(0, 0, 0)
+            self.rule[b].group = self.penalty.group_on(layout)
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):
-        """Bytes that samples' records and the columns take."""
-        return data.rows * record_size(model, max(model.cache_size(data), 0)) + columns_needed(model, data)
+        """Bytes that samples' sample_states and the columns take."""
+        return data.rows * sample_state_size(model, max(model.cache_size(data), 0)) + columns_needed(model, data)
 
     # ValueError where the model's rows do not lie as they did.
     cdef require(self):

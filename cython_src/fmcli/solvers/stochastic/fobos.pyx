@@ -8,7 +8,7 @@ from fmcli.solvers.stochastic.sgd import SGD as Plain
 
 from fmcli.base.types cimport Scratch, Slab, real
 from fmcli.kernels.simd cimport Fobos as Rule
-from fmcli.kernels.simd cimport Strength, kernels
+from fmcli.kernels.simd cimport PenaltyStrength, kernels
 from fmcli.models.model cimport MAX_BLOCKS, Model
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.sgd cimport SGD
@@ -28,7 +28,7 @@ cdef class FOBOS(Solver):
 
     The step itself is SGD's or, with `adaptive`, AdaGrad's. A row that is not touched misses prox steps; they are made
     up for before it is read, at the end of an epoch and before anyone looks, in closed form from running sums
-    (rules.h), or one by one with prox="exact", which is slow and the oracle of the closed form.
+    (update_rules.h), or one by one with prox="exact", which is slow and the oracle of the closed form.
     """
 
     cdef Solver inner
@@ -103,7 +103,7 @@ cdef class FOBOS(Solver):
     def updates(self):
         return 0 if self.inner is None else self.inner.updates
 
-    cdef Rule rule(self, int part, Strength strength):
+    cdef Rule rule(self, int part, PenaltyStrength strength):
         cdef Rule rule
         rule.decay = &self.decay[part, 0]
         rule.sum = &self.sum[part, 0]
@@ -112,7 +112,7 @@ cdef class FOBOS(Solver):
         rule.strength = strength
         return rule
 
-    cdef void refresh(self, Scratch* s) noexcept nogil:
+    cdef void catch_up(self, Scratch* s) noexcept nogil:
         cdef int i
         cdef const Slab* slab
         for i in range(s.n_slabs):
@@ -126,7 +126,7 @@ cdef class FOBOS(Solver):
             return
         if not self.exact:
             self.body[b].now = self.weight[b].now = self.now
-            kernels.fobos_refresh(
+            kernels.fobos_catch_up(
                 &self.model.block[b], row, n, first, self.visited[b], &self.body[b], &self.weight[b])
             return
         for i in range(n):

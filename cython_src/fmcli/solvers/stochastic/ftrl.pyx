@@ -43,7 +43,7 @@ cdef class FTRL(Solver):
             return False
         for i in range(self.model.n_blocks):
             with nogil:
-                kernels.ftrl_revisit(
+                kernels.ftrl_recompute(
                     &self.model.block[i], self.model.outputs * self.model.block[i].rows, &self.body[i], &self.weight[i])
         self.model.constrain()
         return True

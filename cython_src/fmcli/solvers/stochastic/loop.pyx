@@ -83,7 +83,7 @@ cdef class Trainer:
             for i in range(start, stop):
                 total += self.one(order, i, end, 1, s)
                 self.solver.step(s)
-                self.settle(s)
+                self.finish_update(s)
             return total
         while i < stop:
             last = min(i + self.batch_size, stop)
@@ -94,12 +94,12 @@ cdef class Trainer:
                 self.batch.add(s)
                 i += 1
             self.solver.step(&self.batch.merged)
-            self.settle(s)
+            self.finish_update(s)
         return total
 
-    cdef inline void settle(self, Scratch* s) noexcept nogil:
+    cdef inline void finish_update(self, Scratch* s) noexcept nogil:
         s.rate_share = self.solver.rate_share()
-        self.model.settle(s)
+        self.model.finish_update(s)
 
     # The gradient of sample order[i] times `share`, in s; returns its weighted loss.
     cdef inline double one(
@@ -127,7 +127,7 @@ cdef class Trainer:
         self.data.sample(order[i], &x)
         weight = self.data.weight_of(order[i])
         self.model.rows(&x, s)
-        self.solver.refresh(s)
+        self.solver.catch_up(s)
         self.model.score(&x, s)
         value = self.loss.slope(self.data.label_[order[i]], s.score, s.slope)
         for c in range(self.model.outputs):

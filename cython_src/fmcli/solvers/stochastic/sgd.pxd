@@ -1,5 +1,5 @@
 from fmcli.kernels.simd cimport Sgd as Rule
-from fmcli.kernels.simd cimport Strength
+from fmcli.kernels.simd cimport PenaltyStrength
 from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.solvers.stochastic.schedule cimport Schedule
 from fmcli.solvers.stochastic.solver cimport Solver, Steps
@@ -19,7 +19,7 @@ cdef class SGD(Solver):
     cdef void set_share(self, double share) noexcept nogil
 
 
-cdef inline Rule rule_at(double rate, Strength strength) noexcept nogil:
+cdef inline Rule rule_at(double rate, PenaltyStrength strength) noexcept nogil:
     cdef Rule rule
     rule.rate = rate
     rule.shrink = rate * strength.l1

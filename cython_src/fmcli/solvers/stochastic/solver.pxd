@@ -29,7 +29,7 @@ cdef class Solver:
 
     cdef require(self, Model model=*)
     cdef set_rule(self, int block, object layout, bint body)
-    cdef void refresh(self, Scratch* s) noexcept nogil
+    cdef void catch_up(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const Slab* slab) noexcept nogil
     cdef double rate_share(self) noexcept nogil

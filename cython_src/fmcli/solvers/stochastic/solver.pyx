@@ -65,7 +65,7 @@ cdef class Solver:
         return True
 
     # Bring the rows that a sample touches up to date before they are read.
-    cdef void refresh(self, Scratch* s) noexcept nogil:
+    cdef void catch_up(self, Scratch* s) noexcept nogil:
         pass
 
     # One update of the rows in s from the gradients in s.

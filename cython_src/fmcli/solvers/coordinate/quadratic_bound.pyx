@@ -12,7 +12,7 @@ from libc.string cimport memset
 cdef double LEAST_SHARE = 1e-9
 
 
-cdef class Quadratic:
+cdef class QuadraticBound:
     """min over s of <r, s> + s'Gs/2 + sum of l1 |phi + s| + l2/2 (phi + s)^2, by coordinates; or with l_g ||phi + s||,
     by a bound on G.
 
@@ -25,7 +25,7 @@ cdef class Quadratic:
     def __init__(self, Py_ssize_t most, Py_ssize_t most_squared):
         cdef double[::1] numbers = np.zeros(6 * most + most_squared**2 + 1)
         self.memory = numbers
-        self.r, self.bend, self.phi = &numbers[0], &numbers[most], &numbers[2 * most]
+        self.r, self.extra_curvature, self.phi = &numbers[0], &numbers[most], &numbers[2 * most]
         self.l1, self.l2, self.step = &numbers[3 * most], &numbers[4 * most], &numbers[5 * most]
         self.G = &numbers[6 * most]
 
@@ -34,13 +34,13 @@ cdef class Quadratic:
         self.width = width
         memset(self.r, 0, width * sizeof(double))
         memset(self.step, 0, width * sizeof(double))
-        memset(self.bend, 0, width * sizeof(double))
+        memset(self.extra_curvature, 0, width * sizeof(double))
 
     # G's diagonal and what is below it, from what is above and bends upwards.
     cdef void complete(self) noexcept nogil:
         cdef Py_ssize_t f, h
         for f in range(self.width):
-            self.G[f * self.width + f] += max(self.bend[f], 0.0)
+            self.G[f * self.width + f] += max(self.extra_curvature[f], 0.0)
             for h in range(f):
                 self.G[f * self.width + h] = self.G[h * self.width + f]
 
@@ -89,7 +89,7 @@ cdef class Quadratic:
         cdef Py_ssize_t f
         cdef double u, norm = 1
         cdef double* c = self.step
-        cdef double* d = self.bend  # which scores that are affine, or bounded as a whole, do not need
+        cdef double* d = self.extra_curvature  # which scores that are affine, or bounded as a whole, do not need
         for f in range(self.width):
             u = h * self.phi[f] - self.r[f]
             c[f] = max(u - self.l1[f], 0.0) + min(u + self.l1[f], 0.0)

@@ -1,15 +1,15 @@
-"""Coordinate descent on the mean loss plus penalty: one thread's visits to rows of parameters."""
+"""Coordinate descent on the mean loss plus penalty: one thread's updates of rows of parameters."""
 
 import numpy as np
 
 from fmcli.models.layout import allocate, padded
 
-from fmcli.base.types cimport LANES, Sample, Scratch, Slab, Visit, real
-from fmcli.kernels.simd cimport Strength, kernels
+from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, Slab, real
+from fmcli.kernels.simd cimport PenaltyStrength, kernels
 from fmcli.models.model cimport workspace_for
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.descent cimport IN_ONE, IN_PART, IN_ROW, LABEL, SCORES, SHARE, Descent
-from fmcli.solvers.coordinate.quadratic cimport Quadratic
+from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
 from libc.math cimport fabs
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -21,8 +21,8 @@ cdef enum:
     HALVINGS = 30  # of steps, or doublings of the curvature, before a row is left as it is
 
 
-cdef class Visitor:
-    """Room for one thread to visit rows of a Descent. Several may be at work at once on rows without common samples."""
+cdef class CoordinateUpdater:
+    """Room for one thread to update rows of a Descent. Several may work at once on rows without common samples."""
 
     def __init__(self, Descent descent):
         cdef Py_ssize_t longest, most
@@ -33,7 +33,7 @@ cdef class Visitor:
         self.workspace = workspace_for(descent.model, descent.data)
         layouts = descent.model.layout
         longest = max([layout.lanes for layout in layouts]) + 1
-        self.quadratic = Quadratic(longest, min(longest, SLICE + 1))
+        self.quadratic = QuadraticBound(longest, min(longest, SLICE + 1))
         most = padded(longest) + LANES
         numbers, change = allocate((2 * CHUNK + 1) * most + 2 * CHUNK), np.zeros(CHUNK)
         self.memory = numbers, change
@@ -51,31 +51,31 @@ cdef class Visitor:
             raise IndexError("no such samples")
         with nogil:
             for i in range(start, stop):
-                total += self.look(i)
+                total += self.measure_sample(i)
         return total
 
     # ValueError unless there is something to visit.
     cdef require(self):
         if self.descent is None:
-            raise ValueError("there is nothing to visit")
+            raise ValueError("there is nothing to update")
         self.descent.require()
 
-    cdef double look(self, Py_ssize_t i) noexcept nogil:
+    cdef double measure_sample(self, Py_ssize_t i) noexcept nogil:
         cdef Sample x
         cdef int c
-        cdef double* record = self.descent.record(i)
+        cdef double* sample_state = self.descent.sample_state(i)
         cdef Scratch* s = &self.workspace.scratch
         self.descent.data.sample(i, &x)
         self.model.score(&x, s)
         for c in range(self.model.outputs):
-            record[SCORES + c] = s.score[c]
+            sample_state[SCORES + c] = s.score[c]
             if self.descent.fast:
                 self.model.fill_cache(&x, s, c, self.descent.cached(i, c))
-        return record[SHARE] * self.descent.loss.value(record[LABEL], record + SCORES)
+        return sample_state[SHARE] * self.descent.loss.value(sample_state[LABEL], sample_state + SCORES)
 
     def run(self, int block, int output, const int64_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
         """Minimise over the rows order[start:stop] of a block and class, one after the other."""
-        cdef Visit v
+        cdef ColumnView v
         cdef Py_ssize_t i
         cdef Columns columns
         cdef bint outside
@@ -88,36 +88,37 @@ cdef class Visitor:
         if outside:
             raise IndexError("no such rows")
         columns = self.descent.columns[block]
-        v.block, v.output, v.records, v.record_size = block, output, self.descent.records, self.descent.record_size
+        v.block, v.output = block, output
+        v.sample_states, v.sample_state_size = self.descent.sample_states, self.descent.sample_state_size
         v.cache = self.descent.header + output * self.descent.cache * sizeof(real)
         with nogil:
             for i in range(start, stop):
                 v.row = order[i]
-                columns.look(v.row, &v)
+                columns.view(v.row, &v)
                 if v.n:
-                    self.visit(&v)
+                    self.update_row(&v)
 
     # Minimise over one row, slice after slice.
-    cdef void visit(self, Visit* v) noexcept nogil:
+    cdef void update_row(self, ColumnView* v) noexcept nogil:
         cdef Py_ssize_t at = 0, width
         cdef Py_ssize_t first = v.output * self.model.block[v.block].rows + v.row
-        cdef Place* place = &self.place
-        place.manner = &self.descent.manner[v.block]
-        place.block, place.output, place.lanes = v.block, v.output, self.model.block[v.block].lanes
-        place.body = self.model.block[v.block].body + first * self.model.block[v.block].body_stride
-        place.weight = self.model.block[v.block].weight
-        place.with_bias = place.manner.of_kernels and self.model.has_bias
-        width = place.lanes
-        if place.with_bias:
-            place.weight = self.model.block[0].weight + v.output * self.model.block[0].weight_stride
-        elif place.weight != NULL:
-            place.weight += first * self.model.block[v.block].weight_stride
-        if place.weight != NULL:
+        cdef CurrentRow* current = &self.current
+        current.rule = &self.descent.rule[v.block]
+        current.block, current.output, current.lanes = v.block, v.output, self.model.block[v.block].lanes
+        current.body = self.model.block[v.block].body + first * self.model.block[v.block].body_stride
+        current.weight = self.model.block[v.block].weight
+        current.with_bias = current.rule.of_kernels and self.model.has_bias
+        width = current.lanes
+        if current.with_bias:
+            current.weight = self.model.block[0].weight + v.output * self.model.block[0].weight_stride
+        elif current.weight != NULL:
+            current.weight += first * self.model.block[v.block].weight_stride
+        if current.weight != NULL:
             width += 1
         while at < width:
             v.at = at
             at += self.together(at)
-            v.weight = at > place.lanes
+            v.weight = at > current.lanes
             v.lanes = at - v.at - v.weight
             v.apart = v.lanes + (LANES if v.weight else 0)
             self.begin(v)
@@ -126,34 +127,34 @@ cdef class Visitor:
 
     # How many of the row's numbers from `at` on move together; the weight goes with what is before it.
     cdef Py_ssize_t together(self, Py_ssize_t at) noexcept nogil:
-        cdef Py_ssize_t lanes = self.place.lanes, end = lanes, begin = 0
+        cdef Py_ssize_t lanes = self.current.lanes, end = lanes, begin = 0
         cdef int p
-        if self.place.manner.whole:
-            return lanes + (self.place.weight != NULL)
-        if self.place.manner.affine == IN_PART:
-            for p in range(self.model.n_parts[self.place.block]):
-                begin = self.model.parts[self.place.block][p].offset
+        if self.current.rule.whole:
+            return lanes + (self.current.weight != NULL)
+        if self.current.rule.affine == IN_PART:
+            for p in range(self.model.n_parts[self.current.block]):
+                begin = self.model.parts[self.current.block][p].offset
                 if begin > at:
                     end = begin
                     break
         if end - at > SLICE:
             return SLICE
-        return end - at + (end == lanes and self.place.weight != NULL)
+        return end - at + (end == lanes and self.current.weight != NULL)
 
     # The problem of the slice's parameters, where they stand.
-    cdef void begin(self, const Visit* v) noexcept nogil:
+    cdef void begin(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t f
-        cdef const Strength* strength
+        cdef const PenaltyStrength* strength
         self.quadratic.begin(v.lanes + v.weight)
         for f in range(self.quadratic.width):
-            strength = &self.place.manner.body if f < v.lanes else &self.place.manner.weight
+            strength = &self.current.rule.body if f < v.lanes else &self.current.rule.weight
             self.quadratic.l1[f], self.quadratic.l2[f] = strength.l1, strength.l2
             self.quadratic.phi[f] = self.number(v, f)[0]
         if self.descent.nuclear > 0:
             self.by_nuclear_norm(v)
 
     # sum_s |beta_s| |p_s|^2, as a function of beta or of one feature's factors.
-    cdef void by_nuclear_norm(self, const Visit* v) noexcept nogil:
+    cdef void by_nuclear_norm(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t f
         cdef int beta = self.descent.beta
         cdef const real* weights = self.model.block[beta].body + v.output * self.model.block[beta].body_stride
@@ -165,29 +166,29 @@ cdef class Visitor:
                 self.quadratic.l2[f] = 2 * self.descent.nuclear * fabs(weights[v.at + f])
 
     # Samples at .. of the row's, as many as are worked on at a time; those after them are asked for.
-    cdef Visit part(self, const Visit* v, Py_ssize_t at) noexcept nogil:
-        cdef Visit some = v[0]
+    cdef ColumnView part(self, const ColumnView* v, Py_ssize_t at) noexcept nogil:
+        cdef ColumnView some = v[0]
         if at + CHUNK < v.n:
             some.sample, some.n = v.sample + at + CHUNK, min(<Py_ssize_t>CHUNK, v.n - at - CHUNK)
-            kernels.prefetch_records(&some)
+            kernels.prefetch_sample_states(&some)
         some.sample, some.value = v.sample + at, v.value + at
         some.n = min(<Py_ssize_t>CHUNK, v.n - at)
         return some
 
     # q <- the derivatives of these samples' scores by the slice.
-    cdef void derivatives(self, const Visit* part) noexcept nogil:
+    cdef void derivatives(self, const ColumnView* part) noexcept nogil:
         cdef Py_ssize_t n
         if self.descent.fast:
-            self.model.partials(part, self.q)
+            self.model.score_gradient(part, self.q)
         else:
             self.by_gradient(part)
-        if part.weight and self.place.with_bias:
+        if part.weight and self.current.with_bias:
             for n in range(part.n):
                 self.q[n * part.apart + part.lanes] = 1
 
     # The same through the model's `score` and `gradient`: right for every model, and slow.
-    cdef void by_gradient(self, const Visit* part) noexcept nogil:
-        cdef Py_ssize_t n, i, f, lanes = self.place.lanes
+    cdef void by_gradient(self, const ColumnView* part) noexcept nogil:
+        cdef Py_ssize_t n, i, f, lanes = self.current.lanes
         cdef int c
         cdef Sample x
         cdef const Slab* slab
@@ -211,46 +212,48 @@ cdef class Visitor:
                 q[part.lanes] = slab.weight[i]
 
     # The bound on the mean loss; of a row that moves as one, the slopes and one bound on all curvatures.
-    cdef void bound(self, const Visit* v) noexcept nogil:
+    cdef void bound(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t n, begin = 0
-        cdef Visit part
+        cdef bint curved
+        cdef ColumnView part
         cdef double curvature
-        cdef double* record
+        cdef double* sample_state
         cdef double* slope = self.workspace.scratch.slope
         self.curvature = 0
-        if not self.place.manner.whole:
+        if not self.current.rule.whole:
             memset(self.quadratic.G, 0, self.quadratic.width * self.quadratic.width * sizeof(double))
         while begin < v.n:
             part = self.part(v, begin)
             self.derivatives(&part)
             for n in range(part.n):
-                record = self.descent.record(part.sample[n])
-                self.descent.loss.slope(record[LABEL], record + SCORES, slope)
-                self.slopes[n] = <real>(record[SHARE] * slope[v.output])
+                sample_state = self.descent.sample_state(part.sample[n])
+                self.descent.loss.slope(sample_state[LABEL], sample_state + SCORES, slope)
+                self.slopes[n] = <real>(sample_state[SHARE] * slope[v.output])
                 curvature = self.descent.curvature
                 if not self.descent.bounded:
-                    curvature = self.descent.loss.curvature(record[LABEL], record + SCORES)
-                self.curvatures[n] = <real>(record[SHARE] * curvature)
-            if self.place.manner.whole:
+                    curvature = self.descent.loss.curvature(sample_state[LABEL], sample_state + SCORES)
+                self.curvatures[n] = <real>(sample_state[SHARE] * curvature)
+            if self.current.rule.whole:
                 self.curvature += kernels.squares(
                     self.q, v.apart, part.n, self.quadratic.width, self.slopes, self.curvatures, self.quadratic.r)
             else:
                 kernels.gram(
                     self.q, v.apart, part.n, self.quadratic.width, self.slopes, self.curvatures, self.quadratic.r,
                     self.quadratic.G)
-                if self.place.manner.affine == IN_ONE and self.descent.fast and self.model.bends(&part, self.second):
+                curved = self.current.rule.affine == IN_ONE and self.descent.fast
+                if curved and self.model.score_curvature(&part, self.second):
                     kernels.squares(
                         self.second, v.apart, part.n, self.quadratic.width, self.slopes, self.curvatures,
-                        self.quadratic.bend)
+                        self.quadratic.extra_curvature)
             begin += part.n
-        if not self.place.manner.whole:
+        if not self.current.rule.whole:
             self.quadratic.complete()
 
     # Take the problem's step; where its bound may not hold, so much of it that the objective does not rise.
-    cdef void take(self, const Visit* v) noexcept nogil:
+    cdef void take(self, const ColumnView* v) noexcept nogil:
         cdef int tries
-        cdef double before = 0, group = self.place.manner.group, h = self.curvature
-        cdef bint whole = self.place.manner.whole
+        cdef double before = 0, group = self.current.rule.group, h = self.curvature
+        cdef bint whole = self.current.rule.whole
         cdef bint sure = self.descent.bounded and self.joint(v)
         if not sure:
             before = self.loss_after(v, False) + self.quadratic.penalty(group)
@@ -270,8 +273,8 @@ cdef class Visitor:
 
     # The step to about the problem's minimum. Weights of kernels that hardly vary go with the bias, so that it would
     # take them many rounds of single steps: they move as if it followed each of them.
-    cdef void minimise(self, const Visit* v) noexcept nogil:
-        cdef bint follows = v.weight and self.place.with_bias
+    cdef void minimise(self, const ColumnView* v) noexcept nogil:
+        cdef bint follows = v.weight and self.current.with_bias
         cdef int _
         if follows:
             self.quadratic.eliminate_last()
@@ -281,17 +284,17 @@ cdef class Visitor:
             self.quadratic.move_one(self.quadratic.width - 1)
 
     # Are scores affine in all that moves?
-    cdef bint joint(self, const Visit* v) noexcept nogil:
-        return self.place.manner.affine == IN_ROW or (
-            self.place.manner.affine == IN_PART and not self.place.manner.whole)
+    cdef bint joint(self, const ColumnView* v) noexcept nogil:
+        return self.current.rule.affine == IN_ROW or (
+            self.current.rule.affine == IN_PART and not self.current.rule.whole)
 
     # The step as the parameters, rounded, will take it; whether there is one.
-    cdef bint round_step(self, const Visit* v) noexcept nogil:
+    cdef bint round_step(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t f
         cdef bint moves = False
         cdef double* step = self.quadratic.step
         cdef double* phi = self.quadratic.phi
-        if self.place.manner.simplex:
+        if self.current.rule.simplex:
             self.put(v, True)
             self.model.constrain()
             for f in range(self.quadratic.width):
@@ -304,22 +307,22 @@ cdef class Visitor:
         return moves
 
     # The slice's parameters <- where they stood, or where the step leads.
-    cdef void put(self, const Visit* v, bint stepped) noexcept nogil:
+    cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil:
         cdef Py_ssize_t f
         for f in range(self.quadratic.width):
             self.number(v, f)[0] = <real>(self.quadratic.phi[f] + (self.quadratic.step[f] if stepped else 0))
 
     # change <- what the step will change in these samples' scores. The derivatives of few samples are still there.
-    cdef void changes(self, const Visit* v, const Visit* part) noexcept nogil:
+    cdef void score_changes(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
         if self.joint(v):
             if v.n > CHUNK:
                 self.derivatives(part)
-            kernels.affine_changes(
+            kernels.affine_score_changes(
                 self.q, part.apart, part.n, self.quadratic.width, self.step, self.change)
-        elif not (self.descent.fast and self.model.changes(part, self.step, self.change)):
-            self.changes_by_score(v, part)
+        elif not (self.descent.fast and self.model.score_changes(part, self.step, self.change)):
+            self.changes_by_scoring(v, part)
 
-    cdef void changes_by_score(self, const Visit* v, const Visit* part) noexcept nogil:
+    cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
         cdef Py_ssize_t n
         cdef Sample x
         self.put(v, True)
@@ -327,43 +330,43 @@ cdef class Visitor:
             self.descent.data.sample(part.sample[n], &x)
             self.model.score(&x, &self.workspace.scratch)
             self.change[n] = (
-                self.workspace.scratch.score[v.output] - self.descent.record(part.sample[n])[SCORES + v.output])
+                self.workspace.scratch.score[v.output] - self.descent.sample_state(part.sample[n])[SCORES + v.output])
         self.put(v, False)
 
     # Parameters, scores and caches take the step.
-    cdef void move(self, const Visit* v) noexcept nogil:
+    cdef void move(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t n, begin = 0
-        cdef Visit part
+        cdef ColumnView part
         while begin < v.n:
             part = self.part(v, begin)
-            self.changes(v, &part)
+            self.score_changes(v, &part)
             for n in range(part.n):
-                self.descent.record(part.sample[n])[SCORES + v.output] += self.change[n]
+                self.descent.sample_state(part.sample[n])[SCORES + v.output] += self.change[n]
             if self.descent.fast:
-                self.model.moved(&part, self.step)
+                self.model.update_cache(&part, self.step)
             begin += part.n
         self.put(v, True)
 
     # What the row's samples lose, now or after the step.
-    cdef double loss_after(self, const Visit* v, bint stepped) noexcept nogil:
+    cdef double loss_after(self, const ColumnView* v, bint stepped) noexcept nogil:
         cdef Py_ssize_t n, begin = 0
-        cdef Visit part
+        cdef ColumnView part
         cdef double total = 0, kept
-        cdef double* record
+        cdef double* sample_state
         while begin < v.n:
             part = self.part(v, begin)
             if stepped:
-                self.changes(v, &part)
+                self.score_changes(v, &part)
             for n in range(part.n):
-                record = self.descent.record(part.sample[n])
-                kept = record[SCORES + v.output]
+                sample_state = self.descent.sample_state(part.sample[n])
+                kept = sample_state[SCORES + v.output]
                 if stepped:
-                    record[SCORES + v.output] += self.change[n]
-                total += record[SHARE] * self.descent.loss.value(record[LABEL], record + SCORES)
-                record[SCORES + v.output] = kept
+                    sample_state[SCORES + v.output] += self.change[n]
+                total += sample_state[SHARE] * self.descent.loss.value(sample_state[LABEL], sample_state + SCORES)
+                sample_state[SCORES + v.output] = kept
             begin += part.n
         return total
 
     # The f-th number of the slice.
-    cdef inline real* number(self, const Visit* v, Py_ssize_t f) noexcept nogil:
-        return self.place.body + v.at + f if f < v.lanes else self.place.weight
+    cdef inline real* number(self, const ColumnView* v, Py_ssize_t f) noexcept nogil:
+        return self.current.body + v.at + f if f < v.lanes else self.current.weight

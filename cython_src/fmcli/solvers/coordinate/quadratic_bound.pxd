@@ -1,9 +1,9 @@
-cdef class Quadratic:
+cdef class QuadraticBound:
     cdef Py_ssize_t width
     cdef double* r      # slopes
     cdef double* G      # curvatures, width x width
     cdef double* phi    # the parameters before the step
-    cdef double* bend   # what scores that are not linear add to G's diagonal
+    cdef double* extra_curvature   # what scores that are not linear add to G's diagonal
     cdef double* l1
     cdef double* l2
     cdef double* step   # what they have moved by

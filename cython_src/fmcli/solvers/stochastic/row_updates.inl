@@ -2,7 +2,7 @@
 
 #include "fmcli/penalties/group.h"
 #include "fmcli/kernels/kernels.h"
-#include "fmcli/solvers/stochastic/rules.h"
+#include "fmcli/solvers/stochastic/update_rules.h"
 
 namespace {
 
@@ -270,11 +270,11 @@ constexpr auto sgd = step<Sgd>;
 constexpr auto adagrad = step<Adagrad>;
 constexpr auto ftrl = step<Ftrl>;
 
-void ftrl_revisit(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
+void ftrl_recompute(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
     const Block b = *block;
     if (is_group(b, *body, *weight)) {
         step_by_row(b, rows, [](ptrdiff_t i) { return i; }, nullptr, *body, *weight,
-                    [](const Ftrl& rule, auto, auto* state, auto, auto& h) { return revisit(rule, state, h); });
+                    [](const Ftrl& rule, auto, auto* state, auto, auto& h) { return recompute(rule, state, h); });
         return;
     }
     for (ptrdiff_t r = 0; r < rows; ++r)
@@ -282,7 +282,7 @@ void ftrl_revisit(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ft
             using V = decltype(v);
             const Ftrl& rule = whole ? *body : *weight;
             const V state[2] = {take<V>(p + apart, whole), take<V>(p + 2 * apart, whole)};
-            V h, hu = revisit(rule, state, h);
+            V h, hu = recompute(rule, state, h);
             put(p, prox(hu, h, rule.strength), whole);
         });
 }
@@ -298,7 +298,7 @@ void ftrl_start(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl
         });
 }
 
-void fobos_refresh(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+void fobos_catch_up(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
                    const Fobos* body, const Fobos* weight) {
     const Block b = *block;
     const Fobos on_body = *body, on_weight = *weight;
@@ -308,18 +308,18 @@ void fobos_refresh(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_
         const int32_t since = visited[r];
         if (since == on_body.now) continue;
         visited[r] = on_body.now;
-        Missed<real> of_body = {}, of_weight = {};
+        Deferred<real> of_body = {}, of_weight = {};
         if (!adaptive) {
-            of_body = missed(on_body, since);
-            of_weight = on_weight.decay == on_body.decay ? of_body : missed(on_weight, since);
+            of_body = deferred(on_body, since);
+            of_weight = on_weight.decay == on_body.decay ? of_body : deferred(on_weight, since);
         }
         RowSums sums;
         each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
             using V = decltype(v);
             const Fobos& rule = whole ? on_body : on_weight;
-            const Missed<real>& of_row = whole ? of_body : of_weight;
-            const Missed<V> m = adaptive ? missed(rule, since, take<V>(p + apart, whole))
-                                         : Missed<V>{of_row.decay - V{}, of_row.shrink - V{}};
+            const Deferred<real>& of_row = whole ? of_body : of_weight;
+            const Deferred<V> m = adaptive ? deferred(rule, since, take<V>(p + apart, whole))
+                                         : Deferred<V>{of_row.decay - V{}, of_row.shrink - V{}};
             const V phi = soft(take<V>(p, whole) * m.decay, m.shrink * rule.strength.l1);
             if (!grouped) {
                 put(p, phi, whole);

@@ -1,8 +1,8 @@
 // What each row solver does to a parameter, written once for vectors of any width. A rule takes the parameter's state
 // and its gradient to the curvature h of the prox step, and to h times the point u that the step starts from. Every
 // rule ends in the same prox, which is all that a rule knows of penalties.
-#ifndef FMCLI_RULES_H
-#define FMCLI_RULES_H
+#ifndef FMCLI_UPDATE_RULES_H
+#define FMCLI_UPDATE_RULES_H
 
 #include "fmcli/kernels/kernels.h"
 #include "fmcli/base/vector.h"
@@ -23,7 +23,7 @@ inline V soft(V x, real l1) {
 
 // argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2, given hu = h u. A group penalty adds l_g / |row| to the denominator.
 template <class V>
-inline V prox(V hu, V h, const Strength& s) {
+inline V prox(V hu, V h, const PenaltyStrength& s) {
     return soft(hu, s.l1) / (h + s.l2);
 }
 
@@ -79,7 +79,7 @@ inline void update(const Sgd& rule, V& phi, V*, V g) {
 
 // FTRL's (h, h u) again from its state alone, for rows that no gradient reaches.
 template <class V>
-inline V revisit(const Ftrl& rule, const V* state, V& h) {
+inline V recompute(const Ftrl& rule, const V* state, V& h) {
     h = curvature(rule, state[1]);
     return -state[0];
 }
@@ -94,23 +94,23 @@ inline void start(const Ftrl& rule, const V& phi, V* state) {
 // What the prox steps amount to that parameters missed since a visit: they shrink by the factor `decay`, and are then
 // soft-thresholded by l1 times `shrink`; then comes the group's prox with h = 1/shrink.
 template <class V>
-struct Missed {
+struct Deferred {
     V decay, shrink;
 };
 
 // With D_t = (D_{t-1} + rate_t)/(1 + rate_t l2), the steps a+1..b sum to D_b - decay D_a, in which nothing grows however
 // long the run.
-inline Missed<real> missed(const Fobos& rule, int32_t since) {
+inline Deferred<real> deferred(const Fobos& rule, int32_t since) {
     const double decay = rule.decay[rule.now] / rule.decay[since];
     return {(real)decay, (real)(rule.sum[rule.now] - decay * rule.sum[since])};
 }
 
 // The same under AdaGrad's state: h does not change while a row is not visited, so that the sum is a geometric series.
 template <class V>
-inline Missed<V> missed(const Fobos& rule, int32_t since, V g2) {
+inline Deferred<V> deferred(const Fobos& rule, int32_t since, V g2) {
     const V h = root(1 + g2) * rule.inverse_rate;
     const double steps = rule.now - since, l2 = rule.strength.l2;
-    Missed<V> m;
+    Deferred<V> m;
     for (int i = 0; i < width<V>; ++i) {
         const double growth = steps * __builtin_log1p(l2 / h[i]);
         m.decay[i] = (real)__builtin_exp(-growth);
