@@ -196,8 +196,8 @@ cdef class FFM(Model):
                     if x.field[j] < self.fields:
                         prefetch_reals(row + x.field[j] * apart, apart)
 
-    # Where `rows` puts what it finds, behind what `group_by_field` does: the place of each entry's and slot's gradient in
-    # the slab, then row ids, then sums by index.
+    # Where `rows` puts what it finds, behind what `group_by_field` does: the place of each entry's and slot's gradient
+    # in the slab, then row ids, then sums by index.
     cdef inline Sample by_index(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
         return summed(x, room, <float*>(room + x.nnz))

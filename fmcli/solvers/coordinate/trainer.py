@@ -23,13 +23,13 @@ from fmcli.solvers.trainer import Observer, Trainer
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # Samples whose losses are summed apart, so that the sum is the same for any number of threads.
 SAMPLES_A_TASK = 1 << 14
-# Numbers that a row takes in the order of visits: itself, and where its entries end; and others while a sweep is made,
+# Numbers that a row takes in the order of updates: itself, and where its entries end; and others while a sweep is made,
 # more of them where rows are sorted because features have several.
-VISITS, VISITS_BEING_MADE, VISITS_BEING_SORTED = 2, 1, 3
+NUMBERS_A_ROW, NUMBERS_BEING_MADE, NUMBERS_BEING_SORTED = 2, 1, 3
 
 
 class Chunk(NamedTuple):
-    """Rows order[begin:end] of a block, to be visited one after the other, or at once: no two enter the same sample."""
+    """Rows order[begin:end] of a block, to be updated one after the other, or at once: no two enter the same sample."""
 
     begin: int
     end: int
@@ -37,7 +37,7 @@ class Chunk(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """A block's rows that enter samples, in the order of visits.
+    """A block's rows that enter samples, in the order of updates.
 
     order : int64, the rows.
     ends : int64 (rows + 1), how many entries the rows before each one have.
@@ -93,32 +93,32 @@ class CoordinateDescent:
         self.model, self.loss, self.data, self.threads, self.on_rows = model, loss, data, threads, on_rows
         self.penalty = penalty
         self.descent = Descent(model, loss, penalty, data, by_gradient=by_gradient)
-        self.visitors = [CoordinateUpdater(self.descent) for _ in range(threads)]
+        self.updaters = [CoordinateUpdater(self.descent) for _ in range(threads)]
         self.blocks = blocks_in_order(model)
-        self.sweeps = {number: self._tour(number) for number in self.blocks}
+        self.sweeps = {number: self._sweep(number) for number in self.blocks}
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
-        """Bytes that records, columns, the order of visits and the threads' rooms take."""
+        """Bytes that the states of samples, columns, the order of updates and the threads' rooms take."""
         rows = [layout.rows(model.features) for layout in model.layout]
         most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples
-        visits = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
+        updates = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
         making = max(
-            (VISITS_BEING_SORTED if layout.by_feature and layout.others > 1 else VISITS_BEING_MADE) * entered
+            (NUMBERS_BEING_SORTED if layout.by_feature and layout.others > 1 else NUMBERS_BEING_MADE) * entered
             for entered, layout in zip(most, model.layout, strict=True)
         )
-        numbers = VISITS * visits + making + data.rows
+        numbers = NUMBERS_A_ROW * updates + making + data.rows
         rooms = threads * Workspace.bytes_needed(model, data.longest)
         return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + rooms
 
-    def _tour(self, number: int) -> Sweep:
+    def _sweep(self, number: int) -> Sweep:
         columns, order = self.descent.columns[number], self.descent.order(number)
         ends = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(columns.entries(order), out=ends[1:])
         begins = [0] if self.threads == 1 or columns.same else columns.apart(order, self.data.rows)
-        return Sweep(order, ends, list(self._stretches(ends, begins)))
+        return Sweep(order, ends, list(self._chunks(ends, begins)))
 
-    def _stretches(self, ends: NDArray[np.int64], begins: list[int]) -> Iterator[Chunk]:
+    def _chunks(self, ends: NDArray[np.int64], begins: list[int]) -> Iterator[Chunk]:
         """Rows in chunks of a task's size; `begins` are those of runs of which no two enter the same sample."""
         done, rows = 0, len(ends) - 1
         for begin, end in zip(begins, [*begins[1:], rows], strict=True):
@@ -141,7 +141,7 @@ class CoordinateDescent:
                 ):
                     self.descent.look_again()
                     own = [number for number in self.blocks if self.model.layout[number].touched == "own"]
-                    self.sweeps.update({number: self._tour(number) for number in own})
+                    self.sweeps.update({number: self._sweep(number) for number in own})
                 if self.penalty.end_epoch():
                     self.descent.weigh()
                 # Also begins the next epoch from exact scores.
@@ -154,44 +154,44 @@ class CoordinateDescent:
         starts = range(0, rows, SAMPLES_A_TASK)
 
         def some(thread: int) -> list[float]:
-            visitor = self.visitors[thread]
-            return [visitor.measure(at, min(at + SAMPLES_A_TASK, rows)) for at in starts[thread :: self.threads]]
+            updater = self.updaters[thread]
+            return [updater.measure(at, min(at + SAMPLES_A_TASK, rows)) for at in starts[thread :: self.threads]]
 
         parts = list(pool.map(some, range(self.threads)))
         in_order = [parts[task % self.threads][task // self.threads] for task in range(len(starts))]
         return sum(in_order), self.descent.penalty_value()
 
     def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
-        """ColumnView every row once."""
+        """Update every row once."""
         done, entries = 0, self.model.outputs * sum(int(sweep.ends[-1]) for sweep in self.sweeps.values())
         for output in range(self.model.outputs):
             for number, sweep in self.sweeps.items():
                 if self.model.layout[number].role == "kernel weights":
                     self.descent.weigh_kernels()
                 for chunk in sweep.chunks:
-                    self._visit(pool, number, output, sweep, chunk)
+                    self._update(pool, number, output, sweep, chunk)
                     self.on_rows(epoch, (done + int(sweep.ends[chunk.end])) * self.data.rows // entries)
                 done += int(sweep.ends[-1])
 
-    def _visit(self, pool: ThreadPoolExecutor, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
+    def _update(self, pool: ThreadPoolExecutor, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
         if not chunk.conflict_free:
-            self.visitors[0].run(number, output, sweep.order, chunk.begin, chunk.end)
+            self.updaters[0].run(number, output, sweep.order, chunk.begin, chunk.end)
             return
         # In parts of about as many entries each.
         first, last = sweep.ends[chunk.begin], sweep.ends[chunk.end]
         bounds = np.searchsorted(sweep.ends, first + (last - first) * np.arange(self.threads + 1) / self.threads)
 
         def part(thread: int) -> None:
-            self.visitors[thread].run(number, output, sweep.order, bounds[thread], bounds[thread + 1])
+            self.updaters[thread].run(number, output, sweep.order, bounds[thread], bounds[thread + 1])
 
         list(pool.map(part, range(self.threads)))
 
 
 def blocks_in_order(model: Model) -> list[int]:
-    """The blocks that move, in the order of visits: fitted weights of kernels come before the factors, so that their
+    """The blocks that move, in the order of updates: fitted weights of kernels come before the factors, so that their
     start does not decide which signs they end with ([PN] 9.1).
 
-    An epoch then also begins with them while the caches are exact: where kernels vanish, what earlier visits leave of
+    An epoch then also begins with them while the caches are exact: where kernels vanish, what earlier updates leave of
     them in caches is rounding, on which no step of their weights would be too long.
     """
     moved = [number for number, layout in enumerate(model.layout) if layout.trained]
