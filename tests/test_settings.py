@@ -1,0 +1,50 @@
+"""Settings of a run are checked before data are read, and every solver's trainer says what it takes."""
+
+import numpy as np
+import pytest
+from problems import dataset
+
+from fmcli.errors import UsageError
+from fmcli.registry.build import build_trainer
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+
+LABELS = np.tile([1.0, 2.0, 4.0], 10)
+DATA = dataset([{0: 1.0 + row % 3, 1: 1.0} for row in range(30)], 2, LABELS)
+
+
+def test_metrics_that_do_not_fit_are_refused_without_data():
+    with pytest.raises(UsageError, match="auc"):
+        job.Settings(make_spec("fm", loss="squared"), metrics=("auc",))
+    with pytest.raises(UsageError, match="sparsity cannot choose"):
+        job.Settings(make_spec("fm"), metrics=("sparsity",)).check_chooser()
+    job.Settings(make_spec("fm"), metrics=("sparsity", "rmse")).check_chooser()
+
+
+@pytest.mark.parametrize(
+    ("settings", "share"),
+    [
+        ({}, 0.0),
+        ({"holdout": None}, None),
+        ({"holdout": None, "metrics": ("sparsity", "rmse")}, None),
+        ({"holdout": None, "metrics": ("sparsity",)}, 0.0),
+        ({"holdout": None, "stream": True}, 0.0),
+        ({"holdout": 0.2, "stream": True}, 0.2),
+    ],
+)
+def test_the_usual_share_is_held_out_only_if_an_epoch_can_be_chosen(settings, share):
+    assert job.Settings(make_spec("fm"), **settings).share_held_out == share
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, None])
+def test_a_trainer_says_what_it_takes_and_takes_it_only_when_prepared(solver):
+    options = {"epochs": 1} if solver else {"rank": 3}
+    plan = job.plan(DATA, make_spec("fm" if solver else "kernel-basis", solver, "squared", options))
+    trainer = build_trainer(plan.task)
+    assert 0 < trainer.bytes_needed() <= plan.bytes - plan.held
+    trained = job.train(plan)
+    assert len(trained.epochs) == trained.best == 1
+    assert trained.plan.model.slots == trainer.slots
+    assert trainer.slots == {"adagrad": 1, "ftrl": 2}.get(solver, 0)
+    assert trained.updates == (DATA.rows if solver in ("sgd", "fobos") else 0)  # their steps follow a schedule
