@@ -39,9 +39,9 @@ def test_the_loss_follows_the_labels():
         ([1, 1], None, "every label is 1.*--loss squared"),
         ([2, 2], "logistic", "every label is 2"),
         ([2, 2], "softmax", "every label is 2"),
-        ([1, 2, 3], "logistic", "two values, but here are 1, 2, 3; .*softmax"),
+        ([1, 2, 3], "logistic", "two values, but these are 1, 2, 3; .*softmax"),
         (list(range(50)), "hinge", "0, 1, 2, 3 and others"),
-        ([1, -1], "poisson", "counts, but here is -1"),
+        ([1, -1], "poisson", "counts, but a label is -1"),
     ],
 )
 def test_labels_that_do_not_fit(label, loss, message):
@@ -107,7 +107,7 @@ def test_the_usual_holdout_needs_many_rows_and_several_epochs():
 
 def test_what_cannot_be_held_out_or_measured():
     data, test = planted("linear", "squared")
-    with pytest.raises(UsageError, match="nothing to train on"):
+    with pytest.raises(UsageError, match="no rows for training"):
         train(data, "linear", plan={"holdout": 1.0})
     with pytest.raises(UsageError, match="auc"):
         train(data, "linear", plan={"valid": test, "metrics": ("auc",)})

@@ -77,4 +77,4 @@ def test_groups_by_field_or_by_index(run, sample, tmp_path):
 def test_split_index_belongs_to_bilinear(run, sample):
     done = run("train", "--split-index", "5", sample / "adult.train.libsvm")
     assert done.returncode == 2
-    assert "belongs to model bilinear" in done.stderr
+    assert "applies to model bilinear" in done.stderr
