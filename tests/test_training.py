@@ -60,7 +60,7 @@ def test_labels_are_encoded_in_sorted_order():
     assert classes.outputs == 3
     np.testing.assert_array_equal(classes.encode(np.array([10, 20.5, 30])), [0, 1, 2])
     for unknown in (5.0, 15.0, 99.0):
-        with pytest.raises(BadInputError, match=f"label {unknown:g} is unknown"):
+        with pytest.raises(BadInputError, match=f"does not know the label {unknown:g},"):
             classes.encode(np.array([10.0, unknown]))
 
 
