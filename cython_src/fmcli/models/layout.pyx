@@ -112,15 +112,17 @@ class BlockLayout:
         return tuple(features if axis == FEATURES else axis for axis in self.axes)
 
 
-def allocate(Py_ssize_t size):
-    """Zeros of the build's real type: page-aligned, in huge pages where there are any, and only as they are touched.
+def allocate(Py_ssize_t size, dtype=REAL_TYPE):
+    """Zeros, of the build's real type unless another is given: page-aligned, in huge pages where there are any.
+
+    They take memory only as they are touched.
 
     Raises MemoryError.
     """
     if size < 0:
         raise MemoryError
     try:
-        memory = mmap.mmap(-1, max(size, 1) * REAL_TYPE.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, max(size, 1) * np.dtype(dtype).itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OverflowError as error:
         raise MemoryError from error
     except OSError as error:
@@ -132,7 +134,7 @@ def allocate(Py_ssize_t size):
             memory.madvise(mmap.MADV_HUGEPAGE)
         except OSError:
             pass  # a kernel built without huge pages
-    return np.frombuffer(memory, dtype=REAL_TYPE)
+    return np.frombuffer(memory, dtype=dtype)
 
 
 def padded(Py_ssize_t columns):

@@ -60,9 +60,10 @@ cdef class FOBOS(Solver):
             self.inner = self.plain
         self.slots, self.averages_weights = self.inner.slots, True
         self.exact = prox == "exact"
-        self.decay, self.sum = np.zeros((2, LONGEST + 1)), np.zeros((2, LONGEST + 1))
+        # Not by np.zeros, which may write all of what it takes from memory that was freed before.
+        self.decay, self.sum = (allocate(2 * (LONGEST + 1), np.float64).reshape(2, -1) for _ in range(2))
         self.decay[0, 0] = self.decay[1, 0] = 1
-        self.shares = np.zeros(LONGEST + 1)
+        self.shares = allocate(LONGEST + 1, np.float64)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Model model, updates):
