@@ -77,7 +77,7 @@ def in_json(default: Any) -> Any:
 def refusal(
     model: str = DEFAULT_MODEL, solver: str | None = None, loss: str | None = None, penalty: str | None = None
 ) -> str:
-    """Why such a run cannot be had, or "" where it can."""
+    """Why such a run is refused, or "" if it is not."""
     options: Mapping[str, Any] = {penalty: SOME_STRENGTH} if penalty else {}
     try:
         make_spec(model, solver, loss, options)

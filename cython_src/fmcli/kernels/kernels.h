@@ -92,8 +92,8 @@ typedef struct Kernels {
     void (*pairs_update_cache)(const ColumnView* v, const real* row, const real* step, ptrdiff_t values);
 
     // The same where the visited row is one of factors p, or with `constant` one of the kernel's constants, and caches are
-    // e_1 .. e_m of the samples, each of rank (padded) reals. `data` has the samples, to sum anew what cannot be had from
-    // caches.
+    // e_1 .. e_m of the samples, each of rank (padded) reals. `data` has the samples, for sums that must be
+    // made anew because the caches have lost too many digits.
     void (*anova_cache)(const Factors* p, const Sample* x, const Anova* kernel, real* cache);
     void (*anova_score_gradient)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q);
     void (*anova_update_cache)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,

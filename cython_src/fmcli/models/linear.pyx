@@ -14,7 +14,7 @@ def bias_block(bias):
 
 
 cdef class Linear(Model):
-    """Linear model with a weight a feature ([SH], [SGL]: the baseline; GLM, Lasso, logistic regression)."""
+    """Linear model: one weight for each feature ([SH], [SGL]: the baseline; GLM, Lasso, logistic regression)."""
 
     def __init__(self, features, outputs, *, bias=True):
         super().__init__(features, outputs, [*bias_block(bias), BlockLayout(weight="w")])

@@ -297,8 +297,8 @@ cdef class Model:
                             values[:, ~seen] = 0
 
     def start_on(self, data, rows, generator):
-        """Choose the start values that depend on the training data; comes after `start`, unless the run goes on from an
-        earlier model. Takes what `prepare` takes.
+        """Choose the start values that depend on the training data; called after `start`, unless training resumes from
+        an earlier model. Takes what `prepare` takes.
         """
 
     def remeasure(self):

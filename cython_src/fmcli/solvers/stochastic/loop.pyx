@@ -56,7 +56,7 @@ cdef class Trainer:
     def run(self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0):
         """Update with samples order[start:stop]; return `total` plus their weighted losses, each before its own update.
 
-        The losses are added one by one, so that a sum goes on from piece to piece as if there were no pieces.
+        The losses are added one by one, so that the sum does not depend on how an epoch is cut into pieces.
         `start` and `stop` lie on batches' borders, or at the end of `order`, which is one epoch: what comes after
         `stop` is only asked for in advance.
         """
