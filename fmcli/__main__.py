@@ -4,7 +4,12 @@ Before the signal handler is set, Python answers an interrupt with a traceback. 
 set. Only the command sets it; importing a module never does.
 """
 
+import gc
 import sys
+
+# Objects between two searches for cyclic garbage: more than all imports create, which Python would otherwise search
+# several times while a command starts.
+OBJECTS = 200_000
 
 try:
     from fmcli.system.interrupt import end_by_signals
@@ -25,6 +30,7 @@ except ModuleNotFoundError as missing:
 def main() -> None:
     """Run the command line of this process, and exit."""
     end_by_signals()
+    gc.set_threshold(OBJECTS)
     from fmcli.cli import main
 
     main()

@@ -1,7 +1,6 @@
 """Numbers and file names as text, in the same form in all messages and files."""
 
 import os
-import shlex
 
 
 def number(value: float) -> str:
@@ -21,6 +20,8 @@ def printable(name: str) -> str:
 
 def shell_word(name: str) -> str:
     """A file name, quoted for a shell if necessary."""
+    import shlex
+
     return shlex.quote(name) if name.isprintable() else printable(name)
 
 

@@ -16,17 +16,22 @@ from typing import NoReturn
 import click
 
 import fmcli
-from fmcli.cli.options import HELP_NAMES
 from fmcli.cli.output import know_names, write_stderr
-from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
-from fmcli.cli.spellings.translate import translated
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
-from fmcli.names import no_such
-from fmcli.registry.remedies import with_flags
-from fmcli.system.machine import pin_blas
-from fmcli.text import shell_word
+from fmcli.system.blas import pin_blas
 
-COMMANDS = ("train", "predict", "evaluate", "inspect", "export", "models", "completion", "help")
+# Each with what it does: the overview imports no command.
+COMMANDS = {
+    "train": "Train a model.",
+    "predict": "Predict a number or label for each row.",
+    "evaluate": "Evaluate a model on labelled rows.",
+    "inspect": "Show the properties of a model and what it has learned.",
+    "export": "Export the parameters of a model for other programs.",
+    "models": "List models, solvers, losses and penalties.",
+    "completion": "Print a shell completion script.",
+    "help": "Show a page of the guide.",
+}
+HELP_NAMES = ["-h", "--help"]
 # The environment variable by which a completion script makes a request.
 COMPLETION = "_FMCLI_COMPLETE"
 # Parts of the messages of Python and the dynamic loader if there is no memory for a thread or a library.
@@ -44,10 +49,16 @@ class Commands(click.Group):
             return None
         command = importlib.import_module(f"fmcli.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
+        command.short_help = COMMANDS[cmd_name]
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if ctx.resilient_parsing else translated(self, ctx, args))
+        # A command, or the help alone, needs no translation.
+        if ctx.resilient_parsing or not args or not args[0].startswith("-") or args in [[name] for name in HELP_NAMES]:
+            return super().parse_args(ctx, args)
+        from fmcli.cli.spellings.translate import translated
+
+        return super().parse_args(ctx, translated(self, ctx, args))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -57,6 +68,10 @@ class Commands(click.Group):
             raise click.UsageError(no_such_command(name), ctx)
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         name = ctx.command_path
         formatter.write(f"\n{name} COMMAND --help describes a command, {name} help lists the guide's pages.\n")
@@ -64,6 +79,10 @@ class Commands(click.Group):
 
 def no_such_command(name: str) -> str:
     """The error message for a command that does not exist."""
+    from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
+    from fmcli.names import no_such
+    from fmcli.text import shell_word
+
     if os.path.isfile(name):
         return f"there is no command {name!r}, but a file with this name; did you mean fmcli train {shell_word(name)}?"
     if name in OTHER_COMMANDS:
@@ -142,6 +161,8 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
+        from fmcli.registry.remedies import with_flags
+
         known = _known(error)
         if "--verbose" in arguments:
             import traceback

@@ -18,7 +18,6 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(
     cls=SectionCommand,
     name="completion",
-    short_help="Print a shell completion script.",
     examples=[
         "# For this session of bash; in ~/.bashrc for all.",
         'eval "$(fmcli completion bash)"',

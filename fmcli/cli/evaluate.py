@@ -60,7 +60,6 @@ class Request:
 @click.command(
     cls=SectionCommand,
     name="evaluate",
-    short_help="Evaluate a model on labelled rows.",
     examples=[
         "# All metrics that fit the loss.",
         "fmcli evaluate train.libsvm.fm test.libsvm",

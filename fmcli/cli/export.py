@@ -22,7 +22,6 @@ STANDARD_OUTPUT = "-"
 @click.command(
     cls=SectionCommand,
     name="export",
-    short_help="Export the parameters of a model for other programs.",
     examples=[
         "# For numpy.load.",
         "fmcli export train.libsvm.fm parameters.npz",

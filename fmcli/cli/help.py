@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli import COMMANDS
+from fmcli.cli import COMMANDS, HELP_NAMES
 from fmcli.cli.guide import as_text, page, topics
-from fmcli.cli.options import HELP_NAMES, SectionCommand
+from fmcli.cli.options import SectionCommand
 from fmcli.cli.output import write_report
 from fmcli.names import find_name
 
@@ -40,7 +40,6 @@ def beginning(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.command(
     cls=SectionCommand,
     name="help",
-    short_help="Show a page of the guide.",
     examples=["# The list of topics.", "fmcli help", "# One page.", "fmcli help models"],
 )
 @click.argument("topic", required=False, shell_complete=beginning)

@@ -16,7 +16,6 @@ TOP = 10
 @click.command(
     cls=SectionCommand,
     name="inspect",
-    short_help="Show the properties of a model and what it has learned.",
     examples=[
         "# The properties of the model, its training, and what it learned.",
         "fmcli inspect train.libsvm.fm",

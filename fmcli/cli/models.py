@@ -18,7 +18,6 @@ COLUMNS = 100
 @click.command(
     cls=SectionCommand,
     name="models",
-    short_help="List models, solvers, losses and penalties.",
     examples=["# As tables.", "fmcli models", "# As JSON.", "fmcli models --json"],
 )
 @option("output", "--json", is_flag=True, help="Print one JSON object.")

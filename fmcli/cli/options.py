@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.types import StringParamType
 
+from fmcli.cli import HELP_NAMES
 from fmcli.cli.spellings.translate import LIBFM, translated
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry.derived import Derived, of_libfm
@@ -21,7 +22,6 @@ from fmcli.registry.specs import REFINES, takers_of
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-HELP_NAMES = ["-h", "--help"]
 # Sections of the help, in order, by the registry's names of groups.
 SECTIONS = {
     "model": "Model",

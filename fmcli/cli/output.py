@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from fmcli.errors import OutputError
-from fmcli.system.files import atomic_output, followed_output
 from fmcli.text import printable
 
 # Seconds between two updates of the progress line.
@@ -153,6 +152,8 @@ def open_sink(path: str | None, way_out: str = "-o FILE writes to a file") -> It
     if path is None:
         yield StandardOutput(way_out)
         return
+    from fmcli.system.files import atomic_output
+
     with atomic_output(path) as file:
         yield file
 
@@ -166,6 +167,8 @@ def open_lines(path: str | None) -> Iterator[Lines]:
         output = StandardOutput("give a file name instead of -")
         yield lambda line: output.write(f"{line}\n".encode())
     else:
+        from fmcli.system.files import followed_output
+
         with followed_output(path) as file:
 
             def write(line: str) -> None:

@@ -31,7 +31,6 @@ SUSPECT_SHARE = 0.5
 @click.command(
     cls=SectionCommand,
     name="predict",
-    short_help="Predict a number or label for each row.",
     examples=[
         "# One number per row.",
         "fmcli predict train.libsvm.fm test.libsvm > predictions.txt",

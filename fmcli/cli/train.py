@@ -79,7 +79,6 @@ class Request:
 @click.command(
     cls=KindCommand,
     name="train",
-    short_help="Train a model.",
     examples=[
         "# With all defaults; writes train.libsvm.fm.",
         "fmcli train train.libsvm",

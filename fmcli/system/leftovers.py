@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import secrets
 import stat
 import zlib
 from contextlib import suppress
@@ -24,7 +23,7 @@ NAME = re.compile(r"\.fmcli-([0-9a-f]{8})-[0-9a-f]{16}\.tmp")
 
 def new_name(folder: str) -> str:
     """The path of a temporary file that does not exist yet."""
-    return os.path.join(folder, f".fmcli-{kernel()}-{secrets.token_hex(8)}.tmp")
+    return os.path.join(folder, f".fmcli-{kernel()}-{os.urandom(8).hex()}.tmp")
 
 
 def create_locked(path: str) -> int:

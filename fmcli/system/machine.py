@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/")
-# The variables that set the number of threads of the BLAS and LAPACK libraries that numpy and scipy may use.
-BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def cpu_count(root: Path = ROOT) -> int:
@@ -18,15 +16,6 @@ def cpu_count(root: Path = ROOT) -> int:
         if quota is not None:
             count = min(count, math.ceil(quota))
     return max(count, 1)
-
-
-def pin_blas() -> None:
-    """Limit BLAS and LAPACK to one thread in this process, regardless of the machine and the environment: their order
-    of summation, and so the last bits of a model, depend on the number of threads.
-
-    Must be called before numpy is imported, because the libraries read the variables when they are loaded.
-    """
-    os.environ.update(dict.fromkeys(BLAS_THREADS, "1"))
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:

@@ -40,6 +40,13 @@ def test_help_version_and_usage_errors_need_no_numpy(run, arguments):
     assert run(*arguments, before=tell).stderr.endswith("False\n")
 
 
+def test_the_overview_imports_no_command_and_no_table_of_the_registry(run):
+    tell = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
+    imported = run("--help", before=tell).stderr.split()
+    assert "fmcli.cli" in imported
+    assert [name for name in imported if name.startswith(("fmcli.cli.", "fmcli.registry"))] == ["fmcli.cli.output"]
+
+
 def test_a_log_that_is_no_terminal_has_no_control_characters(run, sample):
     for arguments in (["train", "-o", "m"], ["predict", "m"]):
         log = run(*arguments, sample / "adult.train.libsvm").stderr
