@@ -14,7 +14,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import Trainer
-from reference.slow_models import Choices, Params, Sample, column
+from reference.kinds import Choices, Params, Sample, column
 
 DOUBLE = REAL == "double"
 # One score or gradient, and parameters that followed many updates.

@@ -20,7 +20,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
 from fmcli.training.warm_start import Earlier, take_over
-from reference.slow_models import elementary
+from reference.kinds import elementary
 
 FEATURES = 9
 pytestmark = pytest.mark.isa

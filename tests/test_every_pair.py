@@ -16,7 +16,7 @@ from fmcli.scoring import prediction
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training import checkpoints, job
-from reference.slow_models import BY_FEATURE
+from reference.kinds import per_feature
 
 FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 4000, 4, 3, 3, 20
 # Some kinds are made by a penalty that not every solver can have.
@@ -163,7 +163,7 @@ def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
         trained = run(model, solver, "squared", wide, epochs=epochs)
         assert len(trained.epochs) == epochs
         params = trained.plan.model.parameters
-        for name in set(BY_FEATURE) & params.keys():
+        for name in filter(per_feature, params):
             rows = by_feature(trained.plan.model, name)
             assert not rows[1::2].any()
             assert (rows[::2] != 0).any() == (epochs > 0 or name != "w")

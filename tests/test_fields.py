@@ -11,7 +11,7 @@ from fmcli.registry.remedies import with_flags
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
-from reference import slow_models
+from reference import kinds, slow_models
 
 pytestmark = pytest.mark.exact
 
@@ -214,7 +214,7 @@ def test_a_row_of_many_entries_shares_entries(rng):
     want = np.zeros(1 << 12)
     for i in range(1000):
         for j in range(i + 1, 1000):
-            want[slow_models.splitmix64((i << 32) + j) >> 52] += x[i] * x[j]
+            want[kinds.splitmix64((i << 32) + j) >> 52] += x[i] * x[j]
     np.testing.assert_allclose(done.plan.model.parameters["W"][0], 1e-6 * want, rtol=1e-4)
 
 

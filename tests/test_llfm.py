@@ -19,7 +19,7 @@ from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training import checkpoints, job
 from fmcli.training.warm_start import Earlier
-from reference import slow_losses, slow_models
+from reference import kinds, slow_losses, slow_models
 
 pytestmark = pytest.mark.exact
 
@@ -281,7 +281,7 @@ def test_the_summary_counts_active_anchors():
     options = {"rank": 2, "anchors": 6, "lc": 0.05, "epochs": 1}
     trained = job.train(job.plan(data, make_spec("llfm", "sgd", None, options)))
     params = parameters(trained.plan.model)
-    counts = [len(slow_models.coding({"anchors": params["anchors"]}, x, options)) for x in rows]
+    counts = [len(kinds.coding({"anchors": params["anchors"]}, x, options)) for x in rows]
     assert len(set(counts)) > 1
     assert job.summary(trained)["active_anchors"] == pytest.approx(np.mean(counts))
 

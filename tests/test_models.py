@@ -28,7 +28,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sgd import SGD
 from reference import slow_models
-from reference.slow_models import BY_FEATURE
+from reference.kinds import per_feature
 
 FEATURES = 9
 # One lane to several vectors, whole ones and ragged ones.
@@ -194,7 +194,7 @@ def test_start_values(name):
     for key, array in model.parameters.items():
         if key in ("bias", "w", "W", "anchors"):
             assert not array.any()
-        elif key in BY_FEATURE:
+        elif per_feature(key):
             rows = by_feature(model, key)
             assert not rows[~seen].any()
             assert (rows[seen] != 0).all()

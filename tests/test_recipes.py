@@ -25,7 +25,8 @@ from problems import ROW_SOLVERS, TRAINED
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.solvers import SOLVERS
-from reference import slow_losses, slow_models, slow_solvers
+from reference import slow_losses, slow_solvers
+from reference.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
@@ -35,7 +36,7 @@ RECIPES = dict(re.findall(r"^## How to add a (\w+)\n(.*?)(?=^## )", CONTRIBUTING
 @pytest.fixture
 def toy_model(monkeypatch):
     monkeypatch.setitem(MODELS, toys.MODEL.name, toys.MODEL)
-    monkeypatch.setitem(slow_models.KINDS, toys.MODEL.name, toys.slow_model)
+    monkeypatch.setitem(KINDS, toys.MODEL.name, toys.KIND)
     return toys.MODEL.name
 
 
@@ -104,7 +105,7 @@ def test_a_compiled_model(monkeypatch, tmp_path):
 
 
 def test_a_wrong_definition_of_a_model_is_found(toy_model, monkeypatch):
-    monkeypatch.setitem(slow_models.KINDS, toy_model, slow_models.fm)
+    monkeypatch.setitem(KINDS, toy_model, KINDS["fm"])
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         test_models.test_scores(toy_model, {"rank": 3}, False, 1)
 

@@ -6,16 +6,15 @@ What all other tests lean on has to stand by itself; so have the slow losses, pr
 import numpy as np
 import pytest
 
-from reference.problems import FEATURES, RANK, random_choices, random_params, random_samples, with_fields
+from reference.kinds import KINDS, splitmix64
+from reference.problems import FEATURES, RANK, random_params, random_samples, samples_of
 from reference.slow_models import (
-    KINDS,
     Penalty,
     gather,
     gradient,
     penalty_value,
     rows,
     score,
-    splitmix64,
     strengths,
     touched,
 )
@@ -111,11 +110,9 @@ def test_equivalent_weights_of_sha2(rng):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_gradient_against_central_differences_in_every_parameter(kind, outputs, rng):
     p = random_params(kind, rng, outputs)
-    o = random_choices(kind)
+    o = KINDS[kind].options
     step = 1e-5
-    for x in random_samples(rng, 3):
-        if kind == "ffm":
-            x = with_fields(x)
+    for x in samples_of(kind, rng, 3):
         for c in range(outputs):
             found = gradient(kind, p, x, c, o)
             for name, array in p.items():
@@ -148,7 +145,7 @@ def test_poly2_by_hand():
 
 
 def test_bilinear_is_the_pairs_across(rng):
-    p, o = random_params("bilinear", rng), random_choices("bilinear")
+    p, o = random_params("bilinear", rng), KINDS["bilinear"].options
     for x in random_samples(rng, 5):
         across = [(i, j) for i in x for j in x if o["group"][i] == 0 and o["group"][j] == 1]
         pairs = sum(p["UV"][0, i] @ p["UV"][0, j] * x[i] * x[j] for i, j in across)

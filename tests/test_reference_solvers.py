@@ -5,18 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from reference.kinds import KINDS
 from reference.problems import (
     FEATURES,
     PLAIN,
     problem,
-    random_choices,
     random_params,
     random_samples,
     w_after,
-    with_fields,
 )
 from reference.slow_losses import LOSSES
-from reference.slow_models import KINDS
 from reference.slow_solvers import UPDATES, run
 
 
@@ -65,10 +63,8 @@ def test_schedules_count_updates_over_epochs(schedule, steps):
 @pytest.mark.parametrize("kind", KINDS)
 def test_loss_falls_and_arguments_stay(kind, solver, rng):
     p, samples, y = problem(kind, rng)
-    if kind == "ffm":
-        samples = [with_fields(x) for x in samples]
     before = {name: array.copy() for name, array in p.items()}
-    options = replace(PLAIN, model=random_choices(kind))
+    options = replace(PLAIN, model=KINDS[kind].options)
     _, losses = run(kind, "logistic", solver, p, samples, y, [range(12)] * 4, options)
     assert losses[-1] < losses[0]
     assert all((p[name] == before[name]).all() for name in p)

@@ -10,6 +10,7 @@ from fmcli.registry.losses import LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.solvers import SOLVERS, SolverEntry
 from fmcli.solvers.stochastic.sgd import SGD
+from reference.kinds import KINDS, K, Kind, fm
 
 DELTA = 0.6  # no kink at the tests' scores
 FASTER = 1.5
@@ -49,8 +50,9 @@ def register():
         table[entry.name] = entry
 
 
-def slow_model(p, x, order):
-    """The definition, for slow_models.KINDS."""
-    from reference.slow_models import fm
+def slow_model(p, x, options):
+    """The definition."""
+    return fm(p, x, options) + sum(np.sum(p["v0"] * p["V"][j]) * x[j] for j in x)
 
-    return fm(p, x, order) + sum(np.sum(p["v0"] * p["V"][j]) * x[j] for j in x)
+
+KIND = Kind(slow_model, {**KINDS["fm"].arrays, "v0": (K,)})

@@ -2,54 +2,25 @@
 
 import numpy as np
 
-from reference.slow_models import Choices, Params, Sample
+from reference.kinds import KINDS, SHARED, D, K, Params, Sample
 from reference.slow_solvers import Options, run
 
-FEATURES, RANK, FIELDS, ANCHORS = 7, 3, 3, 2
+FEATURES, RANK, FIELDS = 7, 3, 3
 PLAIN = Options(learning_rate=0.1, alpha=0.2)
 
 
 def random_params(kind: str, rng: np.random.Generator, outputs: int = 1) -> Params:
     """Arrays of the shapes that the kind has, nowhere 0."""
-    shapes: dict[str, tuple[int, ...]] = {"bias": (outputs,)}
-    if kind not in ("shfm", "sha2", "hofm-shared", "hofm-simplex", "all-subsets"):
-        shapes["w"] = (outputs, FEATURES)
-    if kind == "poly2":
-        shapes["W"] = (outputs, FEATURES * (FEATURES - 1) // 2)
-    elif kind == "bilinear":
-        shapes["UV"] = (outputs, FEATURES, RANK)
-    elif kind == "ffm":
-        shapes["V"] = (outputs, FEATURES, FIELDS, RANK)
-    elif kind == "stub":
-        shapes |= {"P": (outputs, FEATURES, RANK), "theta": (outputs, RANK)}
-    elif kind == "hofm":
-        shapes |= {"P2": (outputs, FEATURES, RANK), "P3": (outputs, FEATURES, RANK + 1)}
-    elif kind == "hofm-shared":
-        shapes |= {"P": (outputs, FEATURES, RANK), "gamma": (outputs, 2, RANK)}
-    elif kind == "hofm-simplex":
-        shapes |= {"P": (outputs, FEATURES, RANK), "theta": (outputs, 3)}
-    elif kind == "all-subsets":
-        shapes["P"] = (outputs, FEATURES, RANK)
-    elif kind == "pn":
-        shapes |= {"P": (outputs, FEATURES, RANK), "gamma": (outputs, RANK), "beta": (outputs, RANK)}
-    elif kind in ("lifted-anova", "lifted-pn"):
-        shapes |= dict.fromkeys(("U1", "U2", "U3"), (outputs, FEATURES, RANK))
-        shapes["gamma"] = (outputs, 2, 3, RANK) if kind == "lifted-anova" else (outputs, 3, RANK)
-    elif kind != "linear":
-        shapes["V"] = (outputs, FEATURES, RANK)
-    if kind in ("shfm", "sha2"):
-        shapes["v0"] = (outputs, RANK)
-    if kind in ("anova", "sha2"):
-        shapes["beta"] = (outputs, RANK)
-    if kind == "llfm":
-        shapes = {name: (outputs, ANCHORS, *shape[1:]) for name, shape in shapes.items()}
-        shapes["anchors"] = (ANCHORS, FEATURES)
+    sizes = {D: FEATURES, K: RANK}
+    shapes = {name: tuple(sizes.get(axis, axis) for axis in axes) for name, axes in KINDS[kind].arrays.items()}
+    shapes = {name: shape if name in SHARED else (outputs, *shape) for name, shape in shapes.items()}
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-def random_choices(kind: str) -> Choices:
-    """What the kind needs besides its arrays."""
-    return {"group": [0, 1, 1, -1, 0, 1, 0]} if kind == "bilinear" else {}
+def samples_of(kind: str, rng: np.random.Generator, count: int) -> list[Sample]:
+    """Samples that the kind takes: with fields of which one has several entries, and an index in two fields."""
+    samples = random_samples(rng, count)
+    return [with_fields(x) for x in samples] if KINDS[kind].by_field else samples
 
 
 def with_fields(x: Sample) -> Sample:
@@ -66,7 +37,7 @@ def random_samples(rng: np.random.Generator, count: int, longest: int = 5) -> li
 
 
 def problem(kind: str, rng: np.random.Generator, count: int = 12):
-    return random_params(kind, rng), random_samples(rng, count), list(rng.choice([-1.0, 1.0], size=count))
+    return random_params(kind, rng), samples_of(kind, rng, count), list(rng.choice([-1.0, 1.0], size=count))
 
 
 def w_after(solver: str, options: Options, samples: list[Sample], labels: list[float], weights=None, w=(0.5, -0.25)):

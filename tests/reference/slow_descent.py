@@ -2,16 +2,13 @@
 
 import numpy as np
 
+from reference.kinds import KINDS, Choices, Params, Sample
 from reference.slow_losses import LOSSES, slopes
 from reference.slow_models import (
     COMPLEX_STEP,
-    KINDS,
     NONE,
-    Choices,
-    Params,
     Penalty,
     Row,
-    Sample,
     classes,
     gather,
     one_class,
@@ -56,7 +53,10 @@ class Problem:
                 stepped[name][(*at, *inner)] += COMPLEX_STEP * 1j
                 mine = one_class(stepped, c)
                 found.append(
-                    [KINDS[self.kind](mine, support(params, x), self.choices).imag / COMPLEX_STEP for x in self.rows]
+                    [
+                        KINDS[self.kind].score(mine, support(params, x), self.choices).imag / COMPLEX_STEP
+                        for x in self.rows
+                    ]
                 )
         return np.array(found).T
 

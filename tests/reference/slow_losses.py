@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from reference.slow_models import COMPLEX_STEP, Number
+from reference.kinds import Number
+from reference.slow_models import COMPLEX_STEP
 
 Loss = Callable[[float, np.ndarray], Number]
 

@@ -10,14 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import brentq
 
+from reference.kinds import STRUCTURAL, Choices, Params, Sample
 from reference.slow_losses import LOSSES, Loss, slopes
 from reference.slow_models import (
-    STRUCTURAL,
-    Choices,
-    Params,
     Penalty,
     Row,
-    Sample,
     classes,
     gather,
     gradient,

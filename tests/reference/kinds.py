@@ -1,0 +1,331 @@
+"""The kinds of models: the definition of each, as sums over combinations of features, and what the tests of all kinds
+have to know of it. Adding a model takes a definition here and its line in ``KINDS``.
+
+``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
+there but for anchors (n, d): bias (C), w (C, d), V, P, P2 .., U1 .. (C, d, k), v0 (C, k), beta (C, k), theta (C, m),
+gamma (C, m - 1, k), or for pn (C, k), lifted-pn (C, m, k), lifted-anova (C, m - 1, m, k); W (C, entries); for ffm V is
+(C, d, F, k), and UV (C, d, k) holds bilinear's u or v of each feature; llfm's bias, w and V
+have an axis of anchors behind that of classes. An array that is missing contributes nothing; without beta every kernel
+counts once. A sample x is a dict {index: value}, or {(index, field): value}.
+
+A definition is one function of one class's arrays, a sample and the kind's options.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import combinations, permutations
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+Params = dict[str, np.ndarray]
+Key = Any  # of a coordinate: its index, or (index, field)
+Sample = dict[Key, float]
+Mask = dict[str, np.ndarray]
+Choices = Mapping[str, Any]  # the kind's options by keyword, such as order; and what it has from its data
+Number = Any  # float, or complex while a derivative is taken
+Shapes = Mapping[str, tuple[Any, ...]]
+
+# Axes of arrays that depend on the data or on options; the others are numbers.
+D, K = "features", "rank"
+
+
+# ---- Definitions. Here p holds the arrays of one class, and x the support of the sample. ----
+
+
+def column(key: Key) -> int:
+    """The index of a coordinate."""
+    index: int = key[0] if isinstance(key, tuple) else key
+    return index
+
+
+def affine(p: Params, x: Sample) -> Number:
+    """b + <w, x>."""
+    score = p.get("bias", 0.0)
+    if "w" in p:
+        score = score + sum(p["w"][column(key)] * x[key] for key in x)
+    return score
+
+
+@cache
+def all_choices(number: int, order: int) -> np.ndarray:
+    """All choices of ``order`` of so many things, a row each."""
+    chosen = list(combinations(range(number), order))
+    return np.array(chosen, dtype=int).reshape(len(chosen), order)
+
+
+def elementary(order: int, terms: np.ndarray) -> np.ndarray:
+    """For each column (k) the sum over all choices of ``order`` terms of their product: A^m where they are p_j x_j."""
+    total: np.ndarray = terms[all_choices(len(terms), order)].prod(axis=1).sum(axis=0)
+    return total
+
+
+def terms(p: Params, name: str, x: Sample, constants: str = "") -> np.ndarray:
+    """p_j x_j for each entry of the sample, behind the rows of features that are 1 in all, where there are any."""
+    entries = p[name][np.array(list(x), dtype=int)] * np.array(list(x.values()))[:, None]
+    return np.concatenate([np.atleast_2d(p[constants]), entries]) if constants in p else entries
+
+
+def linear(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x>."""
+    return affine(p, x)
+
+
+def fm(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum over pairs i < j of <v_i, v_j> x_i x_j."""
+    return affine(p, x) + sum(np.sum(p["V"][i] * p["V"][j]) * x[i] * x[j] for i, j in combinations(x, 2))
+
+
+def anova(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_f beta_f A^m([gamma_f, V_f], [1, x])."""
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(o.get("order", 2), terms(p, "V", x, "gamma")))
+
+
+def shfm(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_f beta_f A^2([v0_f, V_f], [1, x]); no w. With beta this is sha2."""
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(2, terms(p, "V", x, "v0")))
+
+
+def hofm(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x)."""
+    degrees = sorted(int(name[1:]) for name in p if name[0] == "P")
+    return affine(p, x) + sum(np.sum(elementary(t, terms(p, f"P{t}", x))) for t in degrees)
+
+
+def hofm_shared(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s A^m([gamma_1s .. gamma_{m-1,s}, p_s], [1 .. 1, x])."""
+    return affine(p, x) + np.sum(elementary(len(p["gamma"]) + 1, terms(p, "P", x, "gamma")))
+
+
+def hofm_simplex(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s sum_{t=1..m} theta_t A^t(p_s, x)."""
+    degrees = enumerate(p["theta"], start=1)
+    return affine(p, x) + sum(theta * np.sum(elementary(t, terms(p, "P", x))) for t, theta in degrees)
+
+
+def all_subsets(p: Params, x: Sample, o: Choices) -> Number:
+    """b + sum_s prod_j (1 + p_js x_j)."""
+    return affine(p, x) + np.sum((1 + terms(p, "P", x)).prod(axis=0))
+
+
+def pn(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_s beta_s (gamma_s + <p_s, x>)^m."""
+    inner = p.get("gamma", 0.0) + terms(p, "P", x).sum(axis=0)
+    return affine(p, x) + np.sum(p.get("beta", 1.0) * inner ** o.get("order", 2))
+
+
+def lifted_pn(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_s prod_t (gamma^t_s + <u^t_s, x>)."""
+    inner = [terms(p, u, x).sum(axis=0) for u in vectors(p)]
+    return affine(p, x) + np.sum(np.prod(inner + p["gamma"] if "gamma" in p else inner, axis=0))
+
+
+def lifted_anova(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + 1/m! sum_s over ordered tuples of distinct entries of prod_t u^t_s x of the t-th; gamma's rows are
+    entries, too."""
+    entries = [terms(p, u, x) for u in vectors(p)]
+    if "gamma" in p:
+        entries = [np.concatenate([p["gamma"][:, t], of_sample]) for t, of_sample in enumerate(entries)]
+    tuples = all_tuples(len(entries[0]), len(entries))
+    return affine(p, x) + np.sum(np.prod([of[tuples[:, t]] for t, of in enumerate(entries)], axis=0)) / factorial(
+        len(entries)
+    )
+
+
+@cache
+def all_tuples(number: int, order: int) -> np.ndarray:
+    """All ordered choices of ``order`` of so many things, a row each."""
+    return np.array(list(permutations(range(number), order)), dtype=int).reshape(-1, order)
+
+
+def vectors(p: Params) -> list[str]:
+    """U1 .. Um, by their names."""
+    return sorted(name for name in p if name[0] == "U" and name != "U")
+
+
+def splitmix64(z: int) -> int:
+    """The hash of that name, on whole numbers of any size."""
+    z = (z + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def entry(i: int, j: int, entries: int, o: Choices) -> int:
+    """The entry of pair i < j in the table W, which is exact where it does not have all the entries of a hash."""
+    bits = o.get("pair_bits", 22)
+    return splitmix64(i * 2**32 + j) >> (64 - bits) if entries == 2**bits else j * (j - 1) // 2 + i
+
+
+def poly2(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum over pairs i < j of W_ij x_i x_j."""
+    pairs = combinations(sorted(x), 2)
+    return affine(p, x) + sum(p["W"][entry(i, j, len(p["W"]), o)] * x[i] * x[j] for i, j in pairs)
+
+
+def bilinear(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum over i of group 0 and j of group 1 of <u_i, v_j> x_i x_j."""
+    sides = [[key for key in x if o["group"][column(key)] == side] for side in (0, 1)]
+    uv = p["UV"]
+    return affine(p, x) + sum(np.sum(uv[column(i)] * uv[column(j)]) * x[i] * x[j] for i in sides[0] for j in sides[1])
+
+
+def ffm(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j, of fields that the model has."""
+    known = [key for key in x if key[1] < p["V"].shape[1]]
+    return affine(p, x) + sum(
+        np.sum(p["V"][i, g] * p["V"][j, f]) * x[i, f] * x[j, g] for (i, f), (j, g) in combinations(known, 2)
+    )
+
+
+def llfm(p: Params, x: Sample, o: Choices) -> Number:
+    """sum over anchors of π_i f_i(x), f_i an FM of its own."""
+    return sum(share * fm({name: p[name][i] for name in p if name != "anchors"}, x, o) for i, share in coding(p, x, o))
+
+
+def coding(p: Params, x: Sample, o: Choices) -> list[tuple[int, Number]]:
+    """The active anchors and their shares π_i; ties go to the lower index."""
+    anchors = p["anchors"]
+    distance = [sum((z[j] - x.get(j, 0.0)) ** 2 for j in range(len(z))) for z in anchors]
+    nearest = sorted(range(len(anchors)), key=lambda i: (distance[i].real, i))
+    if o.get("llfm_variant", "jo") != "jo":
+        nearest = nearest[: o.get("neighbours", 5)]
+        weight = [np.exp(-o.get("coding_c", 1.0) * distance[i]) for i in nearest]
+        return [(i, one / sum(weight)) for i, one in zip(nearest, weight, strict=True)]
+    u = [o.get("lc", 0.4) * (distance[i] - distance[nearest[0]]) for i in nearest]
+    n, level = 0, complex(np.inf)
+    while n < len(u) and level.real > u[n].real:
+        n += 1
+        root = n + sum(u[:n]) ** 2 - n * sum(one**2 for one in u[:n])
+        level = (sum(u[:n]) + root**0.5) / n
+    total = sum(level - one for one in u[:n])
+    return [(i, (level - one) / total) for i, one in zip(nearest[:n], u[:n], strict=True)]
+
+
+def stub(p: Params, x: Sample, o: Choices) -> Number:
+    """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
+    return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
+
+
+# ---- What a sample touches: parameters that enter its score. A mask begins with every global parameter. ----
+
+
+def touch_features(x: Sample, mask: Mask) -> Mask:
+    """The rows of the sample's features."""
+    for name in filter(per_feature, mask):
+        mask[name][:, [column(key) for key in x]] = True
+    return mask
+
+
+def touch_pairs(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
+    """Of poly2's table the entries of the sample's pairs."""
+    mask["W"][...] = False
+    for i, j in combinations(sorted(x), 2):
+        mask["W"][:, entry(i, j, mask["W"].shape[1], o)] = True
+    return touch_features(x, mask)
+
+
+def touch_fields(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
+    """Of ffm's factors those that are in a pair."""
+    touch_features(x, mask)
+    mask["V"][...] = False
+    for (i, f), (j, g) in combinations(x, 2):
+        if max(f, g) < mask["V"].shape[2]:
+            mask["V"][:, i, g] = mask["V"][:, j, f] = True
+    return mask
+
+
+def touch_anchors(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
+    """What the active anchors have of the sample's features, and the anchors where they are learned."""
+    mask = {name: np.zeros_like(array) for name, array in mask.items()}
+    for i, _ in coding(p, x, o):
+        mask["anchors"][i] = o.get("llfm_variant", "jo") != "do"
+        if "bias" in mask:
+            mask["bias"][:, i] = True
+        for name in {"w", "V"} & mask.keys():
+            mask[name][:, i, list(x)] = True
+    return mask
+
+
+# ---- The kinds. ----
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of models.
+
+    score : one class's score, from its arrays, a sample and the kind's options.
+    arrays : the axes of its arrays behind that of classes, in small models for the tests of the definitions. An array
+        with the axis D has a row for each feature.
+    options : what its definition takes in those tests.
+    touched : which parameters enter a sample's score, where those are not its features' rows and all that is global.
+    by_field : whether the entries of its samples have fields.
+    fast : whether coordinate descent has faster derivatives than the gradient, for all data.
+    powers : whether scores are powers of a single parameter, up to the order; else they are affine in each.
+    planted : the size of random parameters by array, where the usual one makes labels noise, or out of reach.
+    steep : whether scores of orders above 2 are powers of sums, so that large parameters leave small ones no digits.
+    ordered : whether its definition goes through all ordered tuples, so that it is too slow for high orders.
+    ranks : the ranks that suffice where another kind has the same pairs; else all are tried.
+    """
+
+    score: Callable[[Params, Sample, Choices], Number]
+    arrays: Shapes
+    options: Choices = field(default_factory=dict)
+    touched: Callable[[Params, Sample, Choices, Mask], Mask] | None = None
+    by_field: bool = False
+    fast: bool = True
+    powers: bool = False
+    planted: Mapping[str, float] = field(default_factory=dict)
+    steep: bool = False
+    ordered: bool = False
+    ranks: tuple[int, ...] = ()
+
+
+_BIAS: Shapes = {"bias": ()}
+_LINEAR: Shapes = {"bias": (), "w": (D,)}
+_FM: Shapes = {**_LINEAR, "V": (D, K)}
+_U: Shapes = dict.fromkeys(("U1", "U2", "U3"), (D, K))
+
+KINDS = {
+    "linear": Kind(linear, _LINEAR),
+    "poly2": Kind(poly2, {**_LINEAR, "W": (21,)}, touched=touch_pairs),  # the pairs of 7 features
+    "fm": Kind(fm, _FM),
+    "anova": Kind(anova, {**_FM, "beta": (K,)}),
+    "shfm": Kind(shfm, {**_BIAS, "V": (D, K), "v0": (K,)}),
+    "sha2": Kind(shfm, {**_BIAS, "V": (D, K), "v0": (K,), "beta": (K,)}),
+    "sglfm": Kind(fm, _FM),
+    "glfm": Kind(fm, _FM),
+    "l1fm": Kind(fm, _FM),
+    "hofm": Kind(hofm, {**_LINEAR, "P2": (D, K), "P3": (D, 4)}),
+    "hofm-shared": Kind(hofm_shared, {**_BIAS, "P": (D, K), "gamma": (2, K)}, planted={"P": 0.4}),
+    "hofm-simplex": Kind(hofm_simplex, {**_BIAS, "P": (D, K), "theta": (3,)}, planted={"P": 0.7}),
+    "all-subsets": Kind(all_subsets, {**_BIAS, "P": (D, K)}),
+    "pn": Kind(pn, {**_LINEAR, "P": (D, K), "gamma": (K,), "beta": (K,)}, powers=True, planted={"P": 0.4}, steep=True),
+    "lifted-anova": Kind(lifted_anova, {**_LINEAR, **_U, "gamma": (2, 3, K)}, planted={"U1": 1, "U2": 1}, ordered=True),
+    "lifted-pn": Kind(lifted_pn, {**_LINEAR, **_U, "gamma": (3, K)}, steep=True),
+    "bilinear": Kind(bilinear, {**_LINEAR, "UV": (D, K)}, {"group": [0, 1, 1, -1, 0, 1, 0]}),
+    # An index in several fields of a row is several entries, of which the fast derivatives know nothing.
+    "ffm": Kind(ffm, {**_LINEAR, "V": (D, 3, K)}, touched=touch_fields, by_field=True, fast=False),
+    "llfm": Kind(
+        llfm, {"bias": (2,), "w": (2, D), "V": (2, D, K), "anchors": (2, D)}, touched=touch_anchors, ranks=(1, 5)
+    ),
+    "stub": Kind(stub, {**_LINEAR, "P": (D, K), "theta": (K,)}),
+}
+
+STRUCTURAL = ("bias", "theta", "anchors")  # arrays that no penalty ever touches
+SHARED = ("anchors",)  # by all classes: there is no axis of classes
+
+
+@cache
+def per_feature(name: str) -> bool:
+    """Whether an array has a row for each feature; P2 and P3 are two of P, as U1 and U2 of U."""
+    return name not in SHARED and any(
+        stem(name) == stem(other) for kind in KINDS.values() for other, axes in kind.arrays.items() if D in axes
+    )
+
+
+def stem(name: str) -> str:
+    """The name of an array without its number."""
+    return name.rstrip("0123456789")
