@@ -10,11 +10,16 @@ import re
 import shlex
 from pathlib import Path
 
+from Cython.Build import cythonize
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "cython_src"
+# Cython writes its code for arrays, some 20,000 lines, once into this module instead of into each module of the core.
+# It is C, none of it is a hot loop, and what a compiler warns of there (-w) cannot be mended here.
+SHARED = "fmcli.cython_shared"
+SHARED_FLAGS = ["-O1", "-g0", "-w"]
 DIRECTIVES = {
     "language_level": 3,
     "auto_pickle": False,  # objects of the core hold pointers: pickle refuses them without code for it
@@ -65,19 +70,20 @@ def needed(source: Path) -> set[Path]:
 
 
 class BuildExt(build_ext):
-    """Compile all modules as C++17 with one set of flags, and rebuild them when FMCLI_REAL has changed."""
+    """Compile all modules of the core as C++17 with one set of flags, and all anew when FMCLI_REAL has changed."""
 
     def finalize_options(self):
-        self.distribution.ext_modules = modules()
+        self.distribution.ext_modules = [Extension(SHARED, []), *modules()]
         super().finalize_options()
         self.real = os.environ.get("FMCLI_REAL", "float")
         if self.real not in ("float", "double"):
             raise SystemExit(f"FMCLI_REAL is {self.real!r}; it can be float or double")
         # Here and not in pyproject.toml: an editable install makes the command anew without reading that table.
-        self.cython_c_in_temp = True
         self.parallel = self.parallel or len(os.sched_getaffinity(0))
-        self.cython_directives = DIRECTIVES
         for extension in self.extensions:
+            if extension.name == SHARED:
+                extension.extra_compile_args = SHARED_FLAGS
+                continue
             extension.language = "c++"
             extension.include_dirs = [relative(SOURCES)]
             extension.depends = [*extension.depends, "scripts/build_ext.py"]
@@ -95,3 +101,22 @@ class BuildExt(build_ext):
         # no claim behind.
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(self.real)
+
+    def build_extensions(self):
+        """Translate all modules to C++ in the folder of temporary files, and compile them.
+
+        The translation uses a process for each core: in the threads of the command, one module waits for another, and
+        Cython cannot write the shared module beside others.
+        """
+        translated = cythonize(
+            self.extensions,
+            nthreads=self.parallel,
+            force=bool(self.force),
+            build_dir=self.build_temp,
+            include_path=[relative(SOURCES)],
+            compiler_directives=DIRECTIVES,
+            shared_utility_qualified_name=SHARED,
+        )
+        for extension, source in zip(self.extensions, translated, strict=True):
+            extension.sources = source.sources
+        super().build_extensions()

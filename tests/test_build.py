@@ -167,7 +167,7 @@ def test_the_builders_flags_come_last(monkeypatch):
     monkeypatch.setenv("CXXFLAGS", "-O0 '-DNAME=a b'")
     distribution = Distribution({"ext_modules": [Extension("name", ["name.pyx"])]})
     build_script().BuildExt(distribution).ensure_finalized()
-    extension = distribution.ext_modules[0]
+    extension = distribution.ext_modules[-1]
     assert extension.extra_compile_args[-2:] == ["-O0", "-DNAME=a b"]
     assert "-O3" in extension.extra_compile_args
 
