@@ -13,9 +13,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.training import checkpoints, job
 
 FEATURES, FIELDS, ROWS = 6, 3, 12
-# What kinds need besides the usual options.
-OPTIONS = {"bilinear": {"split_index": 3}, "hofm": {"rank": [2, 1]}, "llfm": {"anchors": 3}}
-SMALL = {"rank": 2, "epochs": 1}
+SMALL = {"rank": 2, "epochs": 1, "split_index": 3, "anchors": 3}
 
 
 @cache
@@ -33,7 +31,8 @@ def taken(kind: str, solver: str) -> dict[str, object]:
     """The options of a small run that its pieces take."""
     piece = MODELS[kind]
     names = {*piece.options, "epochs"} - {*piece.refuses, *(SOLVERS[solver].refuses if solver in SOLVERS else ())}
-    return {name: value for name, value in {**SMALL, **OPTIONS.get(kind, {})}.items() if name in names}
+    by_degree = {"rank": [2, 1]} if "rank" in piece.by_degree else {}
+    return {name: value for name, value in {**SMALL, **by_degree}.items() if name in names}
 
 
 def write(path: str, kind: str, solver: str | None = None, loss: str = "squared", keep_state: bool = False) -> None:

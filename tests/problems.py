@@ -69,8 +69,13 @@ def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:
     """A registered model without memory yet; options that it does not take are left out, such as a rank."""
     kind = MODELS[name]
     options = USUAL | options
-    own = {key: options[key] for key in options if key in kind.options}
+    own = taken(name, options)
     return build_model(kind, features, outputs, own, options["fields"], options.get("by_row", False))
+
+
+def taken(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options that a kind takes."""
+    return {key: value for key, value in options.items() if key in MODELS[name].options}
 
 
 def fields_of(name: str) -> int:
@@ -87,9 +92,19 @@ def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
     """Random parameters for an allocated model; returns them as float64, as the build's real type has them."""
     for name, array in model.parameters.items():
         array[...] = scale * rng.normal(size=array.shape)
-        if name == "theta":
+        if name in on_the_simplex(model):
             array[...] = np.abs(array) / np.abs(array).sum(axis=-1, keepdims=True)
     return parameters(model)
+
+
+def on_the_simplex(model: Model) -> list[str]:
+    """The arrays whose rows are projected after every step."""
+    return [name for layout in model.layout if layout.constraint == "simplex" for name in layout.names]
+
+
+def is_linear(model: Model) -> bool:
+    """Whether a model has no interactions."""
+    return not model.parameters.keys() - {"bias", "w"}
 
 
 def parameters(model: Model) -> Params:

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, random_rows
+from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, random_rows, score_all
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.parser import Rows
@@ -113,6 +113,12 @@ class TestModels:
         for make in (Objective, lambda *pieces: Descent(*pieces[:2], Penalty(), pieces[2])):
             with pytest.raises(ValueError, match=r"columns|workspace"):
                 make(model, Squared(), wider).accumulate(0, 0, np.zeros(Objective(model, Squared(), data).size))
+
+    def test_fields(self, kind, rng):
+        """A model of fields scores rows without any, and any model rows that have an index in several."""
+        model = model_of(kind)
+        for fields in (0, 3, 9):
+            assert np.isfinite(score_all(model, dataset(random_rows(rng, 8, FEATURES, fields=fields), FEATURES))).all()
 
     def test_rows_laid_out_anew(self, kind, rng):
         """What was made before does not touch what is no longer there."""

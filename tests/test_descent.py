@@ -22,12 +22,13 @@ from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
-from reference import slow_descent, slow_models
+from reference import slow_descent, slow_losses, slow_models
+from reference.kinds import KINDS
 
 pytestmark = pytest.mark.exact
 
 FEATURES, RANK, ROWS = 7, 5, 9
-SMOOTH = [loss for loss in LOSSES if loss != "hinge"]
+SMOOTH = [name for name, loss in LOSSES.items() if loss.smooth]
 ROUNDING = 1e-5
 LOOSE = FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3}
 
@@ -65,15 +66,16 @@ def test_the_objective_never_rises_and_falls(name, loss, penalty):
         assert objectives[-1] < objectives[0] - 0.01
 
 
-# With the group penalty alone rows die, and what then decides is rounding. Of pn only the fast way bends its bound.
+# With the group penalty alone rows die, and what then decides is rounding. Where scores bend in a parameter, only the
+# fast way bends its bound.
 @pytest.mark.parametrize("penalty", [penalty for penalty in PENALTIES if penalty != "group-only"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "poisson"])
-@pytest.mark.parametrize("name", [name for name in TRAINED if name != "pn"])
+@pytest.mark.parametrize("name", [name for name in TRAINED if not KINDS[name].powers])
 def test_fast_derivatives_are_the_models_own(name, loss, penalty):
     ends = []
     for by_gradient in (False, True):
         model, descent = problem(name, loss, penalty, by_gradient=by_gradient)
-        assert descent.descent.fast != by_gradient or name == "ffm"
+        assert descent.descent.fast == (KINDS[name].fast and not by_gradient)
         objectives_of(descent, 2)
         ends.append(parameters(model))
     assert_close(*ends, LOOSE)
@@ -81,14 +83,14 @@ def test_fast_derivatives_are_the_models_own(name, loss, penalty):
 
 # Losses and penalties never meet but in a row's problem: each is followed with one of the other.
 FOLLOWED_PAIRS = [("squared", penalty) for penalty in PENALTIES]
-FOLLOWED_PAIRS += [(loss, "both") for loss in slow_descent.CURVATURE if loss != "squared"]
+FOLLOWED_PAIRS += [(loss, "both") for loss in slow_losses.SMOOTHNESS if loss != "squared"]
 
 
 @pytest.mark.parametrize(("loss", "penalty"), FOLLOWED_PAIRS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_each_row_moves_as_defined(name, loss, penalty):
     own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty], "llfm_variant": "do"}
-    own |= {"order": 2} if name == "pn" else {}
+    own |= {"order": 2} if KINDS[name].powers else {}
     model, descent = problem(name, loss, penalty, **own)
     given = descent.data
     rows = random_rows(np.random.default_rng([len(name), 0, 1]), ROWS, FEATURES, fields=fields_of(name))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from problems import DOUBLE, TRAINED
-from test_every_pair import planted, run
+from test_every_pair import FIELDS, planted, run
 
 from fmcli.registry.models import MODELS
 from fmcli.scoring import prediction
@@ -37,10 +37,10 @@ def test_exported_arrays_score_by_the_definition(model, loss, order, tmp_path):
     trained = run(model, MODELS[model].solver, loss, train, epochs=1, **own)
     path = str(tmp_path / "model")
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
-    arrays = prediction.export_arrays(path)
-    choices = {**trained.plan.spec.values, **{name: arrays.pop(name) for name in ("group",) if name in arrays}}
-    if model == "bilinear":  # a feature is 0 on the side that it is not on
-        arrays["UV"] = arrays.pop("U") + arrays.pop("V")
+    exported = prediction.export_arrays(path)
+    constants = trained.plan.model.constants
+    choices = {"fields": FIELDS, **trained.plan.spec.values, **constants}
+    arrays = {name: array for name, array in exported.items() if name not in constants}
     ours = prediction.load_model(path).scores(test)[:ROWS]
     slow = np.array([slow_models.score(model, arrays, x, choices) for x in samples(test)])
     assert np.ptp(slow) > 0

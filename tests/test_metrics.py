@@ -18,6 +18,7 @@ from fmcli.scoring.metrics import Outcome, allowed, check, default_metrics, meas
 CLIP = 1e-15
 REAL = [name for name, loss in LOSSES.items() if loss.task in ("real", "counts")]
 BINARY = [name for name, loss in LOSSES.items() if loss.task == "binary"]
+COUNTS = [name for name, loss in LOSSES.items() if loss.task == "counts"]
 CLASSES = [name for name, loss in LOSSES.items() if loss.task == "classes"]
 every_loss = pytest.mark.parametrize("loss", LOSSES)
 
@@ -27,7 +28,7 @@ def outcomes(draw, loss):
     """Rows with ties, extreme scores, weights of 0 and classes that are missing among labels or predictions."""
     rows = draw(st.integers(1, 25))
     outputs = draw(st.integers(2, 5)) if loss in CLASSES else 1
-    highest = 20.0 if loss == "poisson" else 800.0
+    highest = 20.0 if loss in COUNTS else 800.0
     scores = st.sampled_from([-800.0, -2.0, -0.0, 0.0, 0.5, 2.0, highest]) | st.floats(-40, min(40, highest))
     if loss in CLASSES:
         labels = st.integers(0, draw(st.integers(0, outputs - 1)))
@@ -61,7 +62,7 @@ def predicted_class(loss, score):
 
 
 def prediction(loss, score):
-    return math.exp(score[0]) if loss == "poisson" else score[0]
+    return math.exp(score[0]) if loss in COUNTS else score[0]
 
 
 def slow_logloss(loss, rows):

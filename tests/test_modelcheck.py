@@ -16,8 +16,8 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.scoring.prediction import load_model, scorer_of
 
-# The kinds that have arrays of their own, and one that stands for the others.
-KINDS = ("fm", "poly2", "hofm", "lifted-anova", "bilinear", "ffm", "llfm", "kernel-basis")
+# A kind of each family, which a module of models is.
+KINDS = {entry.path.partition(":")[0]: name for name, entry in MODELS.items()}.values()
 ESCAPE = "\x1b[31m"
 
 
@@ -29,7 +29,7 @@ def files(tmp_path_factory):
     def file(kind):
         if kind not in made:
             path = str(folder / kind)
-            write(path, kind, loss="squared" if kind == "kernel-basis" else "softmax", keep_state=True)
+            write(path, kind, loss="squared" if MODELS[kind].closed_form else "softmax", keep_state=True)
             made[kind] = read(path)
         return ModelFile(copy.deepcopy(made[kind].meta), dict(made[kind].tensors))
 

@@ -16,8 +16,10 @@ from problems import (
     fields_of,
     fill,
     gradient,
+    on_the_simplex,
     random_rows,
     score_all,
+    taken,
 )
 
 from fmcli.losses.loss import Squared
@@ -28,46 +30,45 @@ from fmcli.registry.options import OPTIONS
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sgd import SGD
 from reference import slow_models
-from reference.kinds import per_feature
+from reference.kinds import KINDS, per_feature
 
 FEATURES = 9
 # One lane to several vectors, whole ones and ragged ones.
 RANKS = (1, 3, 4, 5, 8, 13, 16, 20, 33)
-# Kinds whose pairs are those of fm need not try them all.
-FEW_RANKS = {"llfm": (1, 5)}
 # Steps of length 1 show the gradient.
-OWN = {"llfm": {"anchor_rate": 1.0}}
+OWN = {"anchor_rate": 1.0}
 # Options of several values: pairs have a table of their own, or one so small that most share an entry.
 SEVERAL = {"pair_bits": (22, 3), "llfm_variant": OPTIONS["llfm_variant"].choices}
 # Orders of kernels: those that the compiler knows and one that it does not, with few ranks, for definitions are slow.
 ORDERS = {2: RANKS, 3: (1, 13), 4: (4, 8), 5: (5,), 6: (3,)}
 # Where the definition goes through all ordered tuples, fewer; of the orders here the constants are left out.
-FEWER = {"lifted-anova": {2: RANKS, 3: (1, 13), 4: (1,), 5: (1,)}}
-WITHOUT_CONSTANTS = ("lifted-anova", 5)
+FEWER = {2: RANKS, 3: (1, 13), 4: (1,), 5: (1,)}
+WITHOUT_CONSTANTS = 5
 # Central differences: weights of scores by steps from a parameter, exact for polynomials up to degree 2, and up to 6.
 STEP = 0.5
 SQUARES = {-1: -1 / 2, 1: 1 / 2}
-DIFFERENCES = {"pn": {-3: -1 / 60, -2: 9 / 60, -1: -45 / 60, 1: 45 / 60, 2: -9 / 60, 3: 1 / 60}}
+SIXTH_POWERS = {-3: -1 / 60, -2: 9 / 60, -1: -45 / 60, 1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
 pytestmark = pytest.mark.isa
 
 
 def variants(piece):
     """The options of a model's variants: every choice of its switches with every rank, of higher orders a few."""
-    taken = (*piece.options, *piece.context)
-    switches = [option for option in ("bias", "linear", "augment", "by_row", *SEVERAL) if option in taken]
+    kind = KINDS[piece.name]
+    known = (*piece.options, *piece.context)
+    switches = [option for option in ("bias", "linear", "augment", "by_row", *SEVERAL) if option in known]
     values = [SEVERAL.get(switch, (True, False)) for switch in switches]
     every_switch = [dict(zip(switches, choice, strict=True)) for choice in itertools.product(*values)]
     if "order" not in piece.options:
-        ranks = FEW_RANKS.get(piece.name, RANKS if len(switches) < 3 else RANKS[::3])
+        ranks = kind.ranks or (RANKS if len(switches) < 3 else RANKS[::3])
         for switched in every_switch:
             yield from [switched | {"rank": rank} for rank in ranks] if "rank" in piece.options else [switched]
         return
     fitted = {"fit_beta": True} if "fit_beta" in piece.options else {}
     yield from [switched | fitted | {"order": 3, "rank": 5} for switched in every_switch]
-    for order, ranks in FEWER.get(piece.name, ORDERS).items():
+    for order, ranks in (FEWER if kind.ordered else ORDERS).items():
         augmented = [{"augment": True}, {"augment": False}] if "augment" in switches else [{}]
         for rank in ranks:
-            for augment in augmented[1:] if (piece.name, order) == WITHOUT_CONSTANTS else augmented:
+            for augment in augmented[1:] if kind.ordered and order == WITHOUT_CONSTANTS else augmented:
                 yield {"order": order, "rank": rank} | augment | fitted
     if piece.by_degree:
         yield {"order": 4, "rank": [8, 1, 5]}
@@ -79,7 +80,7 @@ def every_variant():
     for piece in classes.values():
         for options in variants(piece):
             label = "-".join([piece.name, *(f"{key}={value}" for key, value in options.items())])
-            yield pytest.param(piece.name, options | OWN.get(piece.name, {}), id=label)
+            yield pytest.param(piece.name, options | taken(piece.name, OWN), id=label)
     yield pytest.param("stub", {"rank": 3}, id="stub")
 
 
@@ -93,7 +94,7 @@ def unallocated(name, options, outputs=1):
 
 def scale(name, options):
     """Of random parameters: powers of numbers beyond 1 would leave small ones no digits."""
-    return 0.2 if name.endswith("pn") and options.get("order", 2) > 2 else 0.5
+    return 0.2 if KINDS[name].steep and options.get("order", 2) > 2 else 0.5
 
 
 def make(name, options, outputs=1, slots=0):
@@ -123,15 +124,13 @@ def test_gradient_is_that_of_the_definition(name, options):
     for x in random_rows(rng, 6, FEATURES, fields=fields_of(name)):
         params = fill(model, rng, scale(name, options))
         slow = slow_models.gradient(name, params, x, 0, choices(model, **options))
-        theta = params.get("theta")
-        if theta is not None:  # keep its projection out of the way
-            slow["theta"] -= slow["theta"]
+        for key in on_the_simplex(model):  # keep their projection out of the way
+            slow[key][...] = 0
         solver = SGD(learning_rate=1)
         solver.bind(model, Penalty())
         score = score_all(model, dataset([x], FEATURES))[0, 0]
         ours = gradient(model, x, solver, Squared(), score - 1)
-        if theta is not None:
-            ours["theta"] = slow["theta"]
+        ours |= {key: slow[key] for key in on_the_simplex(model)}
         assert_close(ours, slow, CLOSE)
 
 
@@ -148,14 +147,14 @@ def test_gradient_by_central_differences(name, options):
         derivative[key] = np.zeros(array.shape)
         for at in np.ndindex(array.shape):
             kept = array[at]
-            for steps, weight in DIFFERENCES.get(name, SQUARES).items():
+            for steps, weight in (SIXTH_POWERS if KINDS[name].powers else SQUARES).items():
                 array[at] = kept + steps * STEP
                 derivative[key][at] += weight * score_all(model, data)[0, 0] / STEP
             array[at] = kept
     solver = SGD(learning_rate=1)
     solver.bind(model, Penalty())
     ours = gradient(model, x, solver, Squared(), score_all(model, data)[0, 0] - 1)
-    for key in ("theta", "anchors"):  # one is projected, in the other scores are no polynomials
+    for key in (*on_the_simplex(model), "anchors"):  # these are projected; in anchors, scores are no polynomials
         derivative.pop(key, ours.pop(key, None))
     assert_close(ours, derivative, CLOSE)
 
@@ -204,7 +203,7 @@ def test_start_values(name):
             assert array.tolist() == [[1, -1, 1, -1, 1]] * 2
         elif key == "gamma":
             assert (array == 1).all()
-        elif key == "theta":
+        elif key in on_the_simplex(model):
             assert (array == REAL_TYPE.type(1 / array.shape[1])).all()
         else:
             assert (array != 0).all()

@@ -6,19 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from reference.slow_losses import LOSSES, SMOOTHNESS, best_constants, slopes
+from fmcli.registry import losses as registry
+from reference.slow_losses import FROM_ZERO, LOSSES, SMOOTHNESS, best_constants, slopes
 
-LABELS = {
-    "logistic": (-1.0, 1.0),
-    "hinge": (-1.0, 1.0),
-    "squared-hinge": (-1.0, 1.0),
-    "softmax": (0, 1, 2),
-    "poisson": (0.0, 3.0),
-}
+LABELS = {"binary": (-1.0, 1.0), "real": (-2.0, 0.5), "counts": (0.0, 3.0), "classes": (0, 1, 2)}
 
 
 def labels_of(name: str) -> tuple[float, ...]:
-    return LABELS.get(name, (-2.0, 0.5))
+    """Labels that the loss takes, as the registry says."""
+    return LABELS[registry.LOSSES[name].task]
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -71,7 +67,7 @@ def test_logistic_does_not_overflow():
 @pytest.mark.parametrize("name", SMOOTHNESS)
 def test_kappa_bounds_the_curvature_and_is_reached(name, rng):
     loss, step, largest = LOSSES[name], 1e-4, 0.0
-    at = np.concatenate([[0.0], rng.normal(scale=2, size=200)])
+    at = np.concatenate([[0.0], labels_of(name), rng.normal(scale=2, size=200)])
     for y in labels_of(name):
         for s in at:
             # Softmax against two equal classes that count as one: at s = 0 the class has probability 1/2.
@@ -84,7 +80,7 @@ def test_kappa_bounds_the_curvature_and_is_reached(name, rng):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", [name for name in LOSSES if "hinge" not in name])
+@pytest.mark.parametrize("name", [name for name in LOSSES if name not in FROM_ZERO])
 def test_best_constants_minimise_the_mean_loss(name, weighted, rng):
     outputs = 3 if name == "softmax" else 1
     y = rng.choice(labels_of(name), size=50)

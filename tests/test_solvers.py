@@ -16,6 +16,7 @@ from problems import (
     fill,
     parameters,
     random_rows,
+    taken,
 )
 
 from fmcli.models.stub import Stub, SumOfSquares
@@ -25,6 +26,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
 from reference import slow_losses, slow_solvers
+from reference.kinds import KINDS
 from reference.slow_solvers import Options
 
 FEATURES, RANK, ROWS, EPOCHS = 7, 5, 9, 2
@@ -135,35 +137,32 @@ def test_steps(name, solver, loss, penalty):
     follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, own=own)
 
 
-@pytest.mark.parametrize("batch_size", [1, 4])
+# The kinds whose samples touch other rows than their features'.
+NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or KINDS[name].touched is not None]
+
+
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
-@pytest.mark.parametrize(
-    ("name", "own"), [("poly2", {"pair_bits": 3}), ("ffm", {"rank": 6}), ("bilinear", {"rank": 6})]
-)
-def test_models_that_name_their_rows(name, own, solver, batch_size):
-    """Also in batches, and where several pairs share an entry."""
+@pytest.mark.parametrize("name", NAME_THEIR_ROWS)
+def test_models_that_name_their_rows(name, solver):
+    """In batches, with weights, and where several pairs share an entry."""
+    own = taken(name, {"pair_bits": 3, "rank": 6})
     model = build(name, FEATURES, 3, **own)
     labels = labels_of("softmax", np.random.default_rng(5))
     follow(
         name, model, solver, make_loss("softmax"), slow_losses.LOSSES["softmax"], labels, penalty="by-part",
-        batch_size=batch_size, own=own, weights=np.linspace(0.5, 2, ROWS),
+        batch_size=4, own=own, weights=np.linspace(0.5, 2, ROWS),
     )  # fmt: skip
 
 
 # Rows of other shapes than the usual options give: several constants, with a matrix each, and several factors.
-OTHER_SHAPES = {
-    "pn": {"order": 3, "fit_beta": True},
-    "lifted-anova": {"order": 3, "augment": True},
-    "lifted-pn": {"order": 3},
-}
+OTHER_SHAPES = {"order": 3, "fit_beta": True, "augment": True}
 
 
-@pytest.mark.parametrize("batch_size", [1, 4])
-@pytest.mark.parametrize("penalty", ["by-part", "group-only"])
+@pytest.mark.parametrize(("penalty", "batch_size"), [("by-part", 4), ("group-only", 1)])
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
-@pytest.mark.parametrize("name", OTHER_SHAPES)
+@pytest.mark.parametrize("name", [name for name in TRAINED if "order" in taken(name, OTHER_SHAPES)])
 def test_steps_of_other_shapes(name, solver, penalty, batch_size):
-    own = OTHER_SHAPES[name]
+    own = taken(name, OTHER_SHAPES)
     model = build(name, FEATURES, rank=3, **own)
     labels = labels_of("squared", np.random.default_rng(5))
     follow(

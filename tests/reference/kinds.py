@@ -168,7 +168,7 @@ def poly2(p: Params, x: Sample, o: Choices) -> Number:
 def bilinear(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum over i of group 0 and j of group 1 of <u_i, v_j> x_i x_j."""
     sides = [[key for key in x if o["group"][column(key)] == side] for side in (0, 1)]
-    uv = p["UV"]
+    uv = p["UV"] if "UV" in p else p["U"] + p["V"]  # in an export, a feature is 0 on the side that it is not on
     return affine(p, x) + sum(np.sum(uv[column(i)] * uv[column(j)]) * x[i] * x[j] for i in sides[0] for j in sides[1])
 
 

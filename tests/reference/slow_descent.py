@@ -3,7 +3,7 @@
 import numpy as np
 
 from reference.kinds import KINDS, Choices, Params, Sample
-from reference.slow_losses import LOSSES, slopes
+from reference.slow_losses import LOSSES, SMOOTHNESS, slopes
 from reference.slow_models import (
     COMPLEX_STEP,
     NONE,
@@ -18,8 +18,6 @@ from reference.slow_models import (
 )
 from reference.slow_solvers import nearest_in_simplex, prox
 
-# κ of each loss for a step in one class's score.
-CURVATURE = {"squared": 1.0, "logistic": 0.25, "squared-hinge": 2.0, "huber": 1.0, "softmax": 0.25}
 SLICE, SWEEPS, HALVINGS, LANES = 16, 5, 30, 4
 
 
@@ -134,7 +132,7 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
             return  # the row enters no sample
         scores = [score(problem.kind, params, x, problem.choices) for x in problem.rows]
         g = problem.share * [slopes(LOSSES[problem.loss], y, f)[c] for y, f in zip(problem.labels, scores, strict=True)]
-        kappa = CURVATURE[problem.loss]
+        kappa = SMOOTHNESS[problem.loss]
         r, G = g @ q, kappa * (q.T * problem.share) @ q
         phi = gather(params, row)
         if layout.affine == "one" and not whole:

@@ -6,6 +6,7 @@ branch which the definition names.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -64,8 +65,10 @@ LOSSES: dict[str, Loss] = {
     "softmax": softmax,
 }
 
-# κ, the bound on the second derivative in one score. Hinge has none, poisson's grows without end.
+# κ, the largest second derivative in one score. Hinge has none, poisson's grows without end.
 SMOOTHNESS = {"squared": 1.0, "logistic": 0.25, "squared-hinge": 2.0, "huber": 1.0, "softmax": 0.25}
+# Losses whose bias starts from 0, not from the constant that costs least.
+FROM_ZERO = ("hinge", "squared-hinge")
 
 
 def slopes(loss: Loss, y: float, scores: np.ndarray) -> np.ndarray:
@@ -77,19 +80,26 @@ def slopes(loss: Loss, y: float, scores: np.ndarray) -> np.ndarray:
 def best_constants(
     name: str, labels: np.ndarray, weights: np.ndarray | None = None, outputs: int = 1, delta: float = 1.0
 ) -> np.ndarray:
-    """The C scores that the bias starts from: those a model without features would end with; 0 for the hinges.
+    """The C scores that the bias starts from: those a model without features would end with.
 
-    Of softmax's equally good constants the log frequencies are taken.
+    Of softmax's equally good constants the log frequencies are taken. Without a closed form, the constant is the root
+    of the mean slope, which rises with it.
     """
     y = np.asarray(labels, dtype=float)
     s = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
-    if name in ("hinge", "squared-hinge"):
+    if name in FROM_ZERO:
         return np.zeros(outputs)
     if name == "softmax":
         return np.log([s[y == c].sum() / s.sum() for c in range(outputs)])
     if name == "logistic":
         return np.array([np.log(s[y > 0].sum() / s[y < 0].sum())])
-    if name == "huber":  # no closed form: the root of the mean slope, which rises with the constant
-        return np.array([brentq(lambda b: np.sum(s * np.clip(b - y, -delta, delta)), y.min() - 1, y.max() + 1)])
-    mean = np.sum(s * y) / np.sum(s)
-    return np.array([np.log(mean) if name == "poisson" else mean])
+    if name == "poisson":
+        return np.array([np.log(np.sum(s * y) / np.sum(s))])
+    loss = partial(huber, delta=delta) if name == "huber" else LOSSES[name]
+
+    def mean_slope(constant: float) -> float:
+        return float(
+            sum(weight * slopes(loss, label, np.array([constant]))[0] for label, weight in zip(y, s, strict=True))
+        )
+
+    return np.array([brentq(mean_slope, y.min() - 1, y.max() + 1, xtol=1e-13)])

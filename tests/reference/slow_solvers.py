@@ -6,6 +6,7 @@ when FTRL's λ1 sets in) stands once in ``run``. fobos takes every step on every
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -85,9 +86,7 @@ class State:
     alpha: np.ndarray
     touched: np.ndarray  # which of its numbers the update moves
     seen: bool = False
-    G: np.ndarray | float = 1.0
-    z: np.ndarray | float = 0.0
-    n: np.ndarray | float = 0.0
+    kept: dict[str, np.ndarray] = field(default_factory=dict)  # what the solver keeps beside each parameter
 
     def prox(self, u: np.ndarray, h: np.ndarray | float) -> np.ndarray:
         at, v = self.touched, self.phi.copy()
@@ -116,8 +115,8 @@ def sgd(r: State, g: np.ndarray, t: int, o: Options) -> None:
 
 
 def adagrad(r: State, g: np.ndarray, t: int, o: Options) -> None:
-    r.G = r.G + g**2
-    h = np.sqrt(r.G) / r.rate
+    r.kept["G"] = r.kept["G"] + g**2
+    h = np.sqrt(r.kept["G"]) / r.rate
     r.phi = r.prox(r.phi - g / h, h)
 
 
@@ -141,17 +140,16 @@ def ftrl_h(r: State, n: np.ndarray | float, o: Options) -> np.ndarray:
 
 
 def ftrl(r: State, g: np.ndarray, t: int, o: Options) -> None:
-    n = r.n + g**2
-    sigma = ftrl_h(r, n, o) - ftrl_h(r, r.n, o)
-    r.z = r.z + g - sigma * r.phi
-    r.n = n
+    n = r.kept["n"] + g**2
+    sigma = ftrl_h(r, n, o) - ftrl_h(r, r.kept["n"], o)
+    r.kept |= {"z": r.kept["z"] + g - sigma * r.phi, "n": n}
     visit(r, o)
 
 
 def visit(r: State, o: Options) -> None:
     """FTRL's parameters from its state, under the penalties in force."""
-    h = ftrl_h(r, r.n, o)
-    r.phi = r.prox(-r.z / h, h)
+    h = ftrl_h(r, r.kept["n"], o)
+    r.phi = r.prox(-r.kept["z"] / h, h)
 
 
 UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
@@ -159,6 +157,18 @@ UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
     "adagrad": adagrad,
     "fobos": fobos,
     "ftrl": ftrl,
+}
+# What a solver keeps beside each parameter, and what of a row and the options that starts from; fobos keeps it only
+# with adaptive steps.
+STATE: dict[str, dict[str, Callable[[State, Options], np.ndarray | float]]] = {
+    "adagrad": {"G": lambda r, o: 1.0},
+    "ftrl": {"z": lambda r, o: -r.phi * (ftrl_h(r, 0.0, o) + r.l2), "n": lambda r, o: 0.0},
+}
+# Options with which planted data are learned, where they are not the usual small steps.
+LEARNING: dict[str, dict[str, Any]] = {
+    "adagrad": {"learning_rate": 0.1},
+    "ftrl": {"alpha": 0.2},
+    "fobos": {"learning_rate": 0.1, "adaptive": True},
 }
 
 
@@ -180,15 +190,23 @@ def constrain(r: State) -> None:
 # ---- A run. ----
 
 
-def start(params: Params, row: Row, o: Options) -> State:
+def start(params: Params, row: Row, solver: str, o: Options) -> State:
     """A row before the first update."""
     phi = gather(params, row)
     l1, l2, group = strengths(params, row, o)
     rate = by_part(params, row, o.learning_rate, o.learning_rate_w, o.learning_rate_v)
     alpha = by_part(params, row, o.alpha, o.alpha_w, o.alpha_v)
     r = State(row, phi, l1, l2, group, rate, alpha, np.ones(len(phi), dtype=bool))
-    r.z = -phi * (ftrl_h(r, 0.0, o) + l2)
+    for name, begin in STATE.get("adagrad" if solver == "fobos" and o.adaptive else solver, {}).items():
+        r.kept[name] = begin(r, o) * np.ones(len(phi))
     return r
+
+
+def update(solver: str, r: State, g: np.ndarray, t: int, o: Options) -> None:
+    """One update of what is touched of a row; the rest keeps its state."""
+    before = r.kept.copy()
+    UPDATES[solver](r, g, t, o)
+    r.kept = {name: np.where(r.touched, now, before[name]) for name, now in r.kept.items()}
 
 
 def by_part(params: Params, row: Row, whole: float, w: float | None, v: float | None) -> np.ndarray:
@@ -230,7 +248,7 @@ def run(
     params = {name: np.array(array, dtype=float) for name, array in params.items()}
     s = np.ones(len(samples)) if weights is None else np.asarray(weights, dtype=float)
     scale = s if solver == "ftrl" else s / s[s > 0].mean()
-    states = [start(params, row, o) for row in rows(params, o.model)]
+    states = [start(params, row, solver, o) for row in rows(params, o.model)]
     begins = (2 if solver == "ftrl" else 1) if o.l1_from_epoch is None else o.l1_from_epoch
     for r in states:
         penalise(params, r, o, factors=begins <= 1)
@@ -262,7 +280,7 @@ def run(
                     scatter(params, r)
                 elif solver == "fobos" or gather(mask, r.where).any():
                     r.touched = gather(mask, r.where) | (solver == "fobos")
-                    UPDATES[solver](r, gather(g, r.where), t, o)
+                    update(solver, r, gather(g, r.where), t, o)
                     constrain(r)
                     r.seen = True
                     scatter(params, r)
