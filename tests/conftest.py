@@ -20,9 +20,8 @@ if not any((ROOT / "fmcli").rglob("*.so")):
 PACKAGE = Path(importlib.util.find_spec("fmcli").origin).resolve().parent.parent
 os.environ |= {"PYTHONPATH": str(PACKAGE), "PYTHONSAFEPATH": "1"}
 
-# A busy machine is no failure: random inputs have no time limits. HYPOTHESIS_PROFILE=nightly tries more of them than
-# the default 100.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no failure: random inputs have no time limits. HYPOTHESIS_PROFILE=nightly tries many more of them.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -41,13 +41,22 @@ class Forks:
             )
 
     def run(
-        self, arguments: Sequence[str | Path], folder: Path, input: bytes | None = None
+        self,
+        arguments: Sequence[str | Path],
+        folder: Path,
+        input: bytes | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess:
-        """`fmcli ARGUMENTS` in a folder, with /dev/null as its input unless some is given. stderr is text."""
+        """`fmcli ARGUMENTS` in a folder, with /dev/null as its input unless some is given. stderr is text.
+
+        variables : of the environment, besides those of all runs.
+        """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             reader, writer = (os.open(os.devnull, os.O_RDONLY), -1) if input is None else os.pipe()
             try:
-                request = b"\0".join([os.fsencode(folder), *map(os.fsencode, arguments)])
+                assigned = [f"{name}={value}" for name, value in (variables or {}).items()]
+                words = [folder, str(len(assigned)), *assigned, *arguments]
+                request = b"\0".join(map(os.fsencode, words))
                 socket.send_fds(self._socket, [request], [reader, out.fileno(), err.fileno()])
             finally:
                 os.close(reader)
@@ -103,9 +112,10 @@ def _become(request: list[bytes], descriptors: list[int], patience: int) -> NoRe
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    folder, *arguments = map(os.fsdecode, request)
+    folder, assigned, *words = map(os.fsdecode, request)
     os.chdir(folder)
-    sys.argv = ["fmcli", *arguments]
+    os.environ |= dict(word.split("=", 1) for word in words[: int(assigned)])
+    sys.argv = ["fmcli", *words[int(assigned) :]]
     try:
         main()
     except SystemExit as ended:

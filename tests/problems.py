@@ -1,6 +1,7 @@
 """Small random data and models, as compiled objects and as what the slow definitions take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,25 @@ def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | Non
         np.array([key[1] for key in keys], dtype=np.int32) if with_fields else None,
         weight=None if weights is None else np.array(weights, dtype=np.float64),
     )
+
+
+def pairwise(*lists: Iterable[str]) -> list[tuple[str, ...]]:
+    """Combinations of one member of each list such that every two members of different lists are together in one.
+
+    Each combination is, of all, the one that has most pairs that are not in one yet.
+    """
+    every = [tuple(combination) for combination in product(*lists)]
+    missing = {pair for combination in every for pair in pairs_of(combination)}
+    chosen = []
+    while missing:
+        chosen.append(max(every, key=lambda combination: len(pairs_of(combination) & missing)))
+        missing -= pairs_of(chosen[-1])
+    return chosen
+
+
+def pairs_of(combination: tuple[str, ...]) -> set[tuple[tuple[int, str], ...]]:
+    """The pairs of a combination's members, each with the number of its list."""
+    return set(combinations(enumerate(combination), 2))
 
 
 def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:

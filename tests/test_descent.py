@@ -14,6 +14,7 @@ from problems import (
     dataset,
     fields_of,
     fill,
+    pairwise,
     parameters,
     random_rows,
 )
@@ -55,9 +56,7 @@ def objectives_of(descent, epochs):
     return found
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(("name", "loss", "penalty"), pairwise(TRAINED, SMOOTH, PENALTIES))
 def test_the_objective_never_rises_and_falls(name, loss, penalty):
     for seed in range(5):
         _, descent = problem(name, loss, penalty, seed)
@@ -68,9 +67,14 @@ def test_the_objective_never_rises_and_falls(name, loss, penalty):
 
 # With the group penalty alone rows die, and what then decides is rounding. Where scores bend in a parameter, only the
 # fast way bends its bound.
-@pytest.mark.parametrize("penalty", [penalty for penalty in PENALTIES if penalty != "group-only"])
-@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "poisson"])
-@pytest.mark.parametrize("name", [name for name in TRAINED if not KINDS[name].powers])
+@pytest.mark.parametrize(
+    ("name", "loss", "penalty"),
+    pairwise(
+        [name for name in TRAINED if not KINDS[name].powers],
+        ["squared", "logistic", "softmax", "poisson"],
+        [penalty for penalty in PENALTIES if penalty != "group-only"],
+    ),
+)
 def test_fast_derivatives_are_the_models_own(name, loss, penalty):
     ends = []
     for by_gradient in (False, True):

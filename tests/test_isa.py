@@ -17,7 +17,7 @@ from fmcli.kernels.simd import ISA
 from fmcli.registry.solvers import SOLVERS
 digest = hashlib.sha256()
 for model, solver in PAIRS:
-    data, _ = planted(model, "logistic")
+    data, _ = planted(model, "logistic", rows=500)
     options = {"rank": 21} if "rank" in TRAINED[model].options else {}
     refused = TRAINED[model].refuses.keys() | SOLVERS[solver].refuses.keys()
     options |= {name: 0.01 for name in ("l1", "group_l1") if name not in refused}

@@ -5,7 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -70,14 +70,17 @@ def forks() -> Iterator[Forks]:
 
 @pytest.fixture
 def run(start, forks, tmp_path) -> Run:
-    """Run fmcli to its end; `input` is its standard input. The result's stderr is text.
+    """Run fmcli to its end; `input` is its standard input, `variables` are added to its environment. The result's
+    stderr is text.
 
-    The process is forked, unless keywords that `start` takes ask for one from scratch.
+    The process is forked, unless further keywords that `start` takes ask for one from scratch.
     """
 
-    def ran(*arguments: str | Path, input: bytes | None = None, **keywords) -> subprocess.CompletedProcess:
+    def ran(
+        *arguments: str | Path, input: bytes | None = None, variables: Mapping[str, str] | None = None, **keywords
+    ) -> subprocess.CompletedProcess:
         if not keywords:
-            return forks.run(arguments, tmp_path, input)
+            return forks.run(arguments, tmp_path, input, variables)
         if input is None and "stdin" not in keywords:
             keywords["stdin"] = subprocess.DEVNULL
         with start(*arguments, **keywords) as process:

@@ -50,12 +50,12 @@ def complete(run):
     """What the protocol answers in bash's form: kind,value a line."""
 
     def completed(words, incomplete=""):
-        environ = os.environ | {
+        variables = {
             COMPLETION: "bash_complete",
             "COMP_WORDS": shlex.join([*words, incomplete]),
             "COMP_CWORD": str(len(words)),
         }
-        done = run(environ=environ)
+        done = run(variables=variables)
         assert (done.returncode, done.stderr) == (0, "")
         return [tuple(line.split(",", 1)) for line in done.stdout.decode().splitlines() if line]
 
