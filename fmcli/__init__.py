@@ -44,7 +44,7 @@ above it in this list, so that there are no circles:
     losses        one class each
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means
-    penalties     strengths, the group's prox
+    penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, sgd, adagrad, ftrl, fobos), coordinate, full_batch, closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from problems import DOUBLE, FOLLOWED, assert_close, build, choices, dataset, fill, parameters, random_rows
-from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
+from test_solvers import EXACT_ONLY, PENALTIES, labels_of, make_loss, outputs_of
 
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import SOLVERS
@@ -49,7 +49,7 @@ class Problem:
         self.rows = rows_for(name, rng) if rows is None else rows
         self.labels, self.weights = labels_of(loss, rng), rng.uniform(0.5, 2, size=ROWS)
         self.data = dataset(self.rows, FEATURES, self.labels, self.weights)
-        by_row = "group_l1" in PENALTIES[penalty]
+        by_row = penalty in EXACT_ONLY
         self.model = build(name, FEATURES, outputs_of(loss), **{"rank": 5, "by_row": by_row, **own})
         self.model.allocate(0)
         self.start = fill(self.model, rng, scale=0.4)

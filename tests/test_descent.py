@@ -18,7 +18,7 @@ from problems import (
     parameters,
     random_rows,
 )
-from test_solvers import PENALTIES, labels_of, make_loss, outputs_of
+from test_solvers import EXACT_ONLY, PENALTIES, labels_of, make_loss, outputs_of
 
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
@@ -37,7 +37,7 @@ LOOSE = FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3}
 def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
     """A descent on random rows from random parameters."""
     rng = np.random.default_rng([len(name), seed, 0])
-    own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty], **options}
+    own = {"rank": RANK, "by_row": penalty in EXACT_ONLY, **options}
     model = build(name, FEATURES, outputs_of(loss), **own)
     model.allocate(0)
     fill(model, rng, scale=0.4)
@@ -72,7 +72,7 @@ def test_the_objective_never_rises_and_falls(name, loss, penalty):
     pairwise(
         [name for name in TRAINED if not KINDS[name].powers],
         ["squared", "logistic", "softmax", "poisson"],
-        [penalty for penalty in PENALTIES if penalty != "group-only"],
+        [penalty for penalty in PENALTIES if not penalty.endswith("-only")],
     ),
 )
 def test_fast_derivatives_are_the_models_own(name, loss, penalty):
@@ -93,7 +93,7 @@ FOLLOWED_PAIRS += [(loss, "both") for loss in slow_losses.SMOOTHNESS if loss != 
 @pytest.mark.parametrize(("loss", "penalty"), FOLLOWED_PAIRS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_each_row_moves_as_defined(name, loss, penalty):
-    own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty], "llfm_variant": "do"}
+    own = {"rank": RANK, "by_row": penalty in EXACT_ONLY, "llfm_variant": "do"}
     own |= {"order": 2} if KINDS[name].powers else {}
     model, descent = problem(name, loss, penalty, **own)
     given = descent.data

@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
-from problems import TRAINED, build, choices, fill
+from problems import TRAINED, build, choices, dataset, fill
 
+from fmcli.errors import UsageError
+from fmcli.losses.loss import Squared
 from fmcli.models.stub import Stub
-from fmcli.penalties.penalty import Penalty
+from fmcli.penalties.penalty import GROUP_PENALTIES, Penalty
+from fmcli.registry import options
+from fmcli.registry.specs import make_spec
+from fmcli.solvers.full_batch.lbfgs import LBFGS
 from fmcli.solvers.stochastic.sgd import SGD
-from reference import slow_models
+from reference import slow_models, slow_penalties
 
-STRENGTHS = {"l1_w": 0.3, "l1_v": 0.7, "l2_w": 1.1, "l2_v": 1.9, "group_l1": 0.4}
+STRENGTHS = {"l1_w": 0.3, "l1_v": 0.7, "l2_w": 1.1, "l2_v": 1.9, **dict.fromkeys(GROUP_PENALTIES, 0.4)}
 LINEAR = ("l1_w", "l2_w")
 FACTORS = ("l1_v", "l2_v")
 pytestmark = pytest.mark.isa
@@ -22,12 +27,13 @@ CASES += [("stub", only) for only in (*LINEAR, *FACTORS)]
 
 @pytest.mark.parametrize(("name", "only"), CASES)
 def test_value(name, only):
-    own = {"rank": 5, "by_row": only in ("group_l1", None)}
+    own = {"rank": 5, "by_row": only in (*GROUP_PENALTIES, None)}
     model = Stub(6, 2, rank=5) if name == "stub" else build(name, 6, 2, **own)
     solver = SGD(learning_rate=1)
     model.allocate(solver.slots)
     params = fill(model, np.random.default_rng(0))
-    strengths = {key: value for key, value in STRENGTHS.items() if only in (key, None)}
+    others = GROUP_PENALTIES[1:] if only is None else ()  # only one acts at a time
+    strengths = {key: value for key, value in STRENGTHS.items() if only in (key, None) and key not in others}
     slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths), choices(model, **own))
     penalty = Penalty(**strengths)
     solver.bind(model, penalty)
@@ -42,3 +48,25 @@ def test_no_strength_is_no_penalty():
     model.allocate(0)
     fill(model, np.random.default_rng(0))
     assert Penalty().value(model) == 0
+
+
+def test_the_registry_lists_the_group_penalties():
+    assert options.GROUP_PENALTIES == GROUP_PENALTIES == tuple(slow_penalties.GROUPS)
+
+
+def test_group_penalties_that_cannot_be_combined_are_refused():
+    with pytest.raises(ValueError, match="one at a time, not group_l1, group_l9"):
+        Penalty(group_l1=1, group_l9=1)
+    for option in GROUP_PENALTIES[1:]:
+        with pytest.raises(ValueError, match="one at a time"):
+            Penalty(group_l1=1, **{option: 1})
+        with pytest.raises(UsageError, match="cannot be combined; choose one"):
+            make_spec("fm", "cd", "squared", {"group_l1": 1, option: 1})
+
+
+@pytest.mark.parametrize("only", ["l1_w", "l1_v", "nuclear", *GROUP_PENALTIES])
+def test_lbfgs_ignores_no_penalty(only):
+    model = build("pn", 6, rank=2)
+    model.allocate(0)
+    with pytest.raises(ValueError, match="supports l2 penalties only"):
+        LBFGS(model, Squared(), Penalty(**{only: 0.1}), dataset([{0: 1.0}], 6, np.ones(1)))

@@ -7,11 +7,13 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 from reference.problems import FEATURES, PLAIN, random_params, w_after
+from reference.slow_penalties import GROUPS
 from reference.slow_solvers import prox, run
 
 
-def prox_objective(v, u, h, l1, l2, group, fixed=0.0):
-    return np.sum(h * (v - u) ** 2 / 2 + l1 * np.abs(v) + l2 / 2 * v**2) + group * np.sqrt(np.sum(v**2) + fixed)
+def prox_objective(v, u, h, l1, l2, group, rest=(), kind="group_l1"):
+    own = np.sum(h * (v - u) ** 2 / 2 + l1 * np.abs(v) + l2 / 2 * v**2)
+    return own + group * GROUPS[kind].value(np.append(v, rest))
 
 
 @pytest.mark.parametrize("u", [-2.0, -0.3, 0.0, 0.7, 5.0])
@@ -26,18 +28,19 @@ def test_prox_of_a_number_against_a_search(u, l1, l2, group):
     assert prox(np.array([u]), h, l1, l2, group)[0] == pytest.approx(best.x, abs=2e-7)
 
 
-def test_prox_of_a_row_against_a_search(rng):
+@pytest.mark.parametrize("kind", GROUPS)
+def test_prox_of_a_row_against_a_search(kind, rng):
     scaled_down = all_zero = 0
     for _ in range(60):
         u, h, l2, group = rng.normal(size=3), rng.uniform(0.2, 5, 3), rng.uniform(0, 2, 3), rng.uniform(0, 3)
         l1 = rng.uniform(0, 1, size=3)  # by part
-        fixed = rng.choice([0, 0, 0.5])
-        found = prox(u, h, l1, l2, group, fixed)
-        value = prox_objective(found, u, h, l1, l2, group, fixed)
+        rest = np.sqrt([rng.choice([0, 0, 0.5])])
+        found = prox(u, h, l1, l2, group, rest, kind)
+        value = prox_objective(found, u, h, l1, l2, group, rest, kind)
         searched = minimize(
             prox_objective,
             u,
-            (u, h, l1, l2, group, fixed),
+            (u, h, l1, l2, group, rest, kind),
             method="Nelder-Mead",
             options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 5000},
         )

@@ -22,11 +22,13 @@ from problems import (
 from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
 from reference import slow_losses, slow_solvers
 from reference.kinds import KINDS
+from reference.slow_penalties import GROUPS
 from reference.slow_solvers import Options
 
 FEATURES, RANK, ROWS, EPOCHS = 7, 5, 9, 2
@@ -37,9 +39,11 @@ PENALTIES = {
     "group": {"l1_w": 0.01, "l1_v": 0.02, "l2_w": 0.2, "l2_v": 0.1, "group_l1": 0.1},
     "group-only": {"group_l1": 0.2},
 }
+for _option in GROUP_PENALTIES[1:]:
+    PENALTIES |= {_option: PENALTIES["by-part"] | {_option: 0.1}, f"{_option}-only": {_option: 0.2}}
 # FOBOS's closed form of missed steps is exact but for a group penalty beside l1, or on rows whose steps differ: there
 # they run one by one.
-EXACT_ONLY = ("group", "group-only")
+EXACT_ONLY = tuple(name for name, strengths in PENALTIES.items() if strengths.keys() & set(GROUP_PENALTIES))
 NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "beta": 0.7, "l1_from_epoch": 2}
 pytestmark = pytest.mark.isa
 
@@ -131,7 +135,7 @@ LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) 
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_steps(name, solver, loss, penalty):
-    own = {"rank": RANK, "by_row": "group_l1" in PENALTIES[penalty]}
+    own = {"rank": RANK, "by_row": penalty in EXACT_ONLY}
     model = build(name, FEATURES, outputs_of(loss), **own)
     labels = labels_of(loss, np.random.default_rng(5))
     follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, own=own)
@@ -283,7 +287,7 @@ def test_a_step_without_gradient_is_the_prox(strengths, rate):
     from scipy.optimize import minimize_scalar
 
     penalty = Penalty(**PENALTIES[strengths])
-    l1 = penalty.l1_w + penalty.group_l1  # a row of one number is a group of its own
+    group = GROUPS[penalty.group_option or "group_l1"]  # a row of one number is a group of its own
     model = build("linear", FEATURES)
     solver = ROW_SOLVERS["sgd"].load()(learning_rate=rate)
     model.allocate(solver.slots)
@@ -294,7 +298,8 @@ def test_a_step_without_gradient_is_the_prox(strengths, rate):
     Trainer(model, solver, make_loss("squared"), dataset([x], FEATURES, label)).run(np.zeros(1, np.int32), 0, 1)
     for u, v in zip(before["w"][0], model.parameters["w"][0], strict=True):
         best = minimize_scalar(
-            lambda v, u=u: (v - u) ** 2 / (2 * rate) + l1 * abs(v) + penalty.l2_w / 2 * v**2,
+            lambda v, u=u: (v - u) ** 2 / (2 * rate) + penalty.l1_w * abs(v) + penalty.l2_w / 2 * v**2
+            + penalty.group * group.value(np.array([v])),
             bounds=(-1, 1), method="bounded", options={"xatol": 1e-9},
         )  # fmt: skip
         assert abs(best.x - v) < 1e-6

@@ -8,7 +8,7 @@ from typing import Any
 
 from fmcli.registry.derived import Derived, by_degree, by_longest_row, by_occurrence, by_order, per_row
 from fmcli.registry.entry import Entry
-from fmcli.registry.options import MAKE_ZEROS
+from fmcli.registry.options import NOT_SMOOTH
 from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER
 
 DEFAULT_MODEL = "fm"
@@ -243,7 +243,7 @@ _MODELS = (
         solver=CLOSED_FORM,
         closed_form=True,
         refuses={
-            **dict.fromkeys(MAKE_ZEROS, "its closed form supports only --l2"),
+            **dict.fromkeys(NOT_SMOOTH, "its closed form supports only --l2"),
             **dict.fromkeys(
                 ("epochs", "batch_size", "shuffle", "init_std"), "it is solved in closed form, not step by step"
             ),

@@ -279,10 +279,12 @@ _OPTIONS = (
 )
 OPTIONS = {option.name: option for option in _OPTIONS}
 
+# The strengths of penalties of whole rows, in the order of the list in cython_src/fmcli/penalties/group_penalties.h.
+GROUP_PENALTIES = ("group_l1",)
 # What every run takes, whatever its model, solver and loss.
 COMMON = (
-    *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", "group_l1", "l1_from_epoch"),
+    *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch"),
     *("epochs", "batch_size", "clip", "scale", "norm", "shuffle", "seed"),
 )
-# What makes parameters exactly 0.
-MAKE_ZEROS = ("l1", "l1_w", "l1_v", "group_l1", "l1_from_epoch")
+# What a solver does not support if its penalties must be smooth.
+NOT_SMOOTH = ("l1", "l1_w", "l1_v", *GROUP_PENALTIES, "l1_from_epoch")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fmcli.registry.derived import per_row
 from fmcli.registry.entry import Entry, load
-from fmcli.registry.options import MAKE_ZEROS
+from fmcli.registry.options import NOT_SMOOTH
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer
@@ -86,7 +86,7 @@ _SOLVERS = (
         by_rows=False,
         refuses={
             **_NOT_BY_ROWS,
-            **dict.fromkeys(MAKE_ZEROS, "lbfgs supports only smooth penalties, such as --l2; use -s cd"),
+            **dict.fromkeys(NOT_SMOOTH, "lbfgs supports only smooth penalties, such as --l2; use -s cd"),
         },
     ),
 )

@@ -12,7 +12,7 @@ from fmcli.registry.derived import Derived, Facts
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
-from fmcli.registry.options import COMMON, OPTIONS
+from fmcli.registry.options import COMMON, GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS, SolverEntry, solver_entry
 from fmcli.text import number
 
@@ -105,6 +105,7 @@ def make_spec(
             values[name] = values.get(whole, OPTIONS[whole].default)
     check_clip(loss, values["clip"])
     check_nuclear(kind, values)
+    check_group_penalties(values)
     check_schedule(values)
     check_degrees(kind, values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
@@ -165,8 +166,13 @@ def check_nuclear(kind: ModelEntry, values: Mapping[str, Any]) -> None:
         raise UsageError(
             f"{flag} applies only to kernels of order 2 with fitted weights; use -m {kinds}, without --no-fit-beta"
         )
-    if values["group_l1"] > 0:
-        raise UsageError(f"{flag} and {OPTIONS['group_l1'].flag} cannot be combined; choose one")
+
+
+def check_group_penalties(values: Mapping[str, Any]) -> None:
+    """UsageError if a row would have two penalties as a whole, or one beside the nuclear norm."""
+    flags = [OPTIONS[name].flag for name in ("nuclear", *GROUP_PENALTIES) if values.get(name)]
+    if len(flags) > 1:
+        raise UsageError(f"{' and '.join(flags)} cannot be combined; choose one")
 
 
 def check_clip(loss: str | None, clip: bool | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fmcli.models.kernel_basis import KernelBasis
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.scoring.metrics import METRICS, default_metrics, measure
 from fmcli.training.baseline import beats
 
@@ -31,7 +31,7 @@ CLEARLY = 0.01
 MOST_LACKING = 0.1
 ENTRIES_AT_A_TIME = 1 << 20
 # Penalties of factors that make zeros.
-SPARSE = ("l1_v", "group_l1", "nuclear")
+SPARSE = ("l1_v", *GROUP_PENALTIES, "nuclear")
 
 
 def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_trainer
+from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import PREPARE_STREAM, START_STREAM, generator
 from fmcli.scoring.rows import score_rows
@@ -32,7 +33,7 @@ from fmcli.training.warm_start import take_over
 __all__ = ["Epoch", "Observer", "Plan", "Settings", "Trained", "plan", "prepare", "summary", "train"]
 
 # The penalties' options.
-STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", "group_l1", "nuclear", "l1_from_epoch")
+STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_from_epoch")
 
 
 def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings: Any) -> Plan:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fmcli.errors import UsageError
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
+from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec, resolve
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ class Settings:
 def make_model(spec: Spec, features: int, outputs: int, fields: int) -> Model:
     """The model of a spec, without memory yet."""
     kind = MODELS[spec.model]
-    return build_model(kind, features, outputs, spec.keywords(kind), fields, spec.values["group_l1"] > 0)
+    by_row = any(spec.values[name] > 0 for name in GROUP_PENALTIES)
+    return build_model(kind, features, outputs, spec.keywords(kind), fields, by_row)
 
 
 def check_earlier(earlier: Earlier, spec: Spec) -> None:

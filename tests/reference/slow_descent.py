@@ -16,6 +16,7 @@ from reference.slow_models import (
     strengths,
     support,
 )
+from reference.slow_penalties import GROUPS
 from reference.slow_solvers import nearest_in_simplex, prox
 
 SLICE, SWEEPS, HALVINGS, LANES = 16, 5, 30, 4
@@ -146,7 +147,7 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
             new = phi.copy()
             if whole:
                 h = np.trace(G) * 2**tries
-                new = prox(phi - r / h, h, l1, l2, group)
+                new = prox(phi - r / h, h, l1, l2, group, kind=problem.penalty.group_kind)
                 new = nearest_in_simplex(new) if simplex else new
             else:
                 new[places] += step(phi[places], r, G, l1[places], l2[places]) / 2**tries
@@ -159,7 +160,8 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
 
 def objective(problem: Problem, params: Params, row: np.ndarray, l1, l2, group: float) -> float:
     """What depends on one row's numbers."""
-    return problem.mean_loss(params) + np.sum(l1 * abs(row) + l2 / 2 * row**2) + group * np.linalg.norm(row)
+    own = np.sum(l1 * abs(row) + l2 / 2 * row**2) + group * GROUPS[problem.penalty.group_kind].value(row)
+    return problem.mean_loss(params) + own
 
 
 def sweeps(phi, r, G, l1, l2) -> np.ndarray:

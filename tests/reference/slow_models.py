@@ -18,6 +18,7 @@ from reference.kinds import (
     per_feature,
     touch_features,
 )
+from reference.slow_penalties import GROUPS
 
 NONE: Choices = {}
 COMPLEX_STEP = 1e-100  # no difference is taken, so the step may be so small that its square is 0
@@ -79,13 +80,18 @@ def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NO
 
 @dataclass(frozen=True)
 class Penalty:
-    """λ1 and λ2 by part ("w": linear weights, "v": all else that is penalised), and λ_g."""
+    """λ1 and λ2 by part ("w": linear weights, "v": all else that is penalised), and λ_g of each group penalty."""
 
     l1_w: float = 0.0
     l1_v: float = 0.0
     l2_w: float = 0.0
     l2_v: float = 0.0
     group_l1: float = 0.0
+
+    @property
+    def group_kind(self) -> str:
+        """The group penalty that acts."""
+        return next((kind for kind in GROUPS if getattr(self, kind)), "group_l1")
 
 
 Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the index of a number or vector in that array)
@@ -123,14 +129,14 @@ def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, n
     pairs = [(by_part.get(name, (penalty.l1_v, penalty.l2_v)), np.size(params[name][at])) for name, at in row]
     l1 = np.concatenate([np.full(size, strength[0]) for strength, size in pairs])
     l2 = np.concatenate([np.full(size, strength[1]) for strength, size in pairs])
-    return l1, l2, 0.0 if row[0][0] in ("beta", *STRUCTURAL) else penalty.group_l1
+    return l1, l2, 0.0 if row[0][0] in ("beta", *STRUCTURAL) else getattr(penalty, penalty.group_kind)
 
 
 def penalty_value(params: Params, penalty: Penalty, choices: Choices = NONE) -> float:
-    """R: the sum of λ1|φ| + (λ2/2)φ² over all parameters, and of λ_g ‖row‖ over all rows."""
+    """R: the sum of λ1|φ| + (λ2/2)φ² over all parameters, and of λ_g Ω(row) over all rows."""
     total = 0.0
     for row in rows(params, choices):
         phi = gather(params, row)
         l1, l2, group = strengths(params, row, penalty)
-        total += np.sum(l1 * np.abs(phi) + l2 / 2 * phi**2) + group * np.linalg.norm(phi)
+        total += np.sum(l1 * np.abs(phi) + l2 / 2 * phi**2) + group * GROUPS[penalty.group_kind].value(phi)
     return float(total)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from reference.kinds import STRUCTURAL, Choices, Params, Sample
 from reference.slow_losses import LOSSES, Loss, slopes
@@ -24,6 +23,7 @@ from reference.slow_models import (
     strengths,
     touched,
 )
+from reference.slow_penalties import GROUPS
 
 
 @dataclass(frozen=True)
@@ -53,24 +53,16 @@ def prox(
     l1: np.ndarray | float = 0.0,
     l2: np.ndarray | float = 0.0,
     group: float = 0.0,
-    fixed: float = 0.0,
+    rest: Sequence[float] = (),
+    kind: str = "group_l1",
 ) -> np.ndarray:
-    """argmin over v of Σ ½h(v − u)² + λ1‖v‖_1 + Σ(λ2/2)v² + λ_g·sqrt(‖v‖² + fixed) for one row u.
+    """argmin over v of Σ ½h(v − u)² + λ1‖v‖_1 + Σ(λ2/2)v² + λ_g·Ω([v, rest]) for one row u.
 
-    h, λ1, λ2 may be one number for each of the row's; ``fixed`` are the squares of those of its numbers that stay.
+    h, λ1, λ2 may be one number for each of the row's; ``rest`` are those of its numbers that stay; Ω is the ``kind``'s.
     """
     c = np.sign(u) * np.maximum(np.abs(h * u) - l1, 0)
-    if group > 0 and np.linalg.norm(c) <= group and fixed == 0:
-        return np.zeros_like(u)
-    d = h + l2
-    if group > 0:  # v = c/(h + λ2 + λ_g/nu), where nu² = ‖v‖² + fixed
-        v_at = lambda nu: c * nu / (d * nu + group)  # noqa: E731
-        excess = lambda nu: np.sqrt(np.sum(v_at(nu) ** 2) + fixed) / nu - 1  # noqa: E731
-        highest = np.linalg.norm(c / d) + np.sqrt(fixed)
-        nu = brentq(excess, 1e-12 * highest, 2 * highest, xtol=1e-300, rtol=1e-14)
-        return v_at(nu)
-    v: np.ndarray = c / d
-    return v
+    d = h + l2 + np.zeros_like(u)
+    return GROUPS[kind].prox(c, d, group, np.asarray(rest, dtype=float)) if group > 0 else c / d
 
 
 @dataclass
@@ -82,6 +74,7 @@ class State:
     l1: np.ndarray
     l2: np.ndarray
     group: float
+    kind: str  # of the group penalty
     rate: np.ndarray  # η0 of each parameter
     alpha: np.ndarray
     touched: np.ndarray  # which of its numbers the update moves
@@ -91,7 +84,7 @@ class State:
     def prox(self, u: np.ndarray, h: np.ndarray | float) -> np.ndarray:
         at, v = self.touched, self.phi.copy()
         h = np.broadcast_to(h, u.shape)
-        v[at] = prox(u[at], h[at], self.l1[at], self.l2[at], self.group, float(np.sum(v[~at] ** 2)))
+        v[at] = prox(u[at], h[at], self.l1[at], self.l2[at], self.group, v[~at], self.kind)
         return v
 
 
@@ -196,7 +189,7 @@ def start(params: Params, row: Row, solver: str, o: Options) -> State:
     l1, l2, group = strengths(params, row, o)
     rate = by_part(params, row, o.learning_rate, o.learning_rate_w, o.learning_rate_v)
     alpha = by_part(params, row, o.alpha, o.alpha_w, o.alpha_v)
-    r = State(row, phi, l1, l2, group, rate, alpha, np.ones(len(phi), dtype=bool))
+    r = State(row, phi, l1, l2, group, o.group_kind, rate, alpha, np.ones(len(phi), dtype=bool))
     for name, begin in STATE.get("adagrad" if solver == "fobos" and o.adaptive else solver, {}).items():
         r.kept[name] = begin(r, o) * np.ones(len(phi))
     return r

@@ -35,8 +35,7 @@ typedef struct Block {
     ptrdiff_t weight_stride;  // reals from one row's weight to the next
     ptrdiff_t rows;           // of one class; class c begins at row c * rows
     ptrdiff_t columns;        // parameters in a row, without padding
-    int by_row;               // a row is one group
-    real* room;               // for one row's curvatures: `lanes` and LANES more
+    double* room;             // for the prox of one row as a whole: 3 times `lanes` and LANES more
 } Block;
 
 enum { LANES = 4 };

@@ -20,8 +20,7 @@ cdef extern from "fmcli/base/types.h" nogil:
         Py_ssize_t weight_stride
         Py_ssize_t rows
         Py_ssize_t columns
-        bint by_row
-        real* room
+        double* room
 
     struct Factors:
         const real* at

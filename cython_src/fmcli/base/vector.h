@@ -103,6 +103,9 @@ inline V magnitude(V v) {
     return (V)(bits(v) & ~sign);
 }
 
+inline float magnitude(float x) { return __builtin_fabsf(x); }
+inline double magnitude(double x) { return __builtin_fabs(x); }
+
 // The smaller ones of two vectors' numbers, up to rounding.
 template <class V>
 inline V smaller(V a, V b) {

@@ -4,16 +4,30 @@
 
 #include "fmcli/base/types.h"
 
-// Penalties on one part of a row: l1 |phi| + l2/2 phi^2, and l_g times the norm of the whole row.
-typedef struct PenaltyStrength {
-    real l1, l2, group;
-} PenaltyStrength;
+// How strongly penalties act on one part of a row: l1 |v| + l2/2 v^2 on each of its numbers v, and `group` times
+// a penalty of the whole row: that at the place `group_penalty` of the list in group_penalties.h.
+template <class T>
+struct StrengthOf {
+    T l1, l2, group;
+    int group_penalty;
+};
+typedef StrengthOf<double> ExactStrength;  // as given
+typedef StrengthOf<real> PenaltyStrength;  // rounded to the parameters' type, for steps
+
+static inline PenaltyStrength rounded(const ExactStrength& s) {
+    return {(real)s.l1, (real)s.l2, (real)s.group, s.group_penalty};
+}
+
+// The prox with h = 1/rate, multiplied through by the rate (elementwise.h).
+typedef struct ScaledProx {
+    real threshold;  // rate * l1
+    real decay;      // 1 / (1 + rate * l2)
+} ScaledProx;
 
 // The constants of one solver's update of one part of a row.
 typedef struct Sgd {
     real rate;
-    real shrink;  // rate * l1
-    real decay;   // 1 / (1 + rate * l2)
+    ScaledProx prox;
     PenaltyStrength strength;
 } Sgd;
 
@@ -29,8 +43,8 @@ typedef struct Ftrl {
 
 // The prox steps that FOBOS has to make up for on one part of rows, counted from the last time all rows were up to date.
 typedef struct Fobos {
-    const double* decay;  // [t]: product of 1/(1 + rate_s l2) over the steps up to t
-    const double* sum;    // [t]: D_t of update_rules.h
+    const double* decay;  // [t]: of the steps up to t, as deferred.h says
+    const double* sum;
     int32_t now;          // the last step
     real inverse_rate;    // of AdaGrad's h, for the adaptive form; else 0
     PenaltyStrength strength;

@@ -3,11 +3,22 @@ from libc.stdint cimport int32_t
 
 
 cdef extern from "fmcli/kernels/arguments.h" nogil:
-    struct PenaltyStrength:
+    ctypedef struct ExactStrength:
+        double l1, l2, group
+        int group_penalty
+
+    ctypedef struct PenaltyStrength:
         real l1, l2, group
+        int group_penalty
+
+    PenaltyStrength rounded(const ExactStrength& strength)
+
+    ctypedef struct ScaledProx:
+        real threshold, decay
 
     struct Sgd:
-        real rate, shrink, decay
+        real rate
+        ScaledProx prox
         PenaltyStrength strength
 
     struct Adagrad:

@@ -123,8 +123,9 @@ typedef struct Kernels {
     void (*field_score_gradient)(const ColumnView* v, const FieldColumns* columns, real* q);
     void (*field_score_changes)(const ColumnView* v, const FieldColumns* columns, const real* step, double* out);
 
-    // Per block: sums over all rows of |v|, v^2 (bodies), |w|, w^2 (weights), and of the rows' norms where rows are groups.
-    void (*magnitudes)(const Block* block, ptrdiff_t rows, double* out);
+    // Add the penalty of a block's rows to `out`: what acts on their bodies, on their weights, and on whole rows.
+    void (*add_penalty)(const Block* block, ptrdiff_t rows, const ExactStrength* body, const ExactStrength* weight,
+                        double* out);
 
     void (*sgd)(const Block* block, const Slab* slab, const Sgd* body, const Sgd* weight);
     void (*adagrad)(const Block* block, const Slab* slab, const Adagrad* body, const Adagrad* weight);

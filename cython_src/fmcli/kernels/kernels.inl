@@ -9,6 +9,7 @@
 #include "fmcli/models/local/distances.inl"
 #include "fmcli/models/products.inl"
 #include "fmcli/models/second_order.inl"
+#include "fmcli/penalties/value.inl"
 #include "fmcli/solvers/coordinate/descent.inl"
 #include "fmcli/solvers/stochastic/row_updates.inl"
 

@@ -66,7 +66,8 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*share_score_gradient)(const ColumnView*, Py_ssize_t, real*) noexcept nogil
         void (*field_score_gradient)(const ColumnView*, const FieldColumns*, real*) noexcept nogil
         void (*field_score_changes)(const ColumnView*, const FieldColumns*, const real*, double*) noexcept nogil
-        void (*magnitudes)(const Block*, Py_ssize_t, double*) noexcept nogil
+        void (*add_penalty)(
+            const Block*, Py_ssize_t, const ExactStrength*, const ExactStrength*, double*) noexcept nogil
         void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
         void (*ftrl)(const Block*, const Slab*, const Ftrl*, const Ftrl*) noexcept nogil

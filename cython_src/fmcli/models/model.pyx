@@ -152,12 +152,13 @@ cdef class Model:
     def allocate(self, int slots):
         """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
         cdef Py_ssize_t at, p, body_stride, weight_stride, rows
-        cdef real[::1] bodies, weights, room
+        cdef real[::1] bodies, weights
+        cdef double[::1] room
         cdef Block* block
         if slots < 0 or self.bytes_needed(slots) > MOST_BYTES:
             raise MemoryError
         self.slots, self.placed = slots, -abs(self.placed)
-        self.room = room = allocate(max([layout.lanes for layout in self.layout]) + LANES)
+        self.room = room = allocate(3 * (max([layout.lanes for layout in self.layout]) + LANES), np.float64)
         self.memory, self.parameters, self.states = [], {}, {}
         for b, layout in enumerate(self.layout):
             block = &self.block[b]
@@ -347,7 +348,7 @@ cdef class Model:
 
     cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil:
         cdef Block alone = Block(
-            part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0, False,
+            part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, self.features, 0,
             NULL)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
 

@@ -1,12 +1,12 @@
-from fmcli.kernels.simd cimport PenaltyStrength
+from fmcli.kernels.arguments cimport ExactStrength
 from fmcli.models.model cimport Model
 
 
 cdef class Penalty:
-    cdef readonly double l1_w, l1_v, l2_w, l2_v, group_l1, nuclear
+    cdef readonly double l1_w, l1_v, l2_w, l2_v, group, nuclear
+    cdef readonly object group_option  # of the group penalty that acts; None: none does
+    cdef int group_penalty             # its place in the list of group_penalties.h
 
     cdef readonly Py_ssize_t l1_from_epoch, epochs
 
-    cdef double group_on(self, object layout)
-    cdef PenaltyStrength strength(self, object layout, bint body)
-    cdef mark_groups(self, Model model)
+    cdef ExactStrength strength(self, object layout, bint body)

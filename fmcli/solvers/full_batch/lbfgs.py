@@ -53,7 +53,7 @@ class LBFGS:
     ----------
     model : Model, allocated without state and started.
     loss : as the run has it.
-    penalty : Penalty with l2 alone.
+    penalty : Penalty with l2 alone; ValueError for any other.
     data : Dataset with labels.
     threads : how many; the result is the same for any number.
     on_rows : called after each evaluation with the number of the iteration (from 1) and how many rows that is.
@@ -68,6 +68,8 @@ class LBFGS:
         threads: int = 1,
         on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
     ) -> None:
+        if not penalty.smooth:
+            raise ValueError("L-BFGS supports l2 penalties only")
         model.freeze()
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.on_rows, self.iteration, self.epochs = on_rows, 0, 1
@@ -93,10 +95,7 @@ class LBFGS:
     def _strengths(self, number: int, layout: BlockLayout) -> None:
         where, rows, width = self.objective.places(number)
         block = self.l2[where].reshape(rows, width)
-        if layout.penalty != "none":
-            block[...] = self.penalty.l2_v
-            if layout.weight and layout.part == "w" and layout.penalty == "full":
-                block[:, -1] = self.penalty.l2_w
+        block[:, : layout.lanes], block[:, layout.lanes :] = self.penalty.l2(layout)
         if layout.constraint == "simplex":
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 

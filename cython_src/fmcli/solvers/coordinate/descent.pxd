@@ -28,7 +28,8 @@ cdef struct BlockRule:
     bint of_kernels  # fitted weights of kernels, which the bias goes with
     PenaltyStrength body
     PenaltyStrength weight
-    double group
+    double group    # strength of a penalty of the row as a whole
+    int group_penalty
 
 
 cdef class Descent:

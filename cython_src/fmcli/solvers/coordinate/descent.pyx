@@ -7,7 +7,7 @@ from fmcli.models.layout import allocate
 
 from fmcli.base.types cimport real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport PenaltyStrength
+from fmcli.kernels.simd cimport ExactStrength, PenaltyStrength, rounded
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model
 from fmcli.penalties.penalty cimport Penalty
@@ -90,15 +90,15 @@ cdef class Descent:
 
     def weigh(self):
         """Take over the penalty's strengths, which have changed."""
+        cdef BlockRule* rule
+        cdef ExactStrength weight
         self.require()
-        self.penalty.mark_groups(self.model)
         for b, layout in enumerate(self.model.layout):
-            self.rule[b].whole = self.model.block[b].by_row or self.rule[b].simplex
-            self.rule[b].body = self.penalty.strength(layout, True)
-            self.rule[b].weight = self.penalty.strength(layout, False)
-            if self.rule[b].of_kernels:
-                self.rule[b].weight = PenaltyStrength(0, 0, 0)
-            self.rule[b].group = self.penalty.group_on(layout)
+            rule, weight = &self.rule[b], self.penalty.strength(layout, False)
+            rule.group, rule.group_penalty = weight.group, weight.group_penalty
+            rule.whole = rule.group > 0 or rule.simplex
+            rule.body = rounded(self.penalty.strength(layout, True))
+            rule.weight = PenaltyStrength(0, 0, 0, 0) if rule.of_kernels else rounded(weight)
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):

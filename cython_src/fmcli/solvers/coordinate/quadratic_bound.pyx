@@ -3,8 +3,9 @@ them."""
 
 import numpy as np
 
-from fmcli.penalties.group cimport group_norm_of
-from libc.math cimport fabs, sqrt
+from fmcli.kernels.arguments cimport ExactStrength
+from fmcli.penalties.formulas cimport group_prox, group_value, penalty_of, prox, reduce
+from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
 
@@ -13,8 +14,8 @@ cdef double LEAST_SHARE = 1e-9
 
 
 cdef class QuadraticBound:
-    """min over s of <r, s> + s'Gs/2 + sum of l1 |phi + s| + l2/2 (phi + s)^2, by coordinates; or with l_g ||phi + s||,
-    by a bound on G.
+    """min over s of <r, s> + s'Gs/2 plus the penalty of phi + s, by coordinates; or, if a penalty acts on all of them
+    together, by a bound on G.
 
     Parameters
     ----------
@@ -24,14 +25,16 @@ cdef class QuadraticBound:
 
     def __init__(self, Py_ssize_t most, Py_ssize_t most_squared):
         cdef double[::1] numbers = np.zeros(6 * most + most_squared**2 + 1)
-        self.memory = numbers
+        cdef uint8_t[::1] strengths = np.zeros((most + 1) * sizeof(ExactStrength), dtype=np.uint8)
+        self.memory = numbers, strengths
         self.r, self.extra_curvature, self.phi = &numbers[0], &numbers[most], &numbers[2 * most]
-        self.l1, self.l2, self.step = &numbers[3 * most], &numbers[4 * most], &numbers[5 * most]
+        self.step, self.c, self.d = &numbers[3 * most], &numbers[4 * most], &numbers[5 * most]
         self.G = &numbers[6 * most]
+        self.strength = <ExactStrength*>&strengths[0]
 
     # New parameters, standing where they stood.
-    cdef void begin(self, Py_ssize_t width) noexcept nogil:
-        self.width = width
+    cdef void begin(self, Py_ssize_t width, double group, int group_penalty) noexcept nogil:
+        self.width, self.group, self.group_penalty = width, group, group_penalty
         memset(self.r, 0, width * sizeof(double))
         memset(self.step, 0, width * sizeof(double))
         memset(self.extra_curvature, 0, width * sizeof(double))
@@ -68,39 +71,37 @@ cdef class QuadraticBound:
         for f in range(many):
             self.move_one(f)
 
-    # One coordinate to its minimum; where nothing depends on it, it stays.
+    # One coordinate to its minimum.
     cdef void move_one(self, Py_ssize_t f) noexcept nogil:
         cdef const double* row = self.G + f * self.width
-        cdef double value, before = self.phi[f] + self.step[f]
-        cdef double slope = self.r[f] + self.l2[f] * before, curvature = row[f] + self.l2[f]
+        cdef double now = self.phi[f] + self.step[f], slope = self.r[f]
         cdef Py_ssize_t h
-        if curvature <= 0:
-            if self.l1[f] > 0:
-                self.step[f] = -self.phi[f]
-            return
         for h in range(self.width):
             slope += row[h] * self.step[h]
-        value = before - slope / curvature
-        value = max(value - self.l1[f] / curvature, 0.0) + min(value + self.l1[f] / curvature, 0.0)
-        self.step[f] += value - before
+        self.step[f] += self.minimum(f, row[f] * now - slope, row[f]) - now
 
-    # All at once by prox(phi - r/h, h); h is no less than G's largest eigenvalue.
-    cdef void move_as_group(self, double h, double group) noexcept nogil:
+    # The least point of h/2 (v - u)^2 plus a parameter's penalty, given hu = h u; if nothing depends on v, where it is.
+    cdef double minimum(self, Py_ssize_t f, double hu, double h) noexcept nogil:
+        if h + self.strength[f].l2 > 0:
+            return prox(hu, h, self.strength[f])
+        return 0 if self.strength[f].l1 > 0 else self.phi[f] + self.step[f]
+
+    # All parameters at once by prox(phi - r/h, h); h is no less than G's largest eigenvalue.
+    cdef void move_together(self, double h) noexcept nogil:
         cdef Py_ssize_t f
-        cdef double u, norm = 1
-        cdef double* c = self.step
-        cdef double* d = self.extra_curvature  # which scores that are affine, or bounded as a whole, do not need
         for f in range(self.width):
-            u = h * self.phi[f] - self.r[f]
-            c[f] = max(u - self.l1[f], 0.0) + min(u + self.l1[f], 0.0)
-            d[f] = h + self.l2[f]
-        if group > 0:
-            norm = group_norm_of(c, d, self.width, group)
-        for f in range(self.width):
-            if norm == 0 or (d[f] == 0 and self.l1[f] > 0):  # in the latter case nothing acts here but l1
-                self.step[f] = -self.phi[f]
+            self.step[f] = 0
+            if self.group > 0:
+                self.c[f] = reduce(h * self.phi[f] - self.r[f], h, self.strength[f], self.d[f])
             else:
-                self.step[f] = c[f] / (d[f] + group / norm) - self.phi[f] if d[f] > 0 else 0
+                self.c[f] = self.minimum(f, h * self.phi[f] - self.r[f], h)
+        if self.group > 0:
+            if h > 0:
+                group_prox(self.group_penalty, self.c, self.d, self.width, 0, self.group, self.c)
+            else:  # nothing depends on the parameters but penalties
+                memset(self.c, 0, self.width * sizeof(double))
+        for f in range(self.width):
+            self.step[f] = self.c[f] - self.phi[f]
 
     cdef void halve(self) noexcept nogil:
         cdef Py_ssize_t f
@@ -108,11 +109,10 @@ cdef class QuadraticBound:
             self.step[f] /= 2
 
     # The penalty after the step.
-    cdef double penalty(self, double group) noexcept nogil:
+    cdef double penalty(self) noexcept nogil:
         cdef Py_ssize_t f
-        cdef double v, squares = 0, sum = 0
+        cdef double total = 0
         for f in range(self.width):
-            v = self.phi[f] + self.step[f]
-            sum += self.l1[f] * fabs(v) + 0.5 * self.l2[f] * v * v
-            squares += v * v
-        return sum + group * sqrt(squares)
+            self.c[f] = self.phi[f] + self.step[f]
+            total += penalty_of(self.c[f], self.strength[f])
+        return total + self.group * group_value(self.group_penalty, self.c, self.width)

@@ -145,10 +145,10 @@ cdef class CoordinateUpdater:
     cdef void begin(self, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t f
         cdef const PenaltyStrength* strength
-        self.quadratic.begin(v.lanes + v.weight)
+        self.quadratic.begin(v.lanes + v.weight, self.current.rule.group, self.current.rule.group_penalty)
         for f in range(self.quadratic.width):
             strength = &self.current.rule.body if f < v.lanes else &self.current.rule.weight
-            self.quadratic.l1[f], self.quadratic.l2[f] = strength.l1, strength.l2
+            self.quadratic.strength[f].l1, self.quadratic.strength[f].l2 = strength.l1, strength.l2
             self.quadratic.phi[f] = self.number(v, f)[0]
         if self.descent.nuclear > 0:
             self.by_nuclear_norm(v)
@@ -161,9 +161,9 @@ cdef class CoordinateUpdater:
         for f in range(v.lanes):
             if v.block == beta:
                 if v.at + f < self.descent.norms.shape[1]:
-                    self.quadratic.l1[f] = self.descent.nuclear * self.descent.norms[v.output, v.at + f]
+                    self.quadratic.strength[f].l1 = self.descent.nuclear * self.descent.norms[v.output, v.at + f]
             else:
-                self.quadratic.l2[f] = 2 * self.descent.nuclear * fabs(weights[v.at + f])
+                self.quadratic.strength[f].l2 = 2 * self.descent.nuclear * fabs(weights[v.at + f])
 
     # Samples at .. of the row's, as many as are worked on at a time; those after them are asked for.
     cdef ColumnView part(self, const ColumnView* v, Py_ssize_t at) noexcept nogil:
@@ -252,22 +252,22 @@ cdef class CoordinateUpdater:
     # Take the problem's step; where its bound may not hold, so much of it that the objective does not rise.
     cdef void take(self, const ColumnView* v) noexcept nogil:
         cdef int tries
-        cdef double before = 0, group = self.current.rule.group, h = self.curvature
+        cdef double before = 0, h = self.curvature
         cdef bint whole = self.current.rule.whole
         cdef bint sure = self.descent.bounded and self.joint(v)
         if not sure:
-            before = self.loss_after(v, False) + self.quadratic.penalty(group)
+            before = self.loss_after(v, False) + self.quadratic.penalty()
         if not whole:
             self.minimise(v)
         for tries in range(HALVINGS + 1):
             if whole:
-                self.quadratic.move_as_group(h, group)
+                self.quadratic.move_together(h)
                 h *= 2
             elif tries:
                 self.quadratic.halve()
             if not self.round_step(v):
                 return
-            if sure or self.loss_after(v, True) + self.quadratic.penalty(group) <= before:
+            if sure or self.loss_after(v, True) + self.quadratic.penalty() <= before:
                 self.move(v)
                 return
 

@@ -2,7 +2,7 @@
 
 from fmcli.base.types cimport Slab
 from fmcli.kernels.simd cimport Adagrad as Rule
-from fmcli.kernels.simd cimport kernels
+from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
 
 
@@ -16,7 +16,7 @@ cdef class AdaGrad(Solver):
     cdef set_rule(self, int block, object layout, bint body):
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]
         rule.inverse_rate = 1 / step_of(self.rates, layout, body)
-        rule.strength = self.penalty.strength(layout, body)
+        rule.strength = rounded(self.penalty.strength(layout, body))
 
     cdef void apply(self, const Slab* slab) noexcept nogil:
         kernels.adagrad(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])

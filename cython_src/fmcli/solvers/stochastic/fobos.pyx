@@ -8,8 +8,9 @@ from fmcli.solvers.stochastic.sgd import SGD as Plain
 
 from fmcli.base.types cimport Scratch, Slab, real
 from fmcli.kernels.simd cimport Fobos as Rule
-from fmcli.kernels.simd cimport PenaltyStrength, kernels
+from fmcli.kernels.simd cimport PenaltyStrength, kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.penalties.formulas cimport append_step
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.sgd cimport SGD
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, steps_by_part
@@ -28,12 +29,13 @@ cdef class FOBOS(Solver):
 
     The step itself is SGD's or, with `adaptive`, AdaGrad's. A row that is not touched misses prox steps; they are made
     up for before it is read, at the end of an epoch and before anyone looks, in closed form from running sums
-    (update_rules.h), or one by one with prox="exact", which is slow and the oracle of the closed form.
+    (deferred.h), or one by one: with prox="exact", which is slow and the oracle of the closed form, or if the steps of
+    the group penalty have no closed form.
     """
 
     cdef Solver inner
     cdef SGD plain  # the inner solver where it is SGD
-    cdef bint exact
+    cdef bint one_by_one, exact  # as asked for, and as the penalty permits
     cdef Steps rates
     cdef int32_t now
     cdef double[:, ::1] decay, sum  # [part, step]: for rate and l2 of weights (0) and of factors (1)
@@ -59,7 +61,7 @@ cdef class FOBOS(Solver):
             self.plain = Plain(**rates, schedule=schedule, power=power, t0=t0)
             self.inner = self.plain
         self.slots, self.averages_weights = self.inner.slots, True
-        self.exact = prox == "exact"
+        self.one_by_one = prox == "exact"
         # Not by np.zeros, which may write all of what it takes from memory that was freed before.
         self.decay, self.sum = (allocate(2 * (LONGEST + 1), np.float64).reshape(2, -1) for _ in range(2))
         self.decay[0, 0] = self.decay[1, 0] = 1
@@ -77,6 +79,7 @@ cdef class FOBOS(Solver):
         self.inner.bind(model, penalty)
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
+        self.exact = self.one_by_one or not penalty.steps_add_up
         Solver.bind(self, model, penalty)
         self.memory = []
         for i, layout in enumerate(model.layout):
@@ -94,7 +97,7 @@ cdef class FOBOS(Solver):
         cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
         cdef int part = 1 if body or one_part or layout.penalty == "l2" or layout.part == "v" else 0
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]
-        rule[0] = self.rule(part, self.penalty.strength(layout, body))
+        rule[0] = self.rule(part, rounded(self.penalty.strength(layout, body)))
 
     def resume(self, updates):
         self.require()
@@ -160,8 +163,7 @@ cdef class FOBOS(Solver):
             self.shares[self.now] = self.plain.share
             for part in range(2):
                 rate = self.plain.share * self.rate[part]
-                self.decay[part, self.now] = self.decay[part, self.now - 1] / (1 + rate * self.l2[part])
-                self.sum[part, self.now] = (self.sum[part, self.now - 1] + rate) / (1 + rate * self.l2[part])
+                append_step(rate, self.l2[part], &self.decay[part, self.now], &self.sum[part, self.now])
         for i in range(s.n_slabs):
             slab = &s.slab[i]
             for j in range(slab.n):

@@ -2,7 +2,7 @@
 
 from fmcli.base.types cimport Slab
 from fmcli.kernels.simd cimport Ftrl as Rule
-from fmcli.kernels.simd cimport kernels
+from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
 
@@ -27,7 +27,7 @@ cdef class FTRL(Solver):
     cdef set_rule(self, int block, object layout, bint body):
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]
         rule.inverse_alpha, rule.beta, rule.power = 1 / step_of(self.alphas, layout, body), self.beta, self.power
-        rule.strength = self.penalty.strength(layout, body)
+        rule.strength = rounded(self.penalty.strength(layout, body))
 
     def start(self):
         cdef int i

@@ -1,40 +1,10 @@
 // What solvers do to the rows of a block.
 
-#include "fmcli/penalties/group.h"
 #include "fmcli/kernels/kernels.h"
+#include "fmcli/penalties/group_penalties.h"
 #include "fmcli/solvers/stochastic/update_rules.h"
 
 namespace {
-
-typedef double Doubles __attribute__((vector_size(LANES * sizeof(double))));
-
-inline double total(Doubles v) { return (v[0] + v[2]) + (v[1] + v[3]); }
-
-void magnitudes(const Block* block, ptrdiff_t rows, double* out) {
-    const Block b = *block;
-    Doubles sums = {}, squares = {};
-    double weights = 0, weight_squares = 0, norms = 0;
-    for (ptrdiff_t r = 0; r < rows; ++r) {  // body and weight of a row in one go: they are neighbours in memory
-        Doubles row = {};
-        double w = 0;
-        if (b.body)
-            for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
-                Doubles v = __builtin_convertvector(magnitude(load<Vec4>(b.body + r * b.body_stride + at)), Doubles);
-                sums += v;
-                row += v * v;
-            }
-        if (b.weight) w = b.weight[r * b.weight_stride];
-        weights += w < 0 ? -w : w;
-        weight_squares += w * w;
-        squares += row;
-        if (b.by_row) norms += __builtin_sqrt(total(row) + w * w);
-    }
-    out[0] = total(sums);
-    out[1] = total(squares);
-    out[2] = weights;
-    out[3] = weight_squares;
-    out[4] = norms;
-}
 
 // What is read inside these loops is copied into locals first: to the compiler, a store to a row could change anything
 // that lies behind a pointer.
@@ -156,24 +126,22 @@ inline __attribute__((always_inline)) void each_touched(const Block& b, ptrdiff_
     if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
 }
 
-// The sum of squares of what is not marked.
-inline double squares_untouched(const Block& b, ptrdiff_t row, const uint8_t* touched) {
-    Vec4 squares = {};
+// f(v) for each vector of a row's body that is not marked.
+template <class F>
+inline __attribute__((always_inline)) void each_untouched(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
     for (ptrdiff_t at = 0; touched && at < b.lanes; at += LANES)
-        if (!touched[at / LANES]) {
-            const Vec4 v = load<Vec4>(b.body + row * b.body_stride + at);
-            squares += v * v;
-        }
-    return sum(squares);
+        if (!touched[at / LANES]) f(load<Vec4>(b.body + row * b.body_stride + at));
 }
 
-// What the prox of a row needs to know of it as a whole: sums of c^2, of c^2 d, and of the squares before the step; the
-// lowest d.
+// While a row is in the middle of its prox, between l1 and l2 and the group penalty, the curvatures d of what is left to
+// minimise lie in the block's room; c lies where the row's numbers do.
+inline real* curvatures_of(const Block& b) { return reinterpret_cast<real*>(b.room); }
+
+// What the group norm's Newton steps begin from: sums of c^2, of c^2 d, and of the squares before the step; the lowest d.
 struct RowSums {
     Vec4 squares = {}, weighted = {}, before = {}, lowest;
     bool begun = false;
 
-    // A vector's c = soft(h u, l1) and d = h + l2.
     template <class V>
     inline __attribute__((always_inline)) void add(V phi, V c, V d) {
         squares += folded(c * c);
@@ -184,39 +152,85 @@ struct RowSums {
     }
 };
 
-// The rest of a row's prox, where c stands for its numbers, and d is in the room: v = c / (d + l_g / |v|).
-inline void finish_row(const Block& b, ptrdiff_t row, const uint8_t* touched, const RowSums& sums, real group) {
-    const double precision = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
-    double norm = 1;
-    if (group > 0) {
-        const double fixed = squares_untouched(b, row, touched), before = __builtin_sqrt(sum(sums.before) + fixed);
-        double lowest = sums.lowest[0];
-        for (int i = 1; i < width<Vec4>; i++) lowest = sums.lowest[i] < lowest ? sums.lowest[i] : lowest;
-        norm = group_norm(sum(sums.squares), sum(sums.weighted), lowest, fixed, group, before, precision,
-                          [&](double nu, double& s2, double& s3) __attribute__((always_inline)) {
-            Vec4 squares = {}, slopes = {};
-            each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole)
-                             __attribute__((always_inline)) {
-                using V = decltype(v);
-                const V d = load<V>(b.room + at), inverse = 1 / (d * (real)nu + group), r = take<V>(p, whole) * inverse;
-                squares += folded(r * r);
-                slopes += folded(r * r * d * inverse);
-            });
-            s2 = sum(squares);
-            s3 = sum(slopes);
-        });
-    }
+// Row <- f(c, d), vector by vector.
+template <class F>
+inline __attribute__((always_inline)) void finish_with(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
     each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
         using V = decltype(v);
-        const V c = take<V>(p, whole), d = load<V>(b.room + at);
-        put(p, norm == 0 ? c - c : group > 0 ? c * (real)norm / (d * (real)norm + group) : c / d, whole);
+        put(p, f(take<V>(p, whole), load<V>(curvatures_of(b) + at)), whole);
     });
+}
+
+// The rest of a row's prox under the group norm: v = c / (d + l_g / |v|).
+inline void finish_row(GroupNorm, const Block& b, ptrdiff_t row, const uint8_t* touched, const RowSums& sums, real group) {
+    const double precision = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
+    Vec4 untouched = {};
+    each_untouched(b, row, touched, [&](Vec4 v) { untouched += v * v; });
+    const double fixed = sum(untouched), before = __builtin_sqrt(sum(sums.before) + fixed);
+    double lowest = sums.lowest[0];
+    for (int i = 1; i < width<Vec4>; i++) lowest = sums.lowest[i] < lowest ? sums.lowest[i] : lowest;
+    const double norm = group_norm(sum(sums.squares), sum(sums.weighted), lowest, fixed, group, before, precision,
+                                   [&](double nu, double& s2, double& s3) __attribute__((always_inline)) {
+        Vec4 squares = {}, slopes = {};
+        each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole)
+                         __attribute__((always_inline)) {
+            using V = decltype(v);
+            const V d = load<V>(curvatures_of(b) + at), inverse = 1 / (d * (real)nu + group), r = take<V>(p, whole) * inverse;
+            squares += folded(r * r);
+            slopes += folded(r * r * d * inverse);
+        });
+        s2 = sum(squares);
+        s3 = sum(slopes);
+    });
+    finish_with(b, row, touched, [&](auto c, auto d) __attribute__((always_inline)) {
+        return norm == 0 ? c - c : c * (real)norm / (d * (real)norm + group);
+    });
+}
+
+// The same under any other group penalty, by its prox for doubles.
+template <class Penalty>
+inline void finish_row(Penalty penalty, const Block& b, ptrdiff_t row, const uint8_t* touched, const RowSums&, real group) {
+    double* const c = b.room + (b.lanes + LANES);
+    double* const d = c + (b.lanes + LANES);
+    ptrdiff_t n = 0;
+    double rest = 0;
+    each_untouched(b, row, touched, [&](Vec4 v) {
+        for (int i = 0; i < LANES; ++i) rest = penalty.add(rest, v[i]);
+    });
+    each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole) {
+        for (int i = 0; i < (whole ? width<decltype(v)> : 1); ++i, ++n) {
+            c[n] = p[i];
+            d[n] = curvatures_of(b)[at + i];
+        }
+    });
+    penalty.prox(c, d, n, rest, group, c);
+    n = 0;
+    each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t, bool whole) {
+        for (int i = 0; i < (whole ? width<decltype(v)> : 1); ++i, ++n) p[i] = (real)c[n];
+    });
+}
+
+// The same under the group penalty of a strength, or under none.
+inline __attribute__((always_inline)) void finish_row(const PenaltyStrength& s, const Block& b, ptrdiff_t row,
+                                                      const uint8_t* touched, const RowSums& sums) {
+    if (s.group > 0)
+        GroupPenalties::with(s.group_penalty, [&](auto penalty) __attribute__((always_inline)) {
+            finish_row(penalty, b, row, touched, sums, s.group);
+        });
+    else
+        finish_with(b, row, touched, [](auto c, auto d) { return c / d; });
+}
+
+// The strength of what acts on whole rows of a block, which it has in common for bodies and weights.
+template <class Rule>
+inline PenaltyStrength on_rows(const Block& b, const Rule& body, const Rule& weight) {
+    return (b.body ? body : weight).strength;
 }
 
 // A step on rows that are groups: the prox in the metric of their h.
 template <class Rule, class Row, class Target>
 void step_by_row(const Block b, ptrdiff_t n, Row row, const Slab* s, const Rule body, const Rule weight, Target target) {
-    const real group = (b.body ? body : weight).strength.group;
+    const PenaltyStrength whole_row = on_rows(b, body, weight);
     for (ptrdiff_t i = 0; i < n; ++i) {
         const uint8_t* const touched = s && s->touched ? s->touched + i * (b.lanes / LANES) : nullptr;
         RowSums sums;
@@ -228,20 +242,15 @@ void step_by_row(const Block b, ptrdiff_t n, Row row, const Slab* s, const Rule 
             const V phi = take<V>(p, whole);
             V state[slots<Rule> + 1], h;
             for (int j = 0; j < slots<Rule>; ++j) state[j] = take<V>(p + (j + 1) * apart, whole);
-            const V c = soft(target(rule, phi, state, g, h), rule.strength.l1), d = h + rule.strength.l2;
+            const V hu = target(rule, phi, state, g, h);
+            V d, c = reduce(hu, h, rule.strength, d);
             sums.add(phi, c, d);
-            store(b.room + at, d);
+            store(curvatures_of(b) + at, d);
             put(p, c, whole);
             for (int j = 0; j < slots<Rule>; ++j) put(p + (j + 1) * apart, state[j], whole);
         });
-        finish_row(b, row(i), touched, sums, group);
+        finish_row(whole_row, b, row(i), touched, sums);
     }
-}
-
-// Whether a group penalty acts on a block's rows.
-template <class Rule>
-inline bool is_group(const Block& b, const Rule& body, const Rule& weight) {
-    return b.by_row && (b.body ? body : weight).strength.group > 0;
 }
 
 template <class Rule>
@@ -250,7 +259,7 @@ void step(const Block* block, const Slab* slab, const Rule* body, const Rule* we
     const Slab s = *slab;
     const Rule on_body = *body, on_weight = *weight;
     auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
-    if (s.touched || is_group(b, on_body, on_weight)) {
+    if (s.touched || on_rows(b, on_body, on_weight).group > 0) {
         step_by_row(b, s.n, row, &s, on_body, on_weight, [](const auto& rule, auto phi, auto* state, auto g, auto& h)
                         __attribute__((always_inline)) { return target(rule, phi, state, g, h); });
         return;
@@ -272,7 +281,7 @@ constexpr auto ftrl = step<Ftrl>;
 
 void ftrl_recompute(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
     const Block b = *block;
-    if (is_group(b, *body, *weight)) {
+    if (on_rows(b, *body, *weight).group > 0) {
         step_by_row(b, rows, [](ptrdiff_t i) { return i; }, nullptr, *body, *weight,
                     [](const Ftrl& rule, auto, auto* state, auto, auto& h) { return recompute(rule, state, h); });
         return;
@@ -302,13 +311,14 @@ void fobos_catch_up(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff
                    const Fobos* body, const Fobos* weight) {
     const Block b = *block;
     const Fobos on_body = *body, on_weight = *weight;
-    const bool adaptive = on_body.inverse_rate > 0, grouped = is_group(b, on_body, on_weight);
+    const PenaltyStrength whole_row = on_rows(b, on_body, on_weight);
+    const bool adaptive = on_body.inverse_rate > 0, grouped = whole_row.group > 0;
     for (ptrdiff_t i = 0; i < n; ++i) {
         const ptrdiff_t r = ids ? first + ids[i] : i;
         const int32_t since = visited[r];
         if (since == on_body.now) continue;
         visited[r] = on_body.now;
-        Deferred<real> of_body = {}, of_weight = {};
+        DeferredProx<real> of_body = {}, of_weight = {};
         if (!adaptive) {
             of_body = deferred(on_body, since);
             of_weight = on_weight.decay == on_body.decay ? of_body : deferred(on_weight, since);
@@ -317,20 +327,20 @@ void fobos_catch_up(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff
         each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
             using V = decltype(v);
             const Fobos& rule = whole ? on_body : on_weight;
-            const Deferred<real>& of_row = whole ? of_body : of_weight;
-            const Deferred<V> m = adaptive ? deferred(rule, since, take<V>(p + apart, whole))
-                                         : Deferred<V>{of_row.decay - V{}, of_row.shrink - V{}};
-            const V phi = soft(take<V>(p, whole) * m.decay, m.shrink * rule.strength.l1);
+            const DeferredProx<real>& of_row = whole ? of_body : of_weight;
+            const DeferredProx<V> m = adaptive ? deferred(rule, since, take<V>(p + apart, whole))
+                                         : DeferredProx<V>{of_row.decay - V{}, of_row.rate - V{}};
+            const V phi = prox(take<V>(p, whole), m, rule.strength);
             if (!grouped) {
                 put(p, phi, whole);
                 return;
             }
-            const V d = 1 / m.shrink, c = phi * d;
+            const V d = 1 / m.rate, c = phi * d;
             sums.add(phi, c, d);
-            store(b.room + at, d);
+            store(curvatures_of(b) + at, d);
             put(p, c, whole);
         });
-        if (grouped) finish_row(b, r, nullptr, sums, (b.body ? on_body : on_weight).strength.group);
+        if (grouped) finish_row(whole_row, b, r, nullptr, sums);
     }
 }
 

@@ -1,6 +1,7 @@
 from fmcli.kernels.simd cimport Sgd as Rule
 from fmcli.kernels.simd cimport PenaltyStrength
 from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.penalties.formulas cimport scaled_prox
 from fmcli.solvers.stochastic.schedule cimport Schedule
 from fmcli.solvers.stochastic.solver cimport Solver, Steps
 from libc.stdint cimport int64_t
@@ -21,8 +22,5 @@ cdef class SGD(Solver):
 
 cdef inline Rule rule_at(double rate, PenaltyStrength strength) noexcept nogil:
     cdef Rule rule
-    rule.rate = rate
-    rule.shrink = rate * strength.l1
-    rule.decay = 1 / (1 + rate * strength.l2)
-    rule.strength = strength
+    rule.rate, rule.prox, rule.strength = rate, scaled_prox(rate, strength), strength
     return rule

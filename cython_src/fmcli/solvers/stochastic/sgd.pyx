@@ -1,7 +1,7 @@
 """Stochastic gradient descent."""
 
 from fmcli.base.types cimport Scratch, Slab
-from fmcli.kernels.simd cimport kernels
+from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.schedule cimport CONSTANT, make_schedule, share_at
@@ -25,7 +25,7 @@ cdef class SGD(Solver):
 
     cdef set_rule(self, int block, object layout, bint body):
         cdef double rate = step_of(self.rates, layout, body)
-        cdef Rule rule = rule_at(self.share * rate, self.penalty.strength(layout, body))
+        cdef Rule rule = rule_at(self.share * rate, rounded(self.penalty.strength(layout, body)))
         if body:
             self.body_rate[block], self.body[block] = rate, rule
         else:

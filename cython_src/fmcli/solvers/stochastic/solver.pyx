@@ -25,7 +25,6 @@ cdef class Solver:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
         model.require(training=True)
         self.model, self.placed, self.penalty = model, model.placed, penalty
-        penalty.mark_groups(model)
         self.weigh()
 
     # ValueError unless this is bound to a model, to this one if one is given, as its rows lie now.
@@ -60,7 +59,6 @@ cdef class Solver:
         self.require()
         if not self.penalty.end_epoch():
             return False
-        self.penalty.mark_groups(self.model)
         self.weigh()
         return True
 

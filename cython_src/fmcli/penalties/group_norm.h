@@ -1,6 +1,7 @@
-// How long a row is under a group penalty: for the rows' steps and for coordinate descent.
-#ifndef FMCLI_GROUP_H
-#define FMCLI_GROUP_H
+// The group lasso: the Euclidean norm of a row. How long the row is after a prox step is found by Newton's method, for the
+// vectors of row solvers and for the doubles of coordinate descent.
+#ifndef FMCLI_GROUP_NORM_H
+#define FMCLI_GROUP_NORM_H
 
 #include <stddef.h>
 
@@ -9,7 +10,7 @@ namespace {
 // With the row's numbers v_i, where v minimises sum_i (d_i/2 v_i^2 - c_i v_i) + l_g sqrt(|v|^2 + fixed), `fixed` being
 // the squares of those that stay: v_i = c_i / (d_i + l_g / nu), and this is nu = sqrt(|v|^2 + fixed), 0 where v is.
 // Newton's method on psi(nu) = 1, psi = (sum_i r_i^2)^(-1/2), r_i = c_i / t_i, t_i = d_i nu + l_g (of what stays: t = nu).
-// psi is increasing and concave, linear where all d_i are equal: no step leads beyond the root, wherever it begins.
+// psi is increasing and concave, linear if all d_i are equal: no step leads beyond the root, wherever it begins.
 //
 // squares, weighted: sums of c_i^2 and of c_i^2 d_i. lowest: of the d_i, or 0. before: a guess. precision: the relative
 // error of v that ends it. A step squares the error of nu, of which the share l_g / t_i reaches v_i.
@@ -39,23 +40,33 @@ inline double group_norm(double squares, double weighted, double lowest, double 
     return nu;
 }
 
-// The same of arrays c and d.
-inline double group_norm_of(const double* c, const double* d, ptrdiff_t n, double group) {
-    const double precision = 1e-16;
-    double squares = 0, weighted = 0;
-    for (ptrdiff_t i = 0; i < n; ++i) {
-        squares += c[i] * c[i];
-        weighted += c[i] * c[i] * d[i];
-    }
-    return group_norm(squares, weighted, 0, 0, group, 0, precision, [&](double nu, double& s2, double& s3) {
-        s2 = s3 = 0;
+// A group penalty, as group_penalties.h says. Row solvers use a form of its prox for vectors (row_updates.inl).
+struct GroupNorm {
+    static constexpr const char* option = "group_l1";
+    static constexpr bool steps_add_up = true;
+
+    static double add(double sum, double v) { return sum + v * v; }
+    static double value(double sum) { return __builtin_sqrt(sum); }
+
+    static void prox(const double* c, const double* d, ptrdiff_t n, double rest, double strength, double* v) {
+        const double precision = 1e-16;
+        double squares = 0, weighted = 0;
         for (ptrdiff_t i = 0; i < n; ++i) {
-            const double t = d[i] * nu + group, r = c[i] / t;
-            s2 += r * r;
-            s3 += r * r * d[i] / t;
+            squares += c[i] * c[i];
+            weighted += c[i] * c[i] * d[i];
         }
-    });
-}
+        const double norm = group_norm(squares, weighted, 0, rest, strength, 0, precision,
+                                       [&](double nu, double& s2, double& s3) {
+            s2 = s3 = 0;
+            for (ptrdiff_t i = 0; i < n; ++i) {
+                const double t = d[i] * nu + strength, r = c[i] / t;
+                s2 += r * r;
+                s3 += r * r * d[i] / t;
+            }
+        });
+        for (ptrdiff_t i = 0; i < n; ++i) v[i] = norm == 0 ? 0 : c[i] / (d[i] + strength / norm);
+    }
+};
 
 }  // namespace
 

@@ -1,0 +1,21 @@
+# The penalties' formulas, in C++: of a parameter by itself, and of a row as a whole.
+from fmcli.kernels.arguments cimport ExactStrength, PenaltyStrength, ScaledProx
+
+
+cdef extern from "fmcli/penalties/elementwise.h" nogil:
+    double penalty_of(double v, const ExactStrength& s)
+    double prox(double hu, double h, const ExactStrength& s)
+    double reduce(double hu, double h, const ExactStrength& s, double& d)
+    ScaledProx scaled_prox(double rate, const PenaltyStrength& s)
+
+
+cdef extern from "fmcli/penalties/deferred.h" nogil:
+    void append_step(double rate, double l2, double* decay, double* sum)
+
+
+cdef extern from "fmcli/penalties/group_penalties.h" nogil:
+    const int group_penalties
+    const char* group_option(int place)
+    bint group_steps_add_up(int place)
+    double group_value(int place, const double* v, Py_ssize_t n)
+    void group_prox(int place, const double* c, const double* d, Py_ssize_t n, double rest, double strength, double* v)
