@@ -10,7 +10,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
 
 from fmcli.errors import DivergedError, UsageError
+from fmcli.model_file.container import load
 from fmcli.models.kernel_basis import INDPTR, LANDMARK
+from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
@@ -46,17 +48,21 @@ def landmarks_of(model):
     return [{j: float(v) for j, v in enumerate(row) if v} for row in model.exported()["landmarks"]]
 
 
+@pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize(("kernel", "order"), KERNELS)
-def test_scores_are_those_of_the_definition(kernel, order, tmp_path):
+def test_scores_are_those_of_the_definition(kernel, order, linear, tmp_path):
     samples, data = problem()
-    trained = fitted(data, kernel=kernel, order=order, rank=11, coef0=0.5, l2=0.01)
+    trained = fitted(data, kernel=kernel, order=order, rank=11, coef0=0.5, l2=0.01, linear=linear)
     model = trained.plan.model
     arrays = model.exported()
-    assert {name: array.shape for name, array in arrays.items()} == {
-        "bias": (1,), "beta": (1, 11), "landmarks": (11, FEATURES + 2),
-    }  # fmt: skip
+    shapes = {"bias": (1,), "beta": (1, 11), "landmarks": (11, FEATURES + 2)}
+    shapes |= {"w": (1, FEATURES + 2)} if linear else {}
+    assert {name: array.shape for name, array in arrays.items()} == shapes
+    w = arrays["w"][0] if linear else np.zeros(FEATURES + 2)
+    assert w.any() == linear
     slow = [
         arrays["bias"][0]
+        + sum(w[j] * value for j, value in x.items())
         + sum(
             beta * slow_kernel(p, x, kernel, order, 0.5)
             for beta, p in zip(arrays["beta"][0], landmarks_of(model), strict=True)
@@ -65,24 +71,36 @@ def test_scores_are_those_of_the_definition(kernel, order, tmp_path):
     ]
     path = str(tmp_path / "model")
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
-    np.testing.assert_allclose(prediction.load_model(path).scores(data)[:, 0], slow, rtol=1e-9, atol=1e-9)
+    exact = 1e-6 if linear and REAL_TYPE.itemsize < 8 else 1e-9
+    np.testing.assert_allclose(prediction.load_model(path).scores(data)[:, 0], slow, rtol=exact, atol=exact)
     exported = prediction.export_arrays(path)
     assert all((exported[name] == arrays[name]).all() for name in arrays)
+
+
+def test_older_files_have_no_linear_weights(tmp_path):
+    _, data = problem()
+    path = str(tmp_path / "model")
+    trained = fitted(data, rank=5, linear=False)
+    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    older = load(path)
+    del older.meta["options"]["linear"]
+    assert (prediction.scorer_of(path, older).scores(data) == prediction.load_model(path).scores(data)).all()
 
 
 def gram(a, b, kernel, order, coef0=1.0):
     return np.array([[slow_kernel(p, x, kernel, order, coef0) for x in b] for p in a])
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("weighted", "linear"), [(False, True), (True, True), (True, False)])
 @pytest.mark.parametrize("basis", ["random", "nystrom"])
 @pytest.mark.parametrize(("kernel", "order"), KERNELS)
-def test_the_fit_solves_the_normal_equations(kernel, order, basis, weighted):
+def test_the_fit_solves_the_normal_equations(kernel, order, basis, weighted, linear):
     rng = np.random.default_rng(1)
     weights = np.append(0.0, rng.uniform(0.5, 2, size=39)) if weighted else np.ones(40)
     samples, data = problem(weights=weights if weighted else None)
     l2 = 0.03
-    trained = fitted(data, kernel=kernel, order=order, basis=basis, rank=5, l2=l2)
+    options = {"kernel": kernel, "order": order, "basis": basis, "linear": linear}
+    trained = fitted(data, rank=5, l2_v=l2, l2_w=0.02, **options)
     model = trained.plan.model
     landmarks = landmarks_of(model)
     assert all(any(p == x for x in samples) for p in landmarks)
@@ -90,14 +108,18 @@ def test_the_fit_solves_the_normal_equations(kernel, order, basis, weighted):
     omega = np.eye(5) if basis == "random" else gram(landmarks, landmarks, kernel, order)
     s = weights / weights.sum()
     beta, bias = model.exported()["beta"][0], model.exported()["bias"][0]
-    residual = k @ beta + bias - data.label
+    x = matrix_of(data)
+    w = model.exported()["w"][0].astype(np.float64) if linear else np.zeros(x.shape[1])
+    residual = x @ w + k @ beta + bias - data.label
     by_beta = k.T @ (s * residual) + l2 * omega @ beta
     scale = np.abs(k.T @ (s * data.label)).max()
     assert np.abs(by_beta).max() < 1e-10 * scale
     assert abs(s @ residual) < 1e-12
+    if linear:  # w is kept as single or double precision numbers
+        assert np.abs(x.T @ (s * residual) + 0.02 * w).max() < 1e-6 * np.abs(x.T @ (s * data.label)).max()
     (epoch,) = trained.epochs
     assert epoch.loss == pytest.approx(s @ residual**2 / 2, rel=1e-9)
-    assert epoch.penalty == pytest.approx(l2 / 2 * beta @ omega @ beta, rel=1e-6)
+    assert epoch.penalty == pytest.approx(l2 / 2 * beta @ omega @ beta + 0.01 * w @ w, rel=1e-6)
 
 
 @pytest.mark.parametrize("rank", [40, 1000])
@@ -106,7 +128,7 @@ def test_all_rows_make_kernel_ridge_regression(kernel, order, rank):
     """With a bias that is not penalised: that is ridge regression with the centred kernel and centred labels."""
     samples, data = problem()
     l2 = 0.01
-    trained = fitted(data, kernel=kernel, order=order, rank=rank, l2=l2, basis="nystrom")
+    trained = fitted(data, kernel=kernel, order=order, rank=rank, l2=l2, basis="nystrom", linear=False)
     assert trained.plan.model.exported()["beta"].shape == (1, 40)
     k = gram(samples, samples, kernel, order)
     theirs = KernelRidge(alpha=40 * l2, kernel="precomputed")
@@ -124,6 +146,16 @@ def test_many_rows_go_through_in_parts():
     data = dataset([{0: float(a), 1: float(b)} for a, b in x], 2, label)
     trained = fitted(data, order=2, rank=30, l2=1e-12, seed=3)
     assert job.summary(trained)["train"]["rmse"] < 1e-4
+
+
+def test_features_that_no_landmark_has_are_learned():
+    """Rows of ids: the landmarks have few of them, the linear weights all."""
+    rng = np.random.default_rng(4)
+    ids = rng.integers(0, 200, size=4000)
+    effect = rng.normal(size=200)
+    data = dataset([{int(i): 1.0} for i in ids], 200, effect[ids] + 0.1 * rng.normal(size=len(ids)))
+    error = {linear: job.summary(fitted(data, rank=20, linear=linear))["train"]["rmse"] for linear in (True, False)}
+    assert error[True] < 0.3 < 0.8 < error[False]
 
 
 def test_landmarks_are_distinct_rows_and_seeded():
@@ -204,7 +236,7 @@ def test_going_on_is_refused(tmp_path):
 def test_arrays_that_contradict_each_other_are_refused():
     _, data = problem()
     model = fitted(data, rank=5).plan.model
-    arrays = dict(model.constants)
+    arrays = {**model.constants, "w": model.parameters["w"].copy()}
     for name, wrong in (
         (INDPTR, arrays[INDPTR][::-1].copy()),
         (LANDMARK, arrays[LANDMARK] + 5),

@@ -62,7 +62,8 @@ def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
     for name in LATER_OPTIONS:
         del file.meta["options"][name]
     for name in MODELS[kind].options:
-        if file.meta["options"][name] == MODELS[kind].defaults.get(name, OPTIONS[name].default):
+        absent = {**MODELS[kind].defaults, **MODELS[kind].before}.get(name, OPTIONS[name].default)
+        if file.meta["options"][name] == absent:
             del file.meta["options"][name]
     scorer = scorer_of("m.fm", file)
     assert scorer.meta["options"] == whole.meta["options"]

@@ -45,8 +45,6 @@ def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, optio
     values = dict(chosen.plan.spec.values)
     epochs = {} if model == "kernel-basis" else {"epochs": chosen.best}
     given = {name: value for name, value in values.items() if name in (*options, "l2_w", "l2_v")} | epochs
-    if model == "kernel-basis":
-        given = options
     plain = job.train(job.plan(data, make_spec(model, solver, None, given)))
     for name, array in parameters(plain.plan.model).items():
         np.testing.assert_array_equal(array, again.plan.model.parameters[name])

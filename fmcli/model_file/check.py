@@ -157,7 +157,8 @@ LATER_OPTIONS = (SCALE,)
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata, completed with what earlier versions did not write: an option that was added later has its default.
+    """The metadata, completed with what earlier versions did not write: an option that was added later has its default,
+    or what the kind did without it.
 
     The metadata may be invalid; then they are completed as far as possible.
     """
@@ -168,7 +169,8 @@ def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
         entries = [table[name] for table, name in tables if name in table]
         usual = {name: entry.defaults.get(name, OPTIONS[name].default) for entry in entries for name in entry.options}
         later = {name: OPTIONS[name].default for name in LATER_OPTIONS}
-        whole["options"] = {**later, **usual, **options}
+        before = MODELS[str(kind)].before if kind in MODELS else {}
+        whole["options"] = {**later, **usual, **before, **options}
     return whole
 
 

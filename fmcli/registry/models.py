@@ -26,6 +26,7 @@ class ModelEntry(Entry):
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it learns from the fields of entries.
     closed_form : whether it is solved in closed form, by no solver.
+    before : what model files of earlier versions mean that lack an option, if that is not its default.
     """
 
     solver: str = DEFAULT_SOLVER
@@ -36,6 +37,7 @@ class ModelEntry(Entry):
     context: tuple[str, ...] = ()
     by_fields: bool = False
     closed_form: bool = False
+    before: Mapping[str, Any] = field(default_factory=dict)
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
         """Whether, with these options, the rows to train on must have fields."""
@@ -236,12 +238,13 @@ _MODELS = (
     ),
     ModelEntry(
         "kernel-basis",
-        "Kernel ridge regression on sampled training rows, in closed form: for data with few features, not for ids.",
+        "Linear regression plus kernel ridge regression on sampled training rows, in closed form: for few features.",
         "fmcli.models.kernel_basis:KernelBasis",
-        ("rank", "basis", "kernel", "coef0", "order"),
-        {"rank": 100, "epochs": 1},
+        ("rank", "linear", "basis", "kernel", "coef0", "order"),
+        {"rank": 100, "epochs": 1, "l2_w": per_row(5), "l2_v": per_row(100)},
         solver=CLOSED_FORM,
         closed_form=True,
+        before={"linear": False},
         refuses={
             **dict.fromkeys(NOT_SMOOTH, "its closed form supports only --l2"),
             **dict.fromkeys(

@@ -87,11 +87,11 @@ def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
     shared = sum(np.count_nonzero(has[data.index[start : start + ENTRIES_AT_A_TIME]]) for start in runs)
     lacking = 1 - shared / max(1, data.nnz)
     if lacking > MOST_LACKING:
+        nothing = "have only their linear effects" if model.parameters else "add nothing to predictions"
         yield (
             f"the {landmarks.rows:,} landmarks have {np.count_nonzero(has):,} of the {trained.seen.sum():,} features; "
-            f"the other features, {lacking:.0%} of the entries of the rows, add nothing to predictions: ids need a "
-            f"model with a weight for each feature, such as -m linear or -m {DEFAULT_MODEL}; a larger "
-            f"{OPTIONS['rank'].flag} helps less"
+            f"the other features, {lacking:.0%} of the entries of the rows, {nothing}: ids need a model with factors "
+            f"for each feature, such as -m {DEFAULT_MODEL}; a larger {OPTIONS['rank'].flag} helps less"
         )
 
 

@@ -31,7 +31,7 @@ def score(
     data: Dataset, basis: str, k: int, l2: float, order: int, seed: int = 0, test: Dataset | None = None
 ) -> float:
     """R² on `test`, or on a fifth of the data that is held out."""
-    options = {"basis": basis, "rank": k, "l2": l2, "order": order, "seed": seed, "norm": True}
+    options = {"basis": basis, "rank": k, "l2": l2, "order": order, "seed": seed, "norm": True, "linear": False}
     spec = make_spec("kernel-basis", options=options)
     plan = job.plan(data, spec, valid=test, holdout=0.2 if test is None else 0.0, metrics=("r2",))
     return job.train(plan).epochs[0].valid["r2"]

@@ -255,7 +255,8 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     assert "longest row's norm); 0.05 for adagrad; 0.2 for poly2 with adagrad; 0.05 for sglfm" in text
     assert "[default: adagrad; cd for shfm, hofm-shared, hofm-simplex, all-subsets; ftrl for sha2; fobos for" in text
     assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8; 4 for ffm; 100 for kernel-basis; 1 to 65536]" in text
-    assert "[default: --l2; 1/rows for cd, lbfgs unless --l2 or the model says otherwise; >= 0]" in text
+    text_of_l2_w = "1/rows for cd, lbfgs; 5/rows for kernel-basis unless --l2 or the model says otherwise"
+    assert f"[default: --l2; {text_of_l2_w}; >= 0]" in text
     assert (
         "[not glfm, kernel-basis, lbfgs; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 1/rows "
         "for shfm with cd; 2e-05 for sglfm;" in text

@@ -1,12 +1,14 @@
-"""Kernel functions of a few training rows, weighted and summed: the weights alone are fitted, in closed form."""
+"""A linear model plus weighted kernel functions of a few training rows: all weights are fitted in closed form."""
 
 import math
 
 import numpy as np
 
-from fmcli.base.types cimport Sample, Scratch, real
+from fmcli.models.layout import BlockLayout
+
+from fmcli.base.types cimport Factors, Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport MAX_ORDER
+from fmcli.kernels.simd cimport MAX_ORDER, kernels
 from fmcli.models.model cimport Model, Workspace, workspace_for
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
@@ -16,16 +18,18 @@ INDPTR, LANDMARK, VALUE = "landmarks.indptr", "landmarks.row", "landmarks.value"
 
 
 cdef class KernelBasis(Model):
-    """b + sum_s beta_s K(p_s, x), the landmarks p_s being training rows ([PN] 9.4).
+    """b + <w, x> + sum_s beta_s K(p_s, x), the landmarks p_s being training rows ([PN] 9.4 without w).
 
-    No solver trains it: bias and beta are constants, in double, for beta may be large numbers of both signs that almost
-    cancel.
+    A landmark's kernel function says nothing of features that it lacks; the linear weights say at least their own
+    effects. No solver trains it: bias and beta are constants, in double, for beta may be large numbers of both signs
+    that almost cancel.
 
     Parameters
     ----------
     rank : number of landmarks; all training rows where they are fewer.
     kernel : "poly": (coef0 + <p, x>)^order; "anova": A^order with order - 1 ones appended to both.
     basis : what the penalty on beta is; for who fits them.
+    linear : whether there are linear weights w.
     """
 
     cdef readonly str basis
@@ -41,8 +45,9 @@ cdef class KernelBasis(Model):
     cdef const double[::1] beta
     cdef double[::1] empty  # (rank, sums): the numbers before the first entry
 
-    def __init__(self, features, outputs, *, rank, basis="nystrom", kernel="poly", coef0=1.0, order=2):
-        super().__init__(features, outputs, [])
+    def __init__(self, features, outputs, *, rank, basis="nystrom", kernel="poly", coef0=1.0, order=2,
+                 linear=True):
+        super().__init__(features, outputs, [BlockLayout(weight="w")] if linear else [])
         if not (1 <= order <= MAX_ORDER and rank >= 0):
             raise ValueError(f"order is {order}, and rank {rank}; order must be 1 to {MAX_ORDER}")
         self.rank, self.basis, self.order, self.coef0 = rank, basis, order, coef0
@@ -52,15 +57,15 @@ cdef class KernelBasis(Model):
     @property
     def parameter_count(self):
         """Number of parameters, the landmarks' as if none were 0."""
-        return 1 + self.rank * (1 + self.features)
+        return super().parameter_count + 1 + self.rank * (1 + self.features)
 
     def bytes_needed(self, int slots):
-        """Bytes that the landmarks by feature take, while they are made."""
+        """Bytes that the linear weights take, and the landmarks by feature while they are made."""
         # An entry's place in order, and itself before and after.
         entry = sizeof(int64_t) + 2 * (sizeof(int32_t) + sizeof(float))
         entries = 0 if self.landmarks is None else self.landmarks.nnz
         begins = (2 * sizeof(int64_t) + 1) * (self.features + 1)  # where entries begin, how many they are, and a check
-        return entry * entries + begins + 4 * sizeof(double) * self.rank * self.sums
+        return super().bytes_needed(slots) + entry * entries + begins + 4 * sizeof(double) * self.rank * self.sums
 
     def prepare(self, data, rows, generator):
         """Choose the landmarks."""
@@ -69,18 +74,24 @@ cdef class KernelBasis(Model):
         self.landmarks, self.rank = data.take(rows), len(rows)
 
     def allocate(self, int slots):
-        """Sort the landmarks' entries by feature."""
+        """Make the linear weights, and sort the landmarks' entries by feature."""
+        super().allocate(slots)
         data = self.landmarks
         order = np.argsort(data.index, kind="stable")
         owner = np.repeat(np.arange(self.rank, dtype=np.int32), np.diff(data.indptr))
         values = np.ones(data.nnz, dtype=np.float32) if data.value is None else data.value
         indptr = np.zeros(self.features + 1, dtype=np.int64)
         np.cumsum(np.bincount(data.index, minlength=self.features), out=indptr[1:])
-        self.attach({INDPTR: indptr, LANDMARK: owner[order], VALUE: values[order],
-                     "beta": np.zeros((1, self.rank)), "bias": np.zeros(1)})
+        self.keep({INDPTR: indptr, LANDMARK: owner[order], VALUE: values[order],
+                   "beta": np.zeros((1, self.rank)), "bias": np.zeros(1)})
 
     def attach(self, arrays):
         """Score from arrays as they are. Raises ValueError where they contradict each other, KeyError."""
+        super().attach(arrays)
+        self.keep(arrays)
+
+    def keep(self, arrays):
+        """Score from these constants. Raises ValueError where they contradict each other, KeyError."""
         indptr, landmark, value, beta, bias = [
             arrays[name] for name in (INDPTR, LANDMARK, VALUE, "beta", "bias")]
         for array, dtype in ((indptr, "int64"), (landmark, "int32"), (value, "float32"), (beta, "float64"),
@@ -97,22 +108,22 @@ cdef class KernelBasis(Model):
         self.indptr, self.landmark, self.value, self.beta, self.bias_ = indptr, landmark, value, beta[0], bias[0]
         start = [math.comb(self.order - 1, t) for t in range(self.sums)] if self.anova else [0]
         self.empty = np.tile(np.array(start, dtype=np.float64), self.rank)
-        self.lay_out(True)
         self.constants = {INDPTR: indptr, LANDMARK: landmark, VALUE: value, "beta": beta, "bias": bias}
 
     def fit(self, double bias, beta):
         """Take a bias and weights (rank) of the landmarks."""
-        self.attach({**self.constants, "bias": np.array([bias]), "beta": np.array([beta], dtype=np.float64)})
+        self.keep({**self.constants, "bias": np.array([bias]), "beta": np.array([beta], dtype=np.float64)})
 
     def export_needed(self):
         return np.dtype(np.float64).itemsize * self.rank * self.features
 
     def exported(self):
-        """bias (1), beta (1, rank), landmarks (rank, features)."""
+        """w (1, features) if there are linear weights; bias (1), beta (1, rank), landmarks (rank, features)."""
         self.require()
         landmarks = np.zeros((self.rank, self.features))
         landmarks[self.landmark, np.repeat(np.arange(self.features), np.diff(self.indptr))] = self.value
-        return {"bias": self.constants["bias"], "beta": self.constants["beta"], "landmarks": landmarks}
+        fitted = {name: self.constants[name] for name in ("bias", "beta")}
+        return {**self.parameters, **fitted, "landmarks": landmarks}
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.rank * self.sums * sizeof(double) // sizeof(real)
@@ -148,7 +159,11 @@ cdef class KernelBasis(Model):
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef Py_ssize_t i
         cdef const double* sums = self.visit(x, s)
+        cdef Factors w
         s.score[0] = self.bias_
+        if self.n_blocks:
+            w = self.weights(0, 0)
+            s.score[0] += kernels.linear(&w, x)
         for i in range(self.rank):
             s.score[0] += self.beta[i] * self.kernel(sums, i)
 

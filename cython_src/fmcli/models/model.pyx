@@ -158,7 +158,7 @@ cdef class Model:
         if slots < 0 or self.bytes_needed(slots) > MOST_BYTES:
             raise MemoryError
         self.slots, self.placed = slots, -abs(self.placed)
-        self.room = room = allocate(3 * (max([layout.lanes for layout in self.layout]) + LANES), np.float64)
+        self.room = room = allocate(3 * (max([0] + [layout.lanes for layout in self.layout]) + LANES), np.float64)
         self.memory, self.parameters, self.states = [], {}, {}
         for b, layout in enumerate(self.layout):
             block = &self.block[b]
