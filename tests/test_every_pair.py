@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, is_linear, on_the_simplex, score_all, taken
+from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, is_linear, score_all, taken
 
 from fmcli.data.dataset import Dataset
 from fmcli.registry.build import build_loss
@@ -41,7 +41,7 @@ TRIPLES += [
     if loss not in ("squared", "softmax") and (SOLVERS[solver].by_rows or LOSSES[loss].smooth)
 ]
 TRIPLES += [(model, MODELS[model].solver, "logistic") for model in TRAINED if model != "fm"]
-# Size of planted parameters, where neither the kind nor this says otherwise: 0.5.
+# Size of planted parameters, where neither the kind nor this says otherwise: 0.5, or 0 if they do not start at random.
 SIZES = {"V": 0.7, "v0": 0.7, "P2": 0.7, "P3": 0.3}
 # Options with which few rows suffice; and those with which nothing but the bodies' start values is random.
 LEARNABLE = {"anchors": 2, "neighbours": 2, "lc": 0.02}
@@ -58,12 +58,12 @@ def planted(model, loss, seed=0, rows=ROWS):
     own = taken(model, LEARNABLE)
     truth = build(model, FEATURES, outputs, rank=RANK, split_index=FEATURES // 2, fields=FIELDS, **own)
     truth.allocate(0)
+    starts = {array.name: block.start for block in truth.layout for array in block.body if block.start != "random"}
     for name, array in truth.parameters.items():
-        array[...] = rng.normal(size=array.shape) * {**SIZES, **KINDS[model].planted}.get(name, 0.5)
+        size = {**SIZES, **KINDS[model].planted}.get(name, 0 if name in starts else 0.5)
+        array[...] = starts.get(name, 0) + rng.normal(size=array.shape) * size
         if name == "beta":
             array[...] = np.where(np.arange(RANK) % 2, -1, 1) * rng.uniform(0.5, 1.5, size=array.shape)
-        if name == "gamma" or name in on_the_simplex(truth):  # as they start
-            array[...] = 1 if name == "gamma" else 1 / array.shape[1]
     samples = [
         {coordinate(model, int(j)): 1.0 for j in sorted(rng.choice(FEATURES, ENTRIES, replace=False))}
         for _ in range(2 * rows)

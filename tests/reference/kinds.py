@@ -264,7 +264,7 @@ class Kind:
     by_field : whether the entries of its samples have fields.
     fast : whether coordinate descent has faster derivatives than the gradient, for all data.
     powers : whether scores are powers of a single parameter, up to the order; else they are affine in each.
-    planted : the size of random parameters by array, where the usual one makes labels noise, or out of reach.
+    planted : the sizes of random parameters by array, where the usual ones make labels noise, or out of reach.
     steep : whether scores of orders above 2 are powers of sums, so that large parameters leave small ones no digits.
     ordered : whether its definition goes through all ordered tuples, so that it is too slow for high orders.
     ranks : the ranks that suffice where another kind has the same pairs; else all are tried.

@@ -15,6 +15,7 @@ from reference.slow_models import (
     score,
     strengths,
     support,
+    touched,
 )
 from reference.slow_penalties import GROUPS
 from reference.slow_solvers import nearest_in_simplex, prox
@@ -125,12 +126,13 @@ def epoch(problem: Problem, params: Params, features: int) -> Params:
 def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
     """Minimise over one row, slice after slice, in place."""
     l1, l2, group = strengths(params, row, problem.penalty)
-    simplex = row[0][0] == "theta"
+    simplex = layout.constraint == "simplex"
     whole = group > 0 or simplex
+    masks = (touched(problem.kind, params, x, problem.choices) for x in problem.rows)
+    if not any(gather(mask, row).any() for mask in masks):
+        return  # the row enters no sample
     for places in slices(layout, len(l1), whole):
         q = problem.derivatives(params, c, row)[:, places]
-        if not q.any():
-            return  # the row enters no sample
         scores = [score(problem.kind, params, x, problem.choices) for x in problem.rows]
         g = problem.share * [slopes(LOSSES[problem.loss], y, f)[c] for y, f in zip(problem.labels, scores, strict=True)]
         kappa = SMOOTHNESS[problem.loss]

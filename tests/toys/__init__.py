@@ -1,0 +1,104 @@
+"""A toy model, loss and solver, as the recipes of CONTRIBUTING.md ask for them: the compiled pieces (pieces.pyx), their
+lines in the registry, and their slow definitions. They are compiled when the tests of the recipes run."""
+
+import importlib.util
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from fmcli.kernels.simd import REAL
+from fmcli.registry.losses import LOSSES, LossEntry
+from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.registry.solvers import SOLVERS, SolverEntry
+from reference import slow_losses, slow_solvers
+from reference.kinds import KINDS, Kind, affine
+
+HERE = Path(__file__).resolve().parent
+MODULE = "toy_pieces"
+
+MODEL = ModelEntry(
+    "toy-fwfm",
+    "FM in which each pair of fields has a weight.",
+    f"{MODULE}:FwFM",
+    ("rank", "bias", "linear"),
+    context=("fields",),
+    by_fields=True,
+)
+LOSS = LossEntry("toy-log-cosh", "log cosh of the error.", f"{MODULE}:LogCosh", task="real")
+SOLVER = SolverEntry(
+    "toy-rmsprop", "RMSProp.", f"{MODULE}:RMSProp", ("learning_rate", "learning_rate_w", "learning_rate_v")
+)
+
+
+def fwfm(p, x, o):
+    """b + <w, x> + sum over pairs of r_{field(i),field(j)} <v_i, v_j> x_i x_j, of different features, and of fields
+    that the model has."""
+    total = affine(p, x)
+    for (i, f), (j, g) in combinations(x, 2):
+        low, high = sorted((f, g))
+        if i != j and high < o["fields"]:
+            total = total + p["r"][high * (high + 1) // 2 + low] * np.sum(p["V"][i] * p["V"][j]) * x[i, f] * x[j, g]
+    return total
+
+
+KIND = Kind(fwfm, {**KINDS["fm"].arrays, "r": (6,)}, {"fields": 3}, by_field=True, fast=False)
+
+
+def log_cosh(y, scores):
+    return np.log(np.cosh(scores[0] - y))
+
+
+def rmsprop(r, g, t, o):
+    r.kept["G"] = 0.9 * r.kept["G"] + 0.1 * g**2
+    h = (np.sqrt(r.kept["G"]) + 1e-6) / r.rate
+    r.phi = r.prox(r.phi - g / h, h)
+
+
+# Each table with a toy's line in it.
+LINES = (
+    (MODELS, MODEL.name, MODEL),
+    (LOSSES, LOSS.name, LOSS),
+    (SOLVERS, SOLVER.name, SOLVER),
+    (KINDS, MODEL.name, KIND),
+    (slow_losses.LOSSES, LOSS.name, log_cosh),
+    (slow_losses.SMOOTHNESS, LOSS.name, 1.0),
+    (slow_solvers.UPDATES, SOLVER.name, rmsprop),
+    (slow_solvers.STATE, SOLVER.name, {"G": lambda r, o: 0.0}),
+)
+
+
+def register() -> None:
+    """For a process that has not imported anything that looks at these tables."""
+    for table, name, line in LINES:
+        table[name] = line
+
+
+def compile_pieces(folder: Path) -> None:
+    """Write the compiled module to a folder, without optimisation, for what it does here is little."""
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+
+    spec = importlib.util.spec_from_file_location("build_ext", HERE.parent.parent / "scripts" / "build_ext.py")
+    core = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(core)
+    pieces = Extension(
+        MODULE,
+        [str(HERE / "pieces.pyx")],
+        include_dirs=[str(core.SOURCES), str(HERE)],
+        define_macros=[("FMCLI_REAL", REAL)],
+        extra_compile_args=[*core.FLAGS, "-O0", "-w"],
+        language="c++",
+    )
+    translated = cythonize(
+        [pieces],
+        build_dir=str(folder),
+        include_path=[str(core.SOURCES)],
+        compiler_directives=core.DIRECTIVES,
+        shared_utility_qualified_name=core.SHARED,
+        quiet=True,
+    )
+    command = Distribution({"name": MODULE, "ext_modules": translated}).get_command_obj("build_ext")
+    command.build_lib, command.build_temp = str(folder), str(folder / "objects")
+    command.ensure_finalized()
+    command.run()
