@@ -20,6 +20,8 @@ SOURCES = ROOT / "cython_src"
 # It is C, none of it is a hot loop, and what a compiler warns of there (-w) cannot be mended here.
 SHARED = "fmcli.cython_shared"
 SHARED_FLAGS = ["-O1", "-g0", "-w"]
+# But not for this one: it is imported before signals are handled, and therefore imports nothing.
+ALONE = "fmcli.system.interrupt"
 DIRECTIVES = {
     "language_level": 3,
     "auto_pickle": False,  # objects of the core hold pointers: pickle refuses them without code for it
@@ -70,7 +72,7 @@ def needed(source: Path) -> set[Path]:
 
 
 class BuildExt(build_ext):
-    """Compile all modules of the core as C++17 with one set of flags, and all anew when FMCLI_REAL has changed."""
+    """Compile the core as C++17 with one set of flags, and all of it anew when FMCLI_REAL or this file has changed."""
 
     def finalize_options(self):
         self.distribution.ext_modules = [Extension(SHARED, []), *modules()]
@@ -93,7 +95,8 @@ class BuildExt(build_ext):
 
     def run(self):
         stamp = Path(self.build_temp) / "real"
-        if not stamp.exists() or stamp.read_text() != self.real:
+        changed = not stamp.exists() or stamp.stat().st_mtime < Path(__file__).stat().st_mtime
+        if changed or stamp.read_text() != self.real:
             self.force = True
             stamp.unlink(missing_ok=True)
         super().run()
@@ -108,15 +111,18 @@ class BuildExt(build_ext):
         The translation uses a process for each core: in the threads of the command, one module waits for another, and
         Cython cannot write the shared module beside others.
         """
-        translated = cythonize(
-            self.extensions,
-            nthreads=self.parallel,
-            force=bool(self.force),
-            build_dir=self.build_temp,
-            include_path=[relative(SOURCES)],
-            compiler_directives=DIRECTIVES,
-            shared_utility_qualified_name=SHARED,
-        )
-        for extension, source in zip(self.extensions, translated, strict=True):
-            extension.sources = source.sources
+        alone = [extension for extension in self.extensions if extension.name == ALONE]
+        others = [extension for extension in self.extensions if extension.name != ALONE]
+        for extensions, shared in ((others, SHARED), (alone, None)):
+            translated = cythonize(
+                extensions,
+                nthreads=self.parallel,
+                force=bool(self.force),
+                build_dir=self.build_temp,
+                include_path=[relative(SOURCES)],
+                compiler_directives=DIRECTIVES,
+                shared_utility_qualified_name=shared,
+            )
+            for extension, source in zip(extensions, translated, strict=True):
+                extension.sources = source.sources
         super().build_extensions()

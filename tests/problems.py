@@ -66,7 +66,7 @@ def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | Non
     )
 
 
-def pairwise(*lists: Iterable[str]) -> list[tuple[str, ...]]:
+def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
     """Combinations of one member of each list such that every two members of different lists are together in one.
 
     Each combination is, of all, the one that has most pairs that are not in one yet.
@@ -80,7 +80,7 @@ def pairwise(*lists: Iterable[str]) -> list[tuple[str, ...]]:
     return chosen
 
 
-def pairs_of(combination: tuple[str, ...]) -> set[tuple[tuple[int, str], ...]]:
+def pairs_of(combination: tuple[Any, ...]) -> set[tuple[Any, ...]]:
     """The pairs of a combination's members, each with the number of its list."""
     return set(combinations(enumerate(combination), 2))
 

@@ -127,7 +127,7 @@ def test_planted_data(model, solver, loss):
     spread = 0.3 if solver == "cd" and "fit_beta" in MODELS[model].options else 0.1
     own = {"rank": RANK, "init_std": spread} if "rank" in MODELS[model].options else {}
     epochs = EPOCHS // 2 if COSTLY & set(MODELS[model].options) and solver != "sgd" else EPOCHS
-    epochs *= 5 if solver == "lbfgs" else 1
+    epochs *= 2 if solver == "lbfgs" else 1
     trained = run(
         model, solver, loss, train, epochs=epochs, **weak_penalties(model, solver, loss), **steps(solver, loss), **own
     )

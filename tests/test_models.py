@@ -121,7 +121,7 @@ def test_gradient_is_that_of_the_definition(name, options):
     """With labels one below the scores the squared loss has slope 1, and its derivative is the score's."""
     rng = np.random.default_rng(len(name))
     model = make(name, options)
-    for x in random_rows(rng, 6, FEATURES, fields=fields_of(name)):
+    for x in random_rows(rng, 4, FEATURES, fields=fields_of(name)):
         params = fill(model, rng, scale(name, options))
         slow = slow_models.gradient(name, params, x, 0, choices(model, **options))
         for key in on_the_simplex(model):  # keep their projection out of the way

@@ -14,6 +14,7 @@ from problems import (
     dataset,
     fields_of,
     fill,
+    pairwise,
     parameters,
     random_rows,
     taken,
@@ -131,10 +132,9 @@ def make_loss(loss):
 LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) for name in PENALTIES if name != "both"]
 
 
-@pytest.mark.parametrize(("loss", "penalty"), LOSSES_AND_PENALTIES)
-@pytest.mark.parametrize("solver", ROW_SOLVERS)
-@pytest.mark.parametrize("name", TRAINED)
-def test_steps(name, solver, loss, penalty):
+@pytest.mark.parametrize(("name", "solver", "loss_and_penalty"), pairwise(TRAINED, ROW_SOLVERS, LOSSES_AND_PENALTIES))
+def test_steps(name, solver, loss_and_penalty):
+    loss, penalty = loss_and_penalty
     own = {"rank": RANK, "by_row": penalty in EXACT_ONLY}
     model = build(name, FEATURES, outputs_of(loss), **own)
     labels = labels_of(loss, np.random.default_rng(5))
