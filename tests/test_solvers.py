@@ -132,9 +132,11 @@ def make_loss(loss):
 LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) for name in PENALTIES if name != "both"]
 
 
-@pytest.mark.parametrize(("name", "solver", "loss_and_penalty"), pairwise(TRAINED, ROW_SOLVERS, LOSSES_AND_PENALTIES))
-def test_steps(name, solver, loss_and_penalty):
-    loss, penalty = loss_and_penalty
+@pytest.mark.parametrize(
+    ("name", "solver", "loss", "penalty"),
+    [(name, solver, *both) for name, solver, both in pairwise(TRAINED, ROW_SOLVERS, LOSSES_AND_PENALTIES)],
+)
+def test_steps(name, solver, loss, penalty):
     own = {"rank": RANK, "by_row": penalty in EXACT_ONLY}
     model = build(name, FEATURES, outputs_of(loss), **own)
     labels = labels_of(loss, np.random.default_rng(5))
