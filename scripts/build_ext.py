@@ -8,6 +8,7 @@ here.
 import os
 import re
 import shlex
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -71,6 +72,12 @@ def needed(source: Path) -> set[Path]:
     return known - {source}
 
 
+def pythons_flags() -> list[str]:
+    """The flags with which Python itself was compiled, such as -fwrapv, if setuptools leaves them out: it does where
+    CXXFLAGS is set."""
+    return shlex.split(sysconfig.get_config_var("CFLAGS") or "") if "CXXFLAGS" in os.environ else []
+
+
 class BuildExt(build_ext):
     """Compile the core as C++17 with one set of flags, and all of it anew when FMCLI_REAL or this file has changed."""
 
@@ -90,7 +97,7 @@ class BuildExt(build_ext):
             extension.include_dirs = [relative(SOURCES)]
             extension.depends = [*extension.depends, "scripts/build_ext.py"]
             # Setuptools puts the builder's own flags first, where ours would override them; the last one counts.
-            extension.extra_compile_args = [*FLAGS, *shlex.split(os.environ.get("CXXFLAGS", ""))]
+            extension.extra_compile_args = [*pythons_flags(), *FLAGS, *shlex.split(os.environ.get("CXXFLAGS", ""))]
             extension.define_macros = [("FMCLI_REAL", self.real)]
 
     def run(self):

@@ -40,6 +40,14 @@ def test_factors_that_are_all_0_are_said_with_the_cause(halves, model, solver, o
     assert re.search(cause, found)
 
 
+def test_weights_of_factors_that_are_all_0_are_said(halves):
+    (found,) = warnings(halves[0], "pn", "cd", nuclear=100.0, epochs=3, tol=0.0)
+    assert found == (
+        "all weights beta of the factors are 0, so that the model is linear; --nuclear 100 is too strong for them: try "
+        "--nuclear 10"
+    )
+
+
 def test_rows_of_single_features_leave_nothing_to_learn():
     data = dataset([{j % 3: 1.0} for j in range(30)], 3, [1.0, 2, 4] * 10)
     assert any("no row has two features" in found for found in warnings(data, solver="fobos", l1_v=1.0))
@@ -54,6 +62,21 @@ def test_what_has_no_factors_or_some_is_not_warned_of(halves):
     assert warnings(data, plan={"valid": test}, epochs=0, init_std=0.0) == []
     trained = job.train(job.plan(data, make_spec("fm")))
     assert not factors_are_zero(trained.plan.model)
+
+
+@pytest.mark.parametrize(
+    ("model", "solver", "options", "flags"),
+    [
+        ("shfm", "cd", {"l1_w": 0.0, "l2_w": 0.0}, "--l1-w and --l2-w have no effect: the model has no linear weights"),
+        ("fm", "ftrl", {"linear": False, "alpha_w": 0.1}, "--alpha-w has no effect: the model has no linear weights"),
+        ("linear", "adagrad", {"learning_rate_v": 0.1}, "--learning-rate-v has no effect: the model has no factors"),
+        ("fm", "adagrad", {"l2_w": 0.0, "l2_v": 0.0}, None),
+        ("poly2", "adagrad", {"l2_w": 0.0, "l2_v": 0.0}, None),
+        ("kernel-basis", None, {"l2_w": 0.1, "l2_v": 0.1}, None),
+    ],
+)
+def test_options_of_parts_that_a_model_lacks_are_said_to_have_no_effect(halves, model, solver, options, flags):
+    assert warnings(halves[0], model, solver, **options) == ([flags] if flags else [])
 
 
 def test_landmarks_that_lack_most_features_are_said_for_ids_but_not_for_numbers():

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 from pathlib import Path
@@ -170,6 +171,7 @@ def test_the_builders_flags_come_last(monkeypatch):
     extension = distribution.ext_modules[-1]
     assert extension.extra_compile_args[-2:] == ["-O0", "-DNAME=a b"]
     assert "-O3" in extension.extra_compile_args
+    assert extension.extra_compile_args[0] == sysconfig.get_config_var("CFLAGS").split()[0]  # setuptools drops them
 
 
 def test_asking_the_build_command_for_its_files_changes_nothing(build):

@@ -16,7 +16,7 @@ from fmcli.registry.specs import make_spec
 
 # Penalties by option name. What is left by itself refines another: l1_w is l1 of the linear weights.
 PENALTIES = {name: OPTIONS[name] for name in COMMON if OPTIONS[name].group == "penalty"}
-# A strength that every penalty permits.
+# The strength with which penalties are tried; an option of theirs that counts epochs is tried with its smallest number.
 SOME_STRENGTH = 1e-3
 
 
@@ -78,7 +78,8 @@ def refusal(
     model: str = DEFAULT_MODEL, solver: str | None = None, loss: str | None = None, penalty: str | None = None
 ) -> str:
     """Why such a run is refused, or "" if it is not."""
-    options: Mapping[str, Any] = {penalty: SOME_STRENGTH} if penalty else {}
+    option = OPTIONS[penalty] if penalty else None
+    options: Mapping[str, Any] = {option.name: option.kind(max(option.low or 0, SOME_STRENGTH))} if option else {}
     try:
         make_spec(model, solver, loss, options)
     except UsageError as error:

@@ -1,5 +1,5 @@
-"""What a finished run has to be told about its model: factors that are all zero, landmarks that most of the rows have
-nothing in common with, a model no better than a constant."""
+"""What a finished run has to be told about its model: options for parts that it does not have, factors that are all
+zero, landmarks that most of the rows have nothing in common with, a model no better than a constant."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from fmcli.models.kernel_basis import KernelBasis
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
+from fmcli.registry.specs import REFINES, Spec
 from fmcli.scoring.metrics import METRICS, default_metrics, measure
 from fmcli.training.baseline import beats
 
@@ -41,7 +42,8 @@ def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
     """
     if not trained.epochs:
         return
-    zero = factors_are_zero(trained.plan.model)
+    yield from options_without_effect(trained.plan.spec, trained.plan.model)
+    zero = factors_are_zero(trained.plan.model) or kernel_weights_are_zero(trained.plan.model)
     if zero:
         yield why_zero(trained)
     if isinstance(trained.plan.model, KernelBasis):
@@ -65,6 +67,20 @@ def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} is {value:.6g} {where} {constant:.6g}; {why_not_learned(trained)}"
 
 
+def options_without_effect(spec: Spec, model: Model) -> Iterator[str]:
+    """Options that were given for a part that the model does not have: linear weights, or factors."""
+    has = {"linear weights": bool(linear_weights(model)), "factors": bool(factor_names(model) or model.constants)}
+    for part, ending in (("linear weights", "_w"), ("factors", "_v")):
+        without = [OPTIONS[name].flag for name in REFINES if name in spec.given and name.endswith(ending)]
+        if without and not has[part]:
+            yield f"{' and '.join(without)} {'have' if without[1:] else 'has'} no effect: the model has no {part}"
+
+
+def linear_weights(model: Model) -> list[str]:
+    """The arrays of linear weights."""
+    return [layout.weight for layout in model.layout if layout.weight and layout.part == "w" and layout.by_feature]
+
+
 def factor_names(model: Model) -> list[str]:
     """The arrays of factors of features, and of weights of pairs."""
     full = [layout for layout in model.layout if layout.penalty == "full" and (layout.by_feature or layout.part == "v")]
@@ -76,6 +92,13 @@ def factors_are_zero(model: Model) -> bool:
     """Whether the model has factors, and all of them are 0."""
     arrays = [model.parameters[name] for name in factor_names(model)]
     return any(array.size for array in arrays) and not any(array.any() for array in arrays)
+
+
+def kernel_weights_are_zero(model: Model) -> bool:
+    """Whether the model fits weights of its factors' kernels, and all of them are 0: then the factors have neither an
+    effect nor a gradient."""
+    names = [array.name for layout in model.layout if layout.role == "kernel weights" for array in layout.body]
+    return bool(names) and not any(model.parameters[name].any() for name in names)
 
 
 def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
@@ -96,11 +119,11 @@ def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
 
 
 def why_zero(trained: Trained) -> str:
-    """All factors are 0: what that means, and why it may be so."""
+    """All factors are 0, or the weights of their kernels: what that means, and why it may be so."""
     values, model = trained.plan.spec.values, trained.plan.model
-    weights = [layout.weight for layout in model.layout if layout.weight and layout.part == "w" and layout.by_feature]
-    linear = any(model.parameters[name].any() for name in weights)
-    found = f"all factors are 0, so that the model is {'linear' if linear else 'constant'}; "
+    linear = any(model.parameters[name].any() for name in linear_weights(model))
+    what = "factors" if factors_are_zero(model) else "weights beta of the factors"
+    found = f"all {what} are 0, so that the model is {'linear' if linear else 'constant'}; "
     if trained.plan.data.longest < 2:
         return found + "no row has two features whose interaction could be learned"
     strong = [name for name in SPARSE if values.get(name)]
@@ -111,7 +134,7 @@ def why_zero(trained: Trained) -> str:
         weaker = " and ".join(f"{flags[name]} {values[name] / FACTOR:g}" for name in strong)
         verb = "is" if len(strong) == 1 else "are"
         late = min(DENSE_EPOCHS, values["epochs"])
-        if values.get("l1_from_epoch", late) < late:
+        if strong != ["nuclear"] and values.get("l1_from_epoch", late) < late:
             weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that they grow before it acts"
         return f"{found}{used} {verb} too strong for them: try {weaker}"
     if not values["init_std"]:
