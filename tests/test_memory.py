@@ -137,6 +137,13 @@ def test_a_refusal_has_the_numbers_the_purpose_and_the_way_out(machine):
     assert caught.value.exit_status == 4
 
 
+def test_what_is_in_use_is_not_needed_again(machine):
+    root = machine({"proc/meminfo": meminfo(100)})
+    require(150 * MIB, "reading", root, held=50 * MIB)
+    with pytest.raises(NotEnoughMemoryError, match=r"49\.0 MiB of which are already in use"):
+        require(150 * MIB, "reading", root, held=49 * MIB)
+
+
 def test_a_real_limit_of_the_address_space():
     code = (
         "import mmap, resource\n"

@@ -101,6 +101,7 @@ def test_options_of_a_newer_version_are_named(files):
         ("fields", -1, "fields is -1"),
         ("labels", list(range(3000)), "outputs is 3, but its labels need 3000"),
         ("labels", [0, 2, 1], "increasing numbers"),
+        ("labels", [0, 1, 1], "increasing numbers"),
         ("labels", [], "increasing numbers"),
         ("labels", ["0", "1", "2"], "increasing numbers"),
         ("labels", [0, 1, float("inf")], "increasing numbers"),
