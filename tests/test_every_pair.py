@@ -119,6 +119,18 @@ def loss_on(trained, data):
     return mean_loss(loss, label, score_all(trained.plan.model, data))
 
 
+@pytest.mark.parametrize("model", [model for model in MODELS if model != "linear"])
+def test_by_default_every_kind_predicts_better_than_linear(model):
+    """By its usual solver and all other defaults, on rows that it has not seen. A few landmarks hold little of what all
+    pairs of features do, but no less than linear weights."""
+    train, test = planted("fm" if MODELS[model].closed_form else model, "squared")
+    found, linear = (
+        job.summary(job.train(job.plan(train, make_spec(kind), valid=test, metrics=("rmse",))))["valid"]["rmse"]
+        for kind in (model, "linear")
+    )
+    assert found < (1 if MODELS[model].closed_form else 0.6) * linear
+
+
 @pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
 def test_planted_data(model, solver, loss):
     """The objective falls, and a model that has more than linear weights predicts better than linear weights do."""
