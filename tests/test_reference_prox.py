@@ -37,15 +37,15 @@ def test_prox_of_a_row_against_a_search(kind, rng):
         rest = np.sqrt([rng.choice([0, 0, 0.5])])
         found = prox(u, h, l1, l2, group, rest, kind)
         value = prox_objective(found, u, h, l1, l2, group, rest, kind)
-        searched = minimize(
-            prox_objective,
-            u,
-            (u, h, l1, l2, group, rest, kind),
-            method="Nelder-Mead",
-            options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 5000},
-        )
-        assert value <= searched.fun + 1e-12
-        np.testing.assert_allclose(found, searched.x, atol=1e-4)
+        for begin in (u, found):  # a search may stop on an edge of the objective: no search must find less
+            searched = minimize(
+                prox_objective,
+                begin,
+                (u, h, l1, l2, group, rest, kind),
+                method="Nelder-Mead",
+                options={"xatol": 1e-9, "fatol": 1e-13, "maxiter": 5000},
+            )
+            assert value <= searched.fun + 1e-12
         scaled_down += found.any()
         all_zero += not found.any()
     assert min(scaled_down, all_zero) > 5  # the draw covered both
