@@ -246,7 +246,7 @@ def test_every_solver_has_its_rule_and_its_objective():
     for number in (1, 2):
         assert names(rows(GUIDE["solvers"], number)) == list(SOLVERS)
     table = rows(section("losses", "The objective of each solver"))
-    objectives = re.findall(r"`(\w+)`", " ".join(row[0] for row in table))
+    objectives = re.findall(r"`([\w-]+)`", " ".join(row[0] for row in table))
     assert sorted(objectives) == sorted(SOLVERS)
 
 

@@ -315,6 +315,7 @@ KINDS = {
 }
 
 STRUCTURAL = ("bias", "theta", "anchors")  # arrays that no penalty ever touches
+SIMPLEX = ("theta",)  # arrays that are projected whenever they are written
 SHARED = ("anchors",)  # by all classes: there is no axis of classes
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.kinds import STRUCTURAL, Choices, Params, Sample
+from reference.kinds import SIMPLEX, STRUCTURAL, Choices, Params, Sample
 from reference.slow_losses import LOSSES, Loss, slopes
 from reference.slow_models import (
     Penalty,
@@ -176,7 +176,7 @@ def nearest_in_simplex(u: np.ndarray) -> np.ndarray:
 
 def constrain(r: State) -> None:
     """Whatever writes θ projects it."""
-    if r.where[0][0] == "theta":
+    if r.where[0][0] in SIMPLEX:
         r.phi = nearest_in_simplex(r.phi)
 
 

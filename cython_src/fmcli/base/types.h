@@ -16,7 +16,7 @@ typedef FMCLI_REAL real;
 
 // One example, borrowed from a Dataset.
 typedef struct Sample {
-    const int32_t* index;  // feature ids, increasing; with fields, by (index, field)
+    const int32_t* index;  // feature ids, increasing; with fields by (index, field), and then one may repeat
     const int32_t* field;  // NULL where the data has no fields
     const float* value;
     ptrdiff_t nnz;
@@ -60,7 +60,7 @@ typedef struct Points {
 // The rows of one block that one update touches, and the gradient of each.
 typedef struct Slab {
     int block;
-    const int32_t* row;  // may point straight at Sample.index
+    const int32_t* row;  // each once; may point straight at Sample.index
     ptrdiff_t n;
     ptrdiff_t first;  // added to every row id: where the slab's class begins
     real* body;       // n x lanes, contiguous; NULL where rows have no body
