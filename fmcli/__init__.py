@@ -2,21 +2,21 @@
 
 How it is built
 ---------------
-Models, losses, penalties and solvers never know each other. The cut between a model and a row solver is one sample's
-gradient: the model writes it as a few slabs (row ids and a buffer of numbers), the solver consumes slabs. So a model is
-one class, a solver is one class, and every pair works. All of stochastic training is one loop
-(solvers/stochastic/loop.pyx):
+Models, losses, penalties and solvers never know each other. The interface between a model and a row solver is one
+sample's gradient: the model writes it as a few sparse gradients, one for each block (row ids and a buffer of numbers),
+and the solver consumes them. So a model is one class, a solver is one class, and every pair works. All of stochastic
+training is one loop (solvers/stochastic/loop.pyx):
 
     for each sample x in this epoch's order:
         model.rows(x)           which parameter rows does it touch?
         solver.catch_up(rows)   the penalty steps that those rows have missed
         score = model.score(x)
-        model.gradient(x, loss.slope(y, score))     fills the slabs
-        solver.step(slabs)      rows <- prox(rows - step)
+        model.gradient(x, loss.slope(y, score))     fills the sparse gradients
+        solver.step(gradients)  rows <- prox(rows - step)
         model.finish_update()   what remains, such as the projection of constrained rows
 
-A batch merges the slabs of several samples by row before the step. Softmax is C scores and C slopes a sample over
-blocks that hold class after class, not another code path.
+A batch merges the sparse gradients of several samples by row before the step. Softmax means C scores and C slopes for
+each sample, over blocks that hold one class after the other; it is not another code path.
 
 Coordinate descent goes through the same parameters the other way (solvers/coordinate/descent.pyx, update.pyx): it
 updates one row of parameters by all samples that the row enters, whose states keep labels, scores, and a cache of the
@@ -37,7 +37,7 @@ Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder
 above it in this list, so that there are no circles:
 
     system        memory, cores, signals, files that are written whole or not at all
-    base          types.h: Sample, Block, Slab, Scratch, ColumnView, what all of the core hands around; vectors
+    base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
     data          rows in compressed form, the reader of text, labels, scales of columns; numbers to text
@@ -65,7 +65,7 @@ What the design rests on, each measured:
   two ahead are asked for in advance: without either, the time goes to waiting for memory.
 - Inner loops run over a row's width as vectors of 8 and 4 lanes with fixed orders of summation and no fused
   multiply-add, so every instruction set gives the same bits.
-- Virtual calls are made per sample or per slab, never per coordinate.
+- Virtual calls are made per sample or per gradient, never per coordinate.
 - Sums never depend on the number of threads: parts are summed apart and added in order, and the command keeps BLAS,
   which L-BFGS and the closed form use through scipy and numpy, to one thread (system/blas.py).
 - The compiled unit of work is a piece of an epoch: it returns numbers. Progress, early stopping and the clock live in

@@ -7,7 +7,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 
 from fmcli.base.fields cimport summed
-from fmcli.base.types cimport Block, Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport Block, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.kernels.arguments cimport PenaltyStrength
 from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.losses.loss cimport Loss
@@ -22,7 +22,7 @@ cdef extern from "rmsprop.h" nogil:
         real inverse_rate, decay
         PenaltyStrength strength
 
-    void rmsprop(const Block* block, const Slab* slab, const Rmsprop* body, const Rmsprop* weight)
+    void rmsprop(const Block* block, const SparseGradient* gradient, const Rmsprop* body, const Rmsprop* weight)
 
 
 cdef class FwFM(Model):
@@ -92,16 +92,16 @@ cdef class FwFM(Model):
         cdef real inner, scale
         cdef real* out
         cdef real* pairs
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         cdef Sample once = self.by_index(x, s)
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             v, r = self.factors(self.features_block, 0, c), self.factors(self.fields_block, 0, c)
             if self.has_bias:
-                slab[0].weight[0] = s.slope[c]
+                gradient[0].weight[0] = s.slope[c]
             if self.linear:
-                kernels.linear_gradient(&once, s.slope[c], slab[self.features_block].weight)
-            out, pairs = slab[self.features_block].body, slab[self.fields_block].body
+                kernels.linear_gradient(&once, s.slope[c], gradient[self.features_block].weight)
+            out, pairs = gradient[self.features_block].body, gradient[self.fields_block].body
             memset(out, 0, once.nnz * lanes * sizeof(real))
             memset(pairs, 0, self.block[self.fields_block].lanes * sizeof(real))
             first = -1
@@ -163,5 +163,5 @@ cdef class RMSProp(Solver):
         rule.inverse_rate, rule.decay = 1 / step_of(self.rates, layout, body), 0.9
         rule.strength = rounded(self.penalty.strength(layout, body))
 
-    cdef void apply(self, const Slab* slab) noexcept nogil:
-        rmsprop(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])
+    cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
+        rmsprop(&self.model.block[gradient.block], gradient, &self.body[gradient.block], &self.weight[gradient.block])

@@ -25,8 +25,8 @@ inline V target(const Rmsprop& rule, V phi, V* state, V g, V& h) {
 
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
-static void rmsprop(const Block* block, const Slab* slab, const Rmsprop* body, const Rmsprop* weight) {
-    step<Rmsprop>(block, slab, body, weight);
+static void rmsprop(const Block* block, const SparseGradient* gradient, const Rmsprop* body, const Rmsprop* weight) {
+    step<Rmsprop>(block, gradient, body, weight);
 }
 
 #endif

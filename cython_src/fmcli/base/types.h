@@ -57,16 +57,16 @@ typedef struct Points {
     ptrdiff_t n;
 } Points;
 
-// The rows of one block that one update touches, and the gradient of each.
-typedef struct Slab {
+// The gradient by one block, sparse: the rows that one update touches, and the gradient of each.
+typedef struct SparseGradient {
     int block;
     const int32_t* row;  // each once; may point straight at Sample.index
     ptrdiff_t n;
-    ptrdiff_t first;  // added to every row id: where the slab's class begins
+    ptrdiff_t first;  // added to every row id: where the class of the gradient begins
     real* body;       // n x lanes, contiguous; NULL where rows have no body
     real* weight;     // n; NULL where rows have no weight
     const uint8_t* touched;  // n x lanes / LANES: which of a row's factors are meant, so many at a time; NULL: all
-} Slab;
+} SparseGradient;
 
 // Rows in compressed form, as a Dataset has them.
 typedef struct Csr {
@@ -101,14 +101,14 @@ typedef struct ColumnView {
 
 // Room for one sample's work, one a thread: models and solvers own none.
 typedef struct Scratch {
-    Slab* slab;
-    int n_slabs;
+    SparseGradient* gradients;  // one for each class and block
+    int n_gradients;
     double* score;   // C
     double* slope;   // C
     double rate_share;  // what the solver's schedule leaves of learning rates in this update; for `finish_update`
     real* work;      // the model's own: what `score` leaves for `gradient`
     int32_t* ids;    // the model's own: row ids that are not the sample's
-    real* gradient;  // what the slabs' buffers point into
+    real* gradient_buffer;  // what the buffers of `gradients` point into
 } Scratch;
 
 // Gather memory into huge pages, where the system has them and can do it at once; anything else is no error.

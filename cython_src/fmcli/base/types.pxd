@@ -35,7 +35,7 @@ cdef extern from "fmcli/base/types.h" nogil:
         const double* squares
         Py_ssize_t n
 
-    struct Slab:
+    struct SparseGradient:
         int block
         const int32_t* row
         Py_ssize_t n
@@ -66,14 +66,14 @@ cdef extern from "fmcli/base/types.h" nogil:
         Py_ssize_t sample_state_size, cache
 
     struct Scratch:
-        Slab* slab
-        int n_slabs
+        SparseGradient* gradients
+        int n_gradients
         double* score
         double* slope
         double rate_share
         real* work
         int32_t* ids
-        real* gradient
+        real* gradient_buffer
 
     void into_huge_pages(const void* begin, size_t bytes)
     void prefetch_line(const void* p)

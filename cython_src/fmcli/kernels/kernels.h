@@ -127,9 +127,9 @@ typedef struct Kernels {
     void (*add_penalty)(const Block* block, ptrdiff_t rows, const ExactStrength* body, const ExactStrength* weight,
                         double* out);
 
-    void (*sgd)(const Block* block, const Slab* slab, const Sgd* body, const Sgd* weight);
-    void (*adagrad)(const Block* block, const Slab* slab, const Adagrad* body, const Adagrad* weight);
-    void (*ftrl)(const Block* block, const Slab* slab, const Ftrl* body, const Ftrl* weight);
+    void (*sgd)(const Block* block, const SparseGradient* gradient, const Sgd* body, const Sgd* weight);
+    void (*adagrad)(const Block* block, const SparseGradient* gradient, const Adagrad* body, const Adagrad* weight);
+    void (*ftrl)(const Block* block, const SparseGradient* gradient, const Ftrl* body, const Ftrl* weight);
     void (*ftrl_recompute)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
     void (*ftrl_start)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
     // Bring the rows `first + row[i]` up to date (row NULL: the first n rows); visited[r] is row r's last step.

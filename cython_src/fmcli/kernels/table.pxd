@@ -1,6 +1,6 @@
 # scripts/kernels.py writes this file from the list in kernels.h.
 from fmcli.base.fields cimport FieldEntries
-from fmcli.base.types cimport Block, ColumnView, Csr, Factors, Points, Sample, Slab, real
+from fmcli.base.types cimport Block, ColumnView, Csr, Factors, Points, Sample, SparseGradient, real
 from fmcli.kernels.arguments cimport *
 from libc.stdint cimport int32_t
 
@@ -68,9 +68,9 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*field_score_changes)(const ColumnView*, const FieldColumns*, const real*, double*) noexcept nogil
         void (*add_penalty)(
             const Block*, Py_ssize_t, const ExactStrength*, const ExactStrength*, double*) noexcept nogil
-        void (*sgd)(const Block*, const Slab*, const Sgd*, const Sgd*) noexcept nogil
-        void (*adagrad)(const Block*, const Slab*, const Adagrad*, const Adagrad*) noexcept nogil
-        void (*ftrl)(const Block*, const Slab*, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*sgd)(const Block*, const SparseGradient*, const Sgd*, const Sgd*) noexcept nogil
+        void (*adagrad)(const Block*, const SparseGradient*, const Adagrad*, const Adagrad*) noexcept nogil
+        void (*ftrl)(const Block*, const SparseGradient*, const Ftrl*, const Ftrl*) noexcept nogil
         void (*ftrl_recompute)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
         void (*ftrl_start)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
         void (*fobos_catch_up)(

@@ -5,7 +5,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
-from fmcli.base.types cimport LANES, ColumnView, Csr, Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport LANES, ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
 from fmcli.models.model cimport Model
@@ -104,20 +104,20 @@ cdef class HigherOrder(Weighted):
         cdef Factors p
         cdef Anova kernel
         cdef AnovaGradient out
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
+                gradient.weight[0] = s.slope[c]
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], slab[self.features_block].weight)
-            out.gamma = slab[self.gamma_block].body if self.gamma_block else NULL
-            out.beta = slab[self.beta_block].body if self.beta_block else NULL
-            out.theta = slab[self.theta_block].body if self.theta_block else NULL
+                kernels.linear_gradient(x, s.slope[c], gradient[self.features_block].weight)
+            out.gamma = gradient[self.gamma_block].body if self.gamma_block else NULL
+            out.beta = gradient[self.beta_block].body if self.beta_block else NULL
+            out.theta = gradient[self.theta_block].body if self.theta_block else NULL
             out.apart = self.block[self.features_block].lanes
             for i in range(self.n_kernels):
                 p, kernel = self.factors(self.features_block, i, c), self.kernel_of(i, c)
-                out.body = slab[self.features_block].body + self.parts[self.features_block][i].offset
+                out.body = gradient[self.features_block].body + self.parts[self.features_block][i].offset
                 kernels.anova_gradient(&p, x, &kernel, s.work + at, s.slope[c], &out)
                 at += self.work_of(i, x.nnz)
 
@@ -273,14 +273,14 @@ cdef class AllSubsets(Model):
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
         cdef Factors p
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         for c in range(self.outputs):
-            p, slab = self.factors(self.features_block, 0, c), s.slab + c * self.n_blocks
+            p, gradient = self.factors(self.features_block, 0, c), s.gradients + c * self.n_blocks
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
+                gradient.weight[0] = s.slope[c]
             kernels.all_subsets_gradient(
                 &p, x, self.block[self.features_block].columns, s.work + c * self.work_of(x.nnz), s.slope[c],
-                slab[self.features_block].body, p.lanes)
+                gradient[self.features_block].body, p.lanes)
 
     # A sample's cache is each factor's product.
     cdef Py_ssize_t cache_size(self, Dataset data):

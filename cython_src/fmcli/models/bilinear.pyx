@@ -8,7 +8,7 @@ from fmcli.errors import BadInputError
 from fmcli.system.memory import require
 
 from fmcli.base.fields cimport summed
-from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport Model
@@ -162,18 +162,18 @@ cdef class Bilinear(Model):
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         cdef Sample once = self.by_index(x, s)
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
+                gradient.weight[0] = s.slope[c]
             if x.nnz:
                 kernels.two_sides_gradient(
                     &once, &self.side[0], s.work + c * self.sums_size(), self.block[self.pairs].lanes, s.slope[c],
-                    slab[self.pairs].body)
+                    gradient[self.pairs].body)
             if self.linear:
-                kernels.linear_gradient(&once, s.slope[c], slab[self.pairs].weight)
+                kernels.linear_gradient(&once, s.slope[c], gradient[self.pairs].weight)
 
     # A sample's cache is the sums of its two sides, whose products the scores have.
     cdef Py_ssize_t cache_size(self, Dataset data):

@@ -7,7 +7,7 @@ from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
 from fmcli.base.fields cimport FieldEntries, group_by_field, grouped_in, has_partner, summed
-from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, prefetch_reals, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, prefetch_reals, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport FieldColumns, kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
@@ -197,7 +197,7 @@ cdef class FFM(Model):
                         prefetch_reals(row + x.field[j] * apart, apart)
 
     # Where `rows` puts what it finds, behind what `group_by_field` does: the place of each entry's and slot's gradient
-    # in the slab, then row ids, then sums by index.
+    # in the gradient, then row ids, then sums by index.
     cdef inline Sample by_index(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
         return summed(x, room, <float*>(room + x.nnz))
@@ -217,7 +217,7 @@ cdef class FFM(Model):
         self.cut(row, n, s)
         if self.whole:
             for c in range(self.outputs):
-                s.slab[c * self.n_blocks + self.pairs].touched = self.marks_behind(x, &p)
+                s.gradients[c * self.n_blocks + self.pairs].touched = self.marks_behind(x, &p)
 
     # Gradients in whole rows, which lie in the order of indices; and marks of the factors that meet an entry.
     cdef void place_in_rows(self, const Sample* x, const FieldEntries* p, Py_ssize_t rows) noexcept nogil:
@@ -298,16 +298,16 @@ cdef class FFM(Model):
         cdef Sample once = self.by_index(x, &p)
         cdef bint shared = once.nnz < x.nnz
         cdef Factors v
-        cdef Slab* slab
-        cdef Slab* of_pairs
+        cdef SparseGradient* gradient
+        cdef SparseGradient* of_pairs
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
-            of_pairs = slab + self.pairs
+            gradient = s.gradients + c * self.n_blocks
+            of_pairs = gradient + self.pairs
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
+                gradient.weight[0] = s.slope[c]
             if self.linear:
-                slab = of_pairs if self.whole else of_pairs - 1
-                kernels.linear_gradient(&once, s.slope[c], slab.weight)
+                gradient = of_pairs if self.whole else of_pairs - 1
+                kernels.linear_gradient(&once, s.slope[c], gradient.weight)
             if self.whole or shared:
                 memset(of_pairs.body, 0, of_pairs.n * self.block[self.pairs].lanes * sizeof(real))
             if p.slots:

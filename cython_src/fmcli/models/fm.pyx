@@ -4,7 +4,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
-from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.weighted cimport Weighted
@@ -55,24 +55,24 @@ cdef class SecondOrder(Weighted):
         cdef const real* constant
         cdef const real* beta
         cdef Factors v
-        cdef Slab* slab = s.slab
+        cdef SparseGradient* gradient = s.gradients
         for c in range(self.outputs):
             v = self.factors(self.pairs, 0, c)
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             sums = s.work + c * self.sums_size()
             constant, beta = self.single(self.constant_block, c), self.single(self.beta_block, c)
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
-            kernels.second_order_gradient(&v, x, sums, beta, s.slope[c], slab[self.pairs].body, v.lanes)
+                gradient.weight[0] = s.slope[c]
+            kernels.second_order_gradient(&v, x, sums, beta, s.slope[c], gradient[self.pairs].body, v.lanes)
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], slab[self.pairs].weight)
+                kernels.linear_gradient(x, s.slope[c], gradient[self.pairs].weight)
             for f in range(v.lanes):
                 if self.constant_block:
-                    slab[self.constant_block].body[f] = s.slope[c] * (sums[f] - constant[f])
+                    gradient[self.constant_block].body[f] = s.slope[c] * (sums[f] - constant[f])
                     if self.beta_block:
-                        slab[self.constant_block].body[f] *= beta[f]
+                        gradient[self.constant_block].body[f] *= beta[f]
                 if self.beta_block:
-                    slab[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
+                    gradient[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
 
     # A sample's cache is its sums and, where they are weighted, the values of its kernels.
     cdef Py_ssize_t cache_size(self, Dataset data):

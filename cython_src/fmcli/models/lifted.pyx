@@ -3,7 +3,7 @@
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 
-from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport MOST_LIFTED, Lifted, kernels
 from fmcli.models.model cimport Model
@@ -58,7 +58,7 @@ cdef class LiftedAnova(Model):
         return lifted
 
     cdef inline real* tables(self, const Sample* x, const Scratch* s, int output) noexcept nogil:
-        if s.gradient == NULL:
+        if s.gradient_buffer == NULL:
             return NULL
         return s.work + output * self.tables_size(x.nnz)
 
@@ -76,17 +76,17 @@ cdef class LiftedAnova(Model):
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
         cdef Lifted lifted
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             lifted = self.lifted(c)
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
+                gradient.weight[0] = s.slope[c]
             kernels.lifted_gradient(
-                &lifted, x, self.tables(x, s, c), s.slope[c], slab[self.body].body,
-                slab[self.constant_block].body)
+                &lifted, x, self.tables(x, s, c), s.slope[c], gradient[self.body].body,
+                gradient[self.constant_block].body)
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], slab[self.body].weight)
+                kernels.linear_gradient(x, s.slope[c], gradient[self.body].weight)
 
     # A sample's cache is its sums for all sets of vectors.
     cdef Py_ssize_t cache_size(self, Dataset data):

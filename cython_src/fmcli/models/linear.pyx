@@ -2,7 +2,7 @@
 
 from fmcli.models.layout import BlockLayout
 
-from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport Model
@@ -28,13 +28,13 @@ cdef class Linear(Model):
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Slab* slab = s.slab
+        cdef SparseGradient* gradient = s.gradients
         for c in range(self.outputs):
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
-                slab += 1
-            kernels.linear_gradient(x, s.slope[c], slab.weight)
-            slab += 1
+                gradient.weight[0] = s.slope[c]
+                gradient += 1
+            kernels.linear_gradient(x, s.slope[c], gradient.weight)
+            gradient += 1
 
     # The entries' values say it all: there is nothing to remember.
     cdef Py_ssize_t cache_size(self, Dataset data):

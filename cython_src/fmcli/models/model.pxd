@@ -12,7 +12,7 @@ cdef struct Part:
     real* base
     Py_ssize_t output_stride, feature_stride, row_stride  # reals between classes, features, and rows besides features
     Py_ssize_t lanes
-    Py_ssize_t offset  # of its gradient in a slab's row
+    Py_ssize_t offset  # of its gradient in a gradient's row
 
 
 cdef class Model:

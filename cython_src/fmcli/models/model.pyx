@@ -7,7 +7,7 @@ import numpy as np
 from fmcli.models.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
 
 from fmcli.base.simplex cimport project_to_simplex
-from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, Slab, real
+from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from libc.stdint cimport INT32_MAX, int32_t
@@ -368,31 +368,32 @@ cdef class Model:
             row[b] = x.index if self.by_feature[b] else self.every_row
             n[b] = x.nnz if self.by_feature[b] else self.block[b].rows
 
-    # Slabs of the n[b] rows row[b] of each block b, in every class: slab c * n_blocks + b is block b of class c, and
-    # the gradient buffer is cut in that order.
+    # Set s.gradients to the n[b] rows row[b] of each block b, in every class: gradient c * n_blocks + b belongs to
+    # block b of class c, and the gradient buffer is divided in that order.
     cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil:
         cdef int b, c
-        cdef real* room = s.gradient
-        cdef Slab* slab = s.slab
+        cdef real* room = s.gradient_buffer
+        cdef SparseGradient* gradient = s.gradients
         for c in range(self.outputs):
             for b in range(self.n_blocks):
-                slab.block = b
-                slab.row = row[b]
-                slab.n = n[b]
-                slab.first = c * self.block[b].rows
-                slab.body = room
-                room += slab.n * self.block[b].lanes
-                slab.weight = room
-                slab.touched = NULL
-                room += slab.n
-                slab += 1
-        s.n_slabs = self.outputs * self.n_blocks
+                gradient.block = b
+                gradient.row = row[b]
+                gradient.n = n[b]
+                gradient.first = c * self.block[b].rows
+                gradient.body = room
+                room += gradient.n * self.block[b].lanes
+                gradient.weight = room
+                gradient.touched = NULL
+                room += gradient.n
+                gradient += 1
+        s.n_gradients = self.outputs * self.n_blocks
 
     # s.score <- the C scores of x.
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         pass
 
-    # The slabs' buffers <- the derivative by each touched parameter, times s.slope, after `rows` and `score` of x.
+    # Fill the buffers of s.gradients: the derivative by each touched parameter, times s.slope. Called after `rows` and
+    # `score` of x.
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         pass
 
@@ -462,27 +463,27 @@ def normal(shape, init_std, generator):
 cdef class Workspace:
     """Room for one thread to score samples of up to `longest` entries and, with `gradients`, to take their gradients.
 
-    Without, Scratch.gradient is NULL.
+    Without, Scratch.gradient_buffer is NULL.
     """
 
     def __init__(self, Model model, Py_ssize_t longest, bint gradients=True):
         model.require()
         if not 0 <= longest <= INT32_MAX:
             raise ValueError(f"a sample cannot have {longest} entries")
-        cdef real[::1] work, gradient
+        cdef real[::1] work, buffer
         cdef double[::1] outputs
         cdef int32_t[::1] ids
-        cdef char[::1] slabs
-        self.memory = work, gradient, outputs, ids, slabs = [
+        cdef char[::1] gradient_structs
+        self.memory = work, buffer, outputs, ids, gradient_structs = [
             allocate(size) if kind is REAL_TYPE else np.zeros(size, dtype=kind)
             for kind, size in Workspace._parts(model, longest, gradients)
         ]
         self.scratch.work = &work[0]
-        self.scratch.gradient = &gradient[0] if gradients else NULL
+        self.scratch.gradient_buffer = &buffer[0] if gradients else NULL
         self.scratch.score = &outputs[0]
         self.scratch.slope = &outputs[model.outputs]
         self.scratch.ids = &ids[0]
-        self.scratch.slab = <Slab*>&slabs[0]
+        self.scratch.gradients = <SparseGradient*>&gradient_structs[0]
         self.model, self.longest, self.placed = model, longest, model.placed
 
     # ValueError unless this is room for the model, as its rows lie now, and for samples of the data.
@@ -499,7 +500,7 @@ cdef class Workspace:
 
     @staticmethod
     def _parts(Model model, Py_ssize_t longest, bint gradients):
-        """[(type, numbers), ...] of work, gradients, scores and slopes, ids, slabs."""
+        """[(type, numbers), ...] of work, gradient buffer, scores and slopes, ids, sparse gradients."""
         cdef int b
         rows = sum([model.most_rows(b, longest) * (model.block[b].lanes + 1) for b in range(model.n_blocks)])
         return [
@@ -507,7 +508,7 @@ cdef class Workspace:
             (REAL_TYPE, model.outputs * rows if gradients else 0),
             (np.dtype(np.float64), 2 * model.outputs),
             (np.dtype(np.int32), 1 + (model.ids_size(longest) if gradients else model.scoring_ids_size(longest))),
-            (np.dtype(np.int8), 1 + model.outputs * model.n_blocks * sizeof(Slab)),
+            (np.dtype(np.int8), 1 + model.outputs * model.n_blocks * sizeof(SparseGradient)),
         ]
 
 

@@ -4,7 +4,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, UsageError
 
-from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, Slab, prefetch_line, real
+from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport MAX_BLOCKS, Model
@@ -164,16 +164,16 @@ cdef class Poly2(Model):
         cdef int c
         cdef Py_ssize_t i
         cdef real slope
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             slope = <real>s.slope[c]
             if self.has_bias:
-                slab.weight[0] = slope
+                gradient.weight[0] = slope
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], slab[self.table - 1].weight)
-            for i in range(slab[self.table].n):
-                slab[self.table].weight[i] = slope * s.work[i]
+                kernels.linear_gradient(x, s.slope[c], gradient[self.table - 1].weight)
+            for i in range(gradient[self.table].n):
+                gradient[self.table].weight[i] = slope * s.work[i]
 
     # The entries' values and the coordinates say it all: there is nothing to remember.
     cdef Py_ssize_t cache_size(self, Dataset data):

@@ -4,7 +4,7 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
-from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport MAX_ORDER, kernels
 from fmcli.models.weighted cimport Weighted
@@ -79,24 +79,24 @@ cdef class Products(Weighted):
         cdef real* z
         cdef real* values
         cdef real* direction
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             z = s.work + c * self.work_stride()
             values = z + lanes
             direction = values + self.padded()
             if self.has_bias:
-                slab.weight[0] = s.slope[c]
+                gradient.weight[0] = s.slope[c]
             kernels.products_gradient(
                 z, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, c), s.slope[c], direction)
-            kernels.spread(direction, lanes, x, slab[self.body].body)
+            kernels.spread(direction, lanes, x, gradient[self.body].body)
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], slab[self.body].weight)
+                kernels.linear_gradient(x, s.slope[c], gradient[self.body].weight)
             if self.gamma_block:
-                memcpy(slab[self.gamma_block].body, direction, lanes * sizeof(real))
+                memcpy(gradient[self.gamma_block].body, direction, lanes * sizeof(real))
             if self.beta_block:
                 for f in range(self.padded()):
-                    slab[self.beta_block].body[f] = <real>s.slope[c] * values[f]
+                    gradient[self.beta_block].body[f] = <real>s.slope[c] * values[f]
 
     # A sample's cache is the linear functions' values.
     cdef Py_ssize_t cache_size(self, Dataset data):

@@ -7,7 +7,7 @@ them update by update, in batches too, with strengths and steps by part.
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 
-from fmcli.base.types cimport Factors, Sample, Scratch, Slab, real
+from fmcli.base.types cimport Factors, Sample, Scratch, SparseGradient, real
 from fmcli.kernels.simd cimport kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model
@@ -58,16 +58,16 @@ cdef class Stub(Model):
         cdef Py_ssize_t i, t
         cdef Py_ssize_t rank = self.block[THETA].columns, lanes = self.block[P].lanes
         cdef Factors theta
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         for c in range(self.outputs):
-            slab = s.slab + c * self.n_blocks
+            gradient = s.gradients + c * self.n_blocks
             theta = self.factors(THETA, 0, c)
-            slab[0].weight[0] = s.slope[c]
-            kernels.linear_gradient(x, s.slope[c], slab[W].weight)
+            gradient[0].weight[0] = s.slope[c]
+            kernels.linear_gradient(x, s.slope[c], gradient[W].weight)
             for t in range(lanes):
-                slab[THETA].body[t] = s.slope[c] * s.work[c * rank + t] if t < rank else 0
+                gradient[THETA].body[t] = s.slope[c] * s.work[c * rank + t] if t < rank else 0
                 for i in range(x.nnz):
-                    slab[P].body[i * lanes + t] = s.slope[c] * theta.at[t] * x.value[i] if t < rank else 0
+                    gradient[P].body[i * lanes + t] = s.slope[c] * theta.at[t] * x.value[i] if t < rank else 0
 
 
 cdef class SumOfSquares(Loss):

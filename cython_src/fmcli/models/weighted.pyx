@@ -63,4 +63,4 @@ cdef class Weighted(Model):
         Model.rows(self, x, s)
         if self.beta_fixed:
             for c in range(self.outputs):
-                s.slab[c * self.n_blocks + self.beta_block].n = 0
+                s.gradients[c * self.n_blocks + self.beta_block].n = 0

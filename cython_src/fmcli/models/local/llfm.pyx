@@ -7,7 +7,7 @@ from fmcli.models.local.kmeans import bytes_needed, kmeans
 from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout, allocate
 from fmcli.errors import UsageError
 
-from fmcli.base.types cimport LANES, ColumnView, Factors, Points, Sample, Scratch, Slab, prefetch_line, real
+from fmcli.base.types cimport LANES, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.losses.loss cimport Loss
@@ -313,20 +313,21 @@ cdef class LLFM(Model):
         cdef double slope
         cdef Factors v
         cdef Local local = self.local(s)
-        cdef Slab* slab
-        cdef Slab* biases
+        cdef SparseGradient* gradient
+        cdef SparseGradient* biases
         for c in range(self.outputs):
-            biases = s.slab + c * self.n_blocks
-            slab = biases + self.fms
+            biases = s.gradients + c * self.n_blocks
+            gradient = biases + self.fms
             for a in range(local.code.n):
                 slope = s.slope[c] * local.code.share[a]
                 v = self.factors(self.fms, 0, c, local.code.active[a])
                 if self.biased:
                     biases.weight[a] = <real>slope
                 kernels.second_order_gradient(
-                    &v, x, local.sums + at * self.sums_size(), NULL, slope, slab.body + a * x.nnz * v.lanes, v.lanes)
+                    &v, x, local.sums + at * self.sums_size(), NULL, slope, gradient.body + a * x.nnz * v.lanes,
+                    v.lanes)
                 if self.linear:
-                    kernels.linear_gradient(x, slope, slab.weight + a * x.nnz)
+                    kernels.linear_gradient(x, slope, gradient.weight + a * x.nnz)
                 at += 1
         if self.learned and not self.frozen:
             self.note_moves(x, s, &local)

@@ -4,7 +4,7 @@ import numpy as np
 
 from fmcli.models.layout import REAL_TYPE
 
-from fmcli.base.types cimport Sample, Scratch, Slab, real
+from fmcli.base.types cimport Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.model cimport Model, Workspace, workspace_for
 from libc.stdint cimport int32_t, int64_t
@@ -116,7 +116,7 @@ def by_row(Model model, Dataset data, int block):
         raise IndexError("no such block")
     cdef Workspace workspace = workspace_for(model, data)
     cdef Scratch* s = &workspace.scratch
-    cdef const Slab* slab
+    cdef const SparseGradient* gradient
     cdef bint features = model.layout[block].by_feature
     cdef Py_ssize_t others = model.layout[block].others, i, j, entry, at
     cdef Sample x
@@ -126,9 +126,9 @@ def by_row(Model model, Dataset data, int block):
     for i in range(data.rows):
         data.sample(i, &x)
         model.rows(&x, s)
-        slab = &s.slab[block]
-        for j in range(slab.n):
-            free[slab.row[j] + 1] += 1
+        gradient = &s.gradients[block]
+        for j in range(gradient.n):
+            free[gradient.row[j] + 1] += 1
     add_up(free)
     samples = np.empty(indptr[model.block[block].rows], dtype=np.int32)
     values = np.empty(len(samples), dtype=REAL_TYPE)
@@ -142,18 +142,18 @@ def by_row(Model model, Dataset data, int block):
             for c in range(model.outputs):
                 s.slope[c] = 1
             model.gradient(&x, s)
-        slab = &s.slab[block]
+        gradient = &s.gradients[block]
         entry = 0
-        for j in range(slab.n):
-            at = free[slab.row[j]]
-            free[slab.row[j]] = at + 1
+        for j in range(gradient.n):
+            at = free[gradient.row[j]]
+            free[gradient.row[j]] = at + 1
             sample[at] = <int32_t>i
             if not features:
-                value[at] = slab.weight[j]
+                value[at] = gradient.weight[j]
                 continue
-            if x.index[entry] > slab.row[j] // others:
+            if x.index[entry] > gradient.row[j] // others:
                 entry = 0
-            while x.index[entry] != slab.row[j] // others:
+            while x.index[entry] != gradient.row[j] // others:
                 entry += 1
             value[at] = x.value[entry]
     give_back(free)

@@ -4,7 +4,7 @@ import numpy as np
 
 from fmcli.models.layout import allocate, padded
 
-from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, Slab, real
+from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, SparseGradient, real
 from fmcli.kernels.simd cimport PenaltyStrength, kernels
 from fmcli.models.model cimport workspace_for
 from fmcli.solvers.coordinate.columns cimport Columns
@@ -191,7 +191,7 @@ cdef class CoordinateUpdater:
         cdef Py_ssize_t n, i, f, lanes = self.current.lanes
         cdef int c
         cdef Sample x
-        cdef const Slab* slab
+        cdef const SparseGradient* gradient
         cdef real* q
         cdef Scratch* s = &self.workspace.scratch
         for n in range(part.n):
@@ -201,15 +201,15 @@ cdef class CoordinateUpdater:
             for c in range(self.model.outputs):
                 s.slope[c] = c == part.output
             self.model.gradient(&x, s)
-            slab = &s.slab[part.output * self.model.n_blocks + part.block]
+            gradient = &s.gradients[part.output * self.model.n_blocks + part.block]
             i = 0
-            while slab.row[i] != part.row:
+            while gradient.row[i] != part.row:
                 i += 1
             q = self.q + n * part.apart
             for f in range(part.lanes):
-                q[f] = slab.body[i * lanes + part.at + f]
+                q[f] = gradient.body[i * lanes + part.at + f]
             if part.weight:
-                q[part.lanes] = slab.weight[i]
+                q[part.lanes] = gradient.weight[i]
 
     # The bound on the mean loss; of a row that moves as one, the slopes and one bound on all curvatures.
     cdef void bound(self, const ColumnView* v) noexcept nogil:

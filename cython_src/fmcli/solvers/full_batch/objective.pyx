@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli.base.types cimport Block, Sample, Scratch, Slab
+from fmcli.base.types cimport Block, Sample, Scratch, SparseGradient
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace, workspace_for
@@ -114,13 +114,13 @@ cdef class Objective:
         cdef int i
         cdef Py_ssize_t j, f, lanes
         cdef double* row
-        cdef const Slab* slab
-        for i in range(s.n_slabs):
-            slab = &s.slab[i]
-            lanes = self.model.block[slab.block].lanes
-            for j in range(slab.n):
-                row = out + self.begin[slab.block] + (slab.first + slab.row[j]) * self.width[slab.block]
+        cdef const SparseGradient* gradient
+        for i in range(s.n_gradients):
+            gradient = &s.gradients[i]
+            lanes = self.model.block[gradient.block].lanes
+            for j in range(gradient.n):
+                row = out + self.begin[gradient.block] + (gradient.first + gradient.row[j]) * self.width[gradient.block]
                 for f in range(lanes):
-                    row[f] += slab.body[j * lanes + f]
-                if self.width[slab.block] > lanes:
-                    row[lanes] += slab.weight[j]
+                    row[f] += gradient.body[j * lanes + f]
+                if self.width[gradient.block] > lanes:
+                    row[lanes] += gradient.weight[j]

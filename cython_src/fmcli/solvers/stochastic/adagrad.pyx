@@ -1,6 +1,6 @@
 """AdaGrad: a learning rate of its own for every parameter."""
 
-from fmcli.base.types cimport Slab
+from fmcli.base.types cimport SparseGradient
 from fmcli.kernels.simd cimport Adagrad as Rule
 from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
@@ -18,5 +18,6 @@ cdef class AdaGrad(Solver):
         rule.inverse_rate = 1 / step_of(self.rates, layout, body)
         rule.strength = rounded(self.penalty.strength(layout, body))
 
-    cdef void apply(self, const Slab* slab) noexcept nogil:
-        kernels.adagrad(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])
+    cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
+        cdef int b = gradient.block
+        kernels.adagrad(&self.model.block[b], gradient, &self.body[b], &self.weight[b])

@@ -8,8 +8,8 @@ cdef class Batch:
     cdef Scratch merged
     cdef Model model
     cdef list memory
-    cdef int32_t** place  # of a slab: row id -> its position in the merged slab, or -1
-    cdef uint8_t** marks  # of a slab: what its rows have touched of a body
+    cdef int32_t** place  # of a gradient: row id -> its position in the merged gradient, or -1
+    cdef uint8_t** marks  # of a gradient: what its rows have touched of a body
 
     cdef void add(self, const Scratch* s) noexcept nogil
     cdef void clear(self) noexcept nogil

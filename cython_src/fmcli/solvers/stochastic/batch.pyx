@@ -4,7 +4,7 @@ import numpy as np
 
 from fmcli.models.layout import allocate
 
-from fmcli.base.types cimport LANES, Block, Scratch, Slab, real
+from fmcli.base.types cimport LANES, Block, Scratch, SparseGradient, real
 from fmcli.models.model cimport Model
 from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport calloc, free
@@ -22,35 +22,35 @@ cdef Py_ssize_t most_rows(Model model, int b, Py_ssize_t size, Py_ssize_t longes
 cdef class Batch:
     """Gradients of up to `size` samples of up to `longest` entries, summed by touched row.
 
-    Works for models that fill the same slabs, in the same order, for every sample.
+    Works for models that fill the same sparse gradients, in the same order, for every sample.
     """
 
     def __cinit__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
         self.place = NULL
         self.marks = NULL
-        self.merged.slab = NULL
+        self.merged.gradients = NULL
 
     def __init__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
         model.require(training=True)
         if size < 1 or longest < 0:
             raise ValueError(f"a batch cannot have {size} samples of {longest} entries")
-        cdef int i, slabs = model.outputs * model.n_blocks
+        cdef int i, n_gradients = model.outputs * model.n_blocks
         cdef Py_ssize_t most
         cdef Block* block
-        cdef Slab* slab
+        cdef SparseGradient* gradient
         cdef real[::1] body, weight
         cdef int32_t[::1] place, row
         cdef unsigned char[::1] marks
         self.size, self.model, self.memory = size, model, []
-        self.place = <int32_t**>calloc(slabs, sizeof(int32_t*))
-        self.marks = <uint8_t**>calloc(slabs, sizeof(uint8_t*))
-        self.merged.slab = <Slab*>calloc(slabs, sizeof(Slab))
-        if self.place == NULL or self.marks == NULL or self.merged.slab == NULL:
+        self.place = <int32_t**>calloc(n_gradients, sizeof(int32_t*))
+        self.marks = <uint8_t**>calloc(n_gradients, sizeof(uint8_t*))
+        self.merged.gradients = <SparseGradient*>calloc(n_gradients, sizeof(SparseGradient))
+        if self.place == NULL or self.marks == NULL or self.merged.gradients == NULL:
             raise MemoryError
-        self.merged.n_slabs = slabs
-        for i in range(slabs):
+        self.merged.n_gradients = n_gradients
+        for i in range(n_gradients):
             block = &model.block[i % model.n_blocks]
-            slab = &self.merged.slab[i]
+            gradient = &self.merged.gradients[i]
             most = most_rows(model, i % model.n_blocks, size, longest)
             place = np.full(max(block.rows, 1), ABSENT, dtype=np.int32)
             row = np.empty(most, dtype=np.int32)
@@ -58,7 +58,7 @@ cdef class Batch:
             marks = np.zeros(most * (block.lanes // LANES) + 1, dtype=np.uint8)
             self.memory.append((place, row, body, weight, marks))
             self.place[i], self.marks[i] = &place[0], &marks[0]
-            slab.row, slab.body, slab.weight = &row[0], &body[0], &weight[0]
+            gradient.row, gradient.body, gradient.weight = &row[0], &body[0], &weight[0]
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t size, Py_ssize_t longest):
@@ -73,23 +73,23 @@ cdef class Batch:
     def __dealloc__(self):
         free(self.place)
         free(self.marks)
-        free(self.merged.slab)
+        free(self.merged.gradients)
 
     # Add a sample's gradients to those that are here.
     cdef void add(self, const Scratch* s) noexcept nogil:
         cdef int i
         cdef Py_ssize_t j, f, lanes, units
         cdef int32_t row, at
-        cdef const Slab* slab
-        cdef Slab* merged
-        for i in range(s.n_slabs):
-            slab, merged = &s.slab[i], &self.merged.slab[i]
-            merged.block, merged.first = slab.block, slab.first
-            lanes = self.model.block[slab.block].lanes
-            units = lanes // LANES if slab.touched != NULL else 0
+        cdef const SparseGradient* gradient
+        cdef SparseGradient* merged
+        for i in range(s.n_gradients):
+            gradient, merged = &s.gradients[i], &self.merged.gradients[i]
+            merged.block, merged.first = gradient.block, gradient.first
+            lanes = self.model.block[gradient.block].lanes
+            units = lanes // LANES if gradient.touched != NULL else 0
             merged.touched = self.marks[i] if units else NULL
-            for j in range(slab.n):
-                row = slab.row[j]
+            for j in range(gradient.n):
+                row = gradient.row[j]
                 at = self.place[i][row]
                 if at == ABSENT:
                     at = self.place[i][row] = <int32_t>merged.n
@@ -101,18 +101,18 @@ cdef class Batch:
                         memset(self.marks[i] + at * units, 0, units)
                     merged.weight[at] = 0
                 for f in range(units):
-                    self.marks[i][at * units + f] |= slab.touched[j * units + f]
+                    self.marks[i][at * units + f] |= gradient.touched[j * units + f]
                 for f in range(lanes):
-                    merged.body[at * lanes + f] += slab.body[j * lanes + f]
-                merged.weight[at] += slab.weight[j]
+                    merged.body[at * lanes + f] += gradient.body[j * lanes + f]
+                merged.weight[at] += gradient.weight[j]
 
     # Make room for the next batch.
     cdef void clear(self) noexcept nogil:
         cdef int i
         cdef Py_ssize_t j
-        cdef Slab* merged
-        for i in range(self.merged.n_slabs):
-            merged = &self.merged.slab[i]
+        cdef SparseGradient* merged
+        for i in range(self.merged.n_gradients):
+            merged = &self.merged.gradients[i]
             for j in range(merged.n):
                 self.place[i][merged.row[j]] = ABSENT
             merged.n = 0

@@ -6,7 +6,7 @@ from fmcli.solvers.stochastic.adagrad import AdaGrad
 from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain
 
-from fmcli.base.types cimport Scratch, Slab, real
+from fmcli.base.types cimport Scratch, SparseGradient, real
 from fmcli.kernels.simd cimport Fobos as Rule
 from fmcli.kernels.simd cimport PenaltyStrength, kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS, Model
@@ -118,10 +118,10 @@ cdef class FOBOS(Solver):
 
     cdef void catch_up(self, Scratch* s) noexcept nogil:
         cdef int i
-        cdef const Slab* slab
-        for i in range(s.n_slabs):
-            slab = s.slab + i
-            self.bring_up(slab.block, slab.row, slab.n, slab.first)
+        cdef const SparseGradient* gradient
+        for i in range(s.n_gradients):
+            gradient = s.gradients + i
+            self.bring_up(gradient.block, gradient.row, gradient.n, gradient.first)
 
     # Make up for the prox steps that rows have missed; without `row`, the first n rows of the block.
     cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
@@ -141,7 +141,7 @@ cdef class FOBOS(Solver):
         cdef int32_t zero = 0
         cdef int32_t step
         cdef double share = self.plain.share if self.plain is not None else 1
-        cdef Slab one = Slab(b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL)
+        cdef SparseGradient one = SparseGradient(b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL)
         for step in range(self.visited[b][row] + 1, self.now + 1):
             if self.plain is not None:
                 self.plain.set_share(self.shares[step])
@@ -154,9 +154,9 @@ cdef class FOBOS(Solver):
         cdef int i, part
         cdef Py_ssize_t j
         cdef double rate
-        cdef Slab* slab
-        for i in range(s.n_slabs):
-            s.slab[i].touched = NULL  # the penalty acts on whole rows, of which no part has been left behind
+        cdef SparseGradient* gradient
+        for i in range(s.n_gradients):
+            s.gradients[i].touched = NULL  # the penalty acts on whole rows, of which no part has been left behind
         self.inner.step(s)
         self.now += 1
         if self.plain is not None:
@@ -164,10 +164,10 @@ cdef class FOBOS(Solver):
             for part in range(2):
                 rate = self.plain.share * self.rate[part]
                 append_step(rate, self.l2[part], &self.decay[part, self.now], &self.sum[part, self.now])
-        for i in range(s.n_slabs):
-            slab = &s.slab[i]
-            for j in range(slab.n):
-                self.visited[slab.block][slab.first + slab.row[j]] = self.now
+        for i in range(s.n_gradients):
+            gradient = &s.gradients[i]
+            for j in range(gradient.n):
+                self.visited[gradient.block][gradient.first + gradient.row[j]] = self.now
         if self.now == LONGEST or (
             self.plain is not None and min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY
         ):

@@ -1,6 +1,6 @@
 """FTRL-Proximal, by coordinate."""
 
-from fmcli.base.types cimport Slab
+from fmcli.base.types cimport SparseGradient
 from fmcli.kernels.simd cimport Ftrl as Rule
 from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS
@@ -48,5 +48,6 @@ cdef class FTRL(Solver):
         self.model.constrain()
         return True
 
-    cdef void apply(self, const Slab* slab) noexcept nogil:
-        kernels.ftrl(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])
+    cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
+        cdef int b = gradient.block
+        kernels.ftrl(&self.model.block[b], gradient, &self.body[b], &self.weight[b])

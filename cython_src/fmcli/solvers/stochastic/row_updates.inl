@@ -10,7 +10,7 @@ namespace {
 // that lies behind a pointer.
 
 // on_body(phi, state, at) for every vector of the n rows' bodies, row(i) being the id of the i-th row, and `at` counting
-// lanes as a slab does.
+// lanes as a gradient does.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
     ptrdiff_t i = 0;
@@ -75,7 +75,8 @@ inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_
     }
 }
 
-// on_weight(phi, state, at) for the n rows' weights, several rows at a time; at(r) is the r-th one's place in a slab.
+// on_weight(phi, state, at) for the n rows' weights, several rows at a time; at(r) is the r-th row's index in the
+// sparse gradient.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_weight(const Block b, ptrdiff_t n, Row row, F on_weight) {
     ptrdiff_t i = 0;
@@ -101,7 +102,7 @@ inline __attribute__((always_inline)) void put(real* p, V v, bool whole) {
 }
 
 // f(V, p, apart, at, whole) for each vector of one row: where it begins, how far apart its state slots are, its place in
-// a slab's row, and whether it is one of the body's.
+// a gradient's row, and whether it is one of the body's.
 template <class F>
 inline __attribute__((always_inline)) void each_vector(const Block& b, ptrdiff_t row, F f) {
     if (b.body) {
@@ -229,7 +230,8 @@ inline PenaltyStrength on_rows(const Block& b, const Rule& body, const Rule& wei
 
 // A step on rows that are groups: the prox in the metric of their h.
 template <class Rule, class Row, class Target>
-void step_by_row(const Block b, ptrdiff_t n, Row row, const Slab* s, const Rule body, const Rule weight, Target target) {
+void step_by_row(const Block b, ptrdiff_t n, Row row, const SparseGradient* s, const Rule body, const Rule weight,
+                 Target target) {
     const PenaltyStrength whole_row = on_rows(b, body, weight);
     for (ptrdiff_t i = 0; i < n; ++i) {
         const uint8_t* const touched = s && s->touched ? s->touched + i * (b.lanes / LANES) : nullptr;
@@ -254,9 +256,9 @@ void step_by_row(const Block b, ptrdiff_t n, Row row, const Slab* s, const Rule 
 }
 
 template <class Rule>
-void step(const Block* block, const Slab* slab, const Rule* body, const Rule* weight) {
+void step(const Block* block, const SparseGradient* gradient, const Rule* body, const Rule* weight) {
     const Block b = *block;
-    const Slab s = *slab;
+    const SparseGradient s = *gradient;
     const Rule on_body = *body, on_weight = *weight;
     auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
     if (s.touched || on_rows(b, on_body, on_weight).group > 0) {

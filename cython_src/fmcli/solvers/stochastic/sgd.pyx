@@ -1,6 +1,6 @@
 """Stochastic gradient descent."""
 
-from fmcli.base.types cimport Scratch, Slab
+from fmcli.base.types cimport Scratch, SparseGradient
 from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
@@ -51,8 +51,9 @@ cdef class SGD(Solver):
             self.set_share(share_at(&self.schedule, self.made))
         Solver.step(self, s)
 
-    cdef void apply(self, const Slab* slab) noexcept nogil:
-        kernels.sgd(&self.model.block[slab.block], slab, &self.body[slab.block], &self.weight[slab.block])
+    cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
+        cdef int b = gradient.block
+        kernels.sgd(&self.model.block[b], gradient, &self.body[b], &self.weight[b])
 
     cdef double rate_share(self) noexcept nogil:
         return self.share

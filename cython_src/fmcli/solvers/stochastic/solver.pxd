@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Scratch, Slab
+from fmcli.base.types cimport Scratch, SparseGradient
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 
@@ -31,5 +31,5 @@ cdef class Solver:
     cdef set_rule(self, int block, object layout, bint body)
     cdef void catch_up(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
-    cdef void apply(self, const Slab* slab) noexcept nogil
+    cdef void apply(self, const SparseGradient* gradient) noexcept nogil
     cdef double rate_share(self) noexcept nogil

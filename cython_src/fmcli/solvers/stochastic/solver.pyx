@@ -1,12 +1,12 @@
 """What every row solver answers to."""
 
-from fmcli.base.types cimport Scratch, Slab
+from fmcli.base.types cimport Scratch, SparseGradient
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 
 
 cdef class Solver:
-    """Base of all row solvers: consumes slabs of gradients, whatever model wrote them.
+    """Base of all row solvers: consumes sparse gradients, whatever model wrote them.
 
     Attributes
     ----------
@@ -69,11 +69,11 @@ cdef class Solver:
     # One update of the rows in s from the gradients in s.
     cdef void step(self, Scratch* s) noexcept nogil:
         cdef int i
-        for i in range(s.n_slabs):
-            self.apply(s.slab + i)
+        for i in range(s.n_gradients):
+            self.apply(s.gradients + i)
 
-    # The same for one slab.
-    cdef void apply(self, const Slab* slab) noexcept nogil:
+    # The same for one gradient.
+    cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         pass
 
     # What a schedule left of the learning rate in the last update; 1 where there is no schedule.
