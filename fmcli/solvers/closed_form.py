@@ -208,10 +208,12 @@ def bytes_needed(model: KernelBasis, data: Dataset, rows: int) -> int:
     numbers = size * max(2 * run + COPIES * (run + size), SQUARES * size)
     entries = 0
     if model.layout:
-        numbers += 2 * size * (model.features + run) + VECTORS * model.features + 2 * rows
+        occur = data.nnz * rows // max(1, data.rows)  # entries of the rows; no more features occur in them
+        columns = min(model.features, occur)
+        numbers += 2 * size * (columns + run) + VECTORS * columns + model.features + 2 * rows
         # A row's copy, its values as float64, and its features' numbers, twice where scipy wants wider ones.
         entry = 2 * np.dtype(np.float32).itemsize + 2 * np.dtype(np.float64).itemsize + 4 * np.dtype(np.int32).itemsize
-        entries = entry * data.nnz * rows // max(1, data.rows)
+        entries = entry * occur
     return np.dtype(np.float64).itemsize * numbers + entries
 
 
