@@ -12,12 +12,12 @@ TRAIN = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
 from problems import TRAINED
-from test_every_pair import PAIRS, planted, run
+from test_every_pair import FEW, PAIRS, planted, run
 from fmcli.kernels.simd import ISA
 from fmcli.registry.solvers import SOLVERS
 digest = hashlib.sha256()
 for model, solver in PAIRS:
-    data, _ = planted(model, "logistic", rows=500)
+    data, _ = planted(model, "logistic", rows=FEW)
     options = {"rank": 21} if "rank" in TRAINED[model].options else {}
     refused = TRAINED[model].refuses.keys() | SOLVERS[solver].refuses.keys()
     options |= {name: 0.01 for name in ("l1", "group_l1") if name not in refused}
