@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fmcli.training.validation import Best
+from fmcli.training.validation import BestEpoch
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" / "bench" / "memory.py")
@@ -91,8 +91,8 @@ def test_the_best_epoch_is_kept_once():
     validation = SimpleNamespace(
         measure=lambda model: {"auc": 0.5}, chooser="auc", better=lambda new, old: True, patience=1
     )
-    best = Best(validation, SimpleNamespace(snapshot=snapshot), SimpleNamespace(updates=0))
+    best = BestEpoch(validation, SimpleNamespace(snapshot=snapshot), SimpleNamespace(updates=0))
     for number in (1, 2, 3):
-        best.judge(number)
+        best.evaluate(number)
         assert best.number == number
         assert alive

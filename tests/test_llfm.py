@@ -18,7 +18,7 @@ from fmcli.scoring import prediction
 from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training import checkpoints, job
-from fmcli.training.warm_start import Earlier
+from fmcli.training.warm_start import WarmStart
 from reference import kinds, slow_losses, slow_models
 
 pytestmark = pytest.mark.exact
@@ -191,7 +191,7 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
     assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
 
 
-def earlier_of(trained, tmp_path, keep_state=False) -> Earlier:
+def earlier_of(trained, tmp_path, keep_state=False) -> WarmStart:
     path = str(tmp_path / "earlier")
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)
     return checkpoints.load_earlier(path)

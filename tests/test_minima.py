@@ -259,9 +259,9 @@ def test_training_stops_when_the_objective_has_settled(solver):
         trained = train(data, "fm", solver, init_std=0.1, tol=tol, epochs=200)
         objectives = np.array([epoch.objective for epoch in trained.epochs])
         falls = -np.diff(objectives) / objectives[:-1]
-        assert trained.settled
+        assert trained.converged
         assert falls[-1] <= tol < falls[:-1].min()
-    assert not train(data, "fm", solver, tol=1e-4, epochs=2).settled
+    assert not train(data, "fm", solver, tol=1e-4, epochs=2).converged
 
 
 @pytest.mark.parametrize("solver", WHOLE)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
     from fmcli.data.reader import Table
     from fmcli.training.trained import Trained
-    from fmcli.training.warm_start import Earlier
+    from fmcli.training.warm_start import WarmStart
 
 ENDING = ".fm"
 PATIENCE = 3
@@ -272,7 +272,7 @@ def choose(
     options: Mapping[str, Any],
     init_model: str | None,
     log_json: str | None,
-) -> tuple[Spec, Earlier | None]:
+) -> tuple[Spec, WarmStart | None]:
     """The spec of a run, and the model to resume from, if there is one.
 
     Raises UsageError for what cannot be combined, and as load_earlier.
@@ -299,7 +299,7 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
 
 def run(log: Log, request: Request) -> None:
     """Read, train and save."""
-    from fmcli.cli.training_log import Progress, needs, say_best, say_diverged, say_plan, say_refit, sizes
+    from fmcli.cli.training_log import Progress, log_best_epoch, log_divergence, log_plan, log_refit, needs, sizes
     from fmcli.training import job
     from fmcli.training.refit import refit, refits, whole
 
@@ -312,7 +312,7 @@ def run(log: Log, request: Request) -> None:
     valid = read_rows(log, request.valid, table.format, fields, threads).dataset if request.valid else None
     plan = job.prepare(settings, table.dataset, valid)
     again = refits(plan)
-    say_plan(log, plan, again)
+    log_plan(log, plan, again)
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
@@ -326,15 +326,15 @@ def run(log: Log, request: Request) -> None:
 
         try:
             trained = job.train(plan, progress.epoch, progress)
-            say_best(log, trained, again)
+            log_best_epoch(log, trained, again)
             if again:
                 all_rows = whole(trained)
-                say_refit(log, all_rows)
+                log_refit(log, all_rows)
                 second = Progress(log, lines, all_rows, request.log_every, "refit")
                 trained = refit(trained, all_rows, second.epoch, second)
         except DivergedError as error:
             if error.trained is not None:
-                say_diverged(log, error.trained, second is not None)
+                log_divergence(log, error.trained, second is not None)
                 finish(error.trained, diverged=True)
             raise
         finish(trained, diverged=False)
@@ -342,13 +342,13 @@ def run(log: Log, request: Request) -> None:
 
 def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, threads: int) -> Table:
     """Read examples and say so."""
-    from fmcli.cli.training_log import say_read
+    from fmcli.cli.training_log import log_read
     from fmcli.data.reader import read
 
     begin = time.perf_counter()
     log.progress(f"reading {inputs[0]}")
     table = read(inputs, format=format, keep_fields=fields, threads=threads)
-    say_read(log, inputs, table, time.perf_counter() - begin)
+    log_read(log, inputs, table, time.perf_counter() - begin)
     return table
 
 

@@ -23,13 +23,13 @@ from fmcli.training.trained import Epoch, Trained
 
 if TYPE_CHECKING:
     from fmcli.data.reader import Table
-    from fmcli.training.warm_start import Earlier
+    from fmcli.training.warm_start import WarmStart
 
 # What durations are at least taken to be when rates are made of them.
 LEAST_SECONDS = 1e-9
 
 
-def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
+def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
     """What was read, and what is odd about it."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     data = table.dataset
@@ -48,21 +48,21 @@ def say_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
         log.warning(f"{rows} an index more than once; the values of such an index were added")
 
 
-def say_plan(log: Log, plan: Plan, again: bool) -> None:
+def log_plan(log: Log, plan: Plan, again: bool) -> None:
     """What will be trained, and why so; `again`: on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
     log.line(f"loss {spec.loss}: {reason(plan)}")
     if plan.labels.hint:
         log.line(f"hint: {plan.labels.hint}")
-    if plan.judge.clip:
-        low, high = plan.judge.clip
+    if plan.evaluation.clip:
+        low, high = plan.evaluation.clip
         log.line(
             f"clipping predictions to the range of the labels, {number(low)} to {number(high)}; --no-clip leaves them "
             "as they are"
         )
     log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
     if plan.earlier:
-        say_earlier(log, plan, plan.earlier)
+        log_warm_start(log, plan, plan.earlier)
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
         log.line(
@@ -88,7 +88,7 @@ def say_plan(log: Log, plan: Plan, again: bool) -> None:
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
 
 
-def say_earlier(log: Log, plan: Plan, earlier: Earlier) -> None:
+def log_warm_start(log: Log, plan: Plan, earlier: WarmStart) -> None:
     """What training resumes from, what it takes over and what it changes."""
     state = "weights and solver state" if plan.resumes else "weights"
     epochs = f"{earlier.epochs:,} epoch{'s' if earlier.epochs != 1 else ''}"
@@ -137,7 +137,7 @@ def reason(plan: Plan) -> str:
 def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     """Figures of data and model."""
     data = plan.data
-    held = data.rows - len((trained.judged.plan if trained else plan).rows)
+    held = data.rows - len((trained.validated.plan if trained else plan).rows)
     then = ", then trained on" if trained and trained.chosen_by else ""
     features = f"{plan.model.features:,}"
     if trained is not None and not trained.seen.all():
@@ -155,10 +155,10 @@ def needs(plan: Plan) -> dict[str, str]:
     return {"memory": f"{human_bytes(plan.bytes)} needed", "available": human_bytes(available())}
 
 
-def say_best(log: Log, trained: Trained, again: bool) -> None:
+def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     """Which epoch was kept, or chosen to train again, and why training ended early."""
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
-    say_settled(log, trained)
+    log_convergence(log, trained)
     if validation is None or not epochs:
         return
     name = validation.chooser
@@ -169,34 +169,34 @@ def say_best(log: Log, trained: Trained, again: bool) -> None:
         log.line(
             f"stopped after epoch {before + len(epochs)}: no better {name} in {validation.patience} epochs (--patience)"
         )
-    last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.settled
+    last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.converged
     still = ", and the last one: still improving, so try more epochs (-e)" if last else ""
     verb = "chose" if again else "kept"
     log.line(f"{verb} epoch {before + trained.best}, the best by {name} on the validation data{still}")
 
 
-def say_diverged(log: Log, trained: Trained, again: bool) -> None:
+def log_divergence(log: Log, trained: Trained, again: bool) -> None:
     """Which model is written though training diverged; `again`: on all rows, after the epoch was chosen."""
     if again:
         log.line("training again diverged; the model of the rows that were not held out is written")
     else:
         log.line(f"training diverged after epoch {trained.plan.epochs_before + len(trained.epochs)}")
-        say_best(log, trained, again=False)
+        log_best_epoch(log, trained, again=False)
 
 
-def say_refit(log: Log, plan: Plan) -> None:
+def log_refit(log: Log, plan: Plan) -> None:
     """What is trained again."""
     epochs = plan.spec.values["epochs"]
     log.line(f"training again on all {len(plan.rows):,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}")
 
 
-def say_settled(log: Log, trained: Trained) -> None:
+def log_convergence(log: Log, trained: Trained) -> None:
     """Whether the objective has settled, for solvers that minimise it until it does."""
     epochs, values = trained.epochs, trained.plan.spec.values
     if not values.get("tol") or not epochs:
         return
     stopped = f"stopped after epoch {trained.plan.epochs_before + len(epochs)}"
-    if trained.settled:
+    if trained.converged:
         log.line(f"{stopped}: the objective fell by no more than {number(values['tol'])} of it (--tol)")
     elif len(epochs) == values["epochs"]:
         log.line(f"{stopped}, before the objective settled (--tol {number(values['tol'])}): try more epochs (-e)")

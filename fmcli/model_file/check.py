@@ -149,7 +149,7 @@ ENTRIES = {
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
 }
-# Entries that files of earlier versions do not have, with the value that their absence stands for: see Earlier in
+# Entries that files of earlier versions do not have, with the value that their absence stands for: see WarmStart in
 # training/warm_start.py.
 LATER: dict[str, Any] = {"occurrences": None, "epochs": 0, "given": None, "range": None}
 # Options of all runs that earlier versions did not have.

@@ -1,4 +1,4 @@
-"""What a training run takes of memory: the sum of what its pieces say of themselves, known before they take it."""
+"""The memory that a training run needs: the sum of its components' `bytes_needed`, known before any is allocated."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fmcli.solvers.trainer import Trainer
 if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
     from fmcli.training.validation import Validation
-    from fmcli.training.warm_start import Earlier
+    from fmcli.training.warm_start import WarmStart
 
-# Numbers for each column while the magnitudes of columns are looked at.
+# Numbers for each column while the scales of columns are checked.
 COLUMNS = 6
 
 
@@ -29,34 +29,34 @@ def held(datasets: Iterable[Dataset]) -> int:
     return sum(array.nbytes for array in arrays.values())
 
 
-def copies(spec: Spec, data: Dataset, judged: int) -> int:
-    """Bytes that come to data while a run is planned: a copy of the rows to judge by, so many of them; values that are
-    scaled by column or by row; a label for each row; and the magnitudes of columns."""
+def copies(spec: Spec, data: Dataset, held_out: int) -> int:
+    """Bytes that planning a run allocates beside the data: a copy of the `held_out` rows, the values that are scaled by
+    column or by row, a label for each row, and the scales of columns."""
     value, label = np.dtype(np.float32).itemsize, np.dtype(np.float64).itemsize
     changes = int(bool(spec.values["norm"])) + int(is_scaled(spec.values))
     scaled = changes * value * data.nnz
     columns = COLUMNS * value * data.features if is_scaled(spec.values) or data.value is not None else data.features
-    return int(judged / max(data.rows, 1) * (data.nbytes + scaled)) + scaled + label * data.rows + columns
+    return int(held_out / max(data.rows, 1) * (data.nbytes + scaled)) + scaled + label * data.rows + columns
 
 
-def training(trainer: Trainer, judge: Validation, validation: Validation | None, earlier: Earlier | None) -> int:
-    """Bytes that training and saving take beside the rows that are in memory.
+def training(trainer: Trainer, evaluation: Validation, validation: Validation | None, earlier: WarmStart | None) -> int:
+    """Bytes that training and saving need beside the rows that are in memory.
 
-    The epochs, with a copy of the best one, are over when the training rows are judged; that is over when the features
-    are counted for the model file.
+    The epochs (with a copy of the best one), the evaluation on the training rows, and the count of features for the
+    model file come one after the other, so that only the largest of the three counts.
     """
     model, data = trainer.task.model, trainer.task.data
     parameters = model.bytes_needed(trainer.slots)
     epochs = trainer.bytes_needed()
     if validation is not None:
-        epochs += parameters + judging(model, validation.data, validation)
+        epochs += parameters + scoring_bytes(model, validation.data, validation)
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=earlier is not None)
     known = sum(array.nbytes for array in earlier.arrays.values()) + parameters // 4 if earlier else 0
-    return parameters + seen + known + max(epochs, judging(model, data, judge), counting)
+    return parameters + seen + known + max(epochs, scoring_bytes(model, data, evaluation), counting)
 
 
-def judging(model: Model, data: Dataset, judge: Validation) -> int:
-    """Bytes that scoring rows and measuring the scores take."""
-    rooms = judge.threads * Workspace.bytes_needed(model, data.longest, gradients=False)
+def scoring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
+    """Bytes that scoring rows and computing metrics need."""
+    rooms = evaluation.threads * Workspace.bytes_needed(model, data.longest, gradients=False)
     return rooms + Outcome.bytes_needed(data.rows, model.outputs)

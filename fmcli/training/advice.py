@@ -48,17 +48,19 @@ def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
         yield why_zero(trained)
     if isinstance(trained.plan.model, KernelBasis):
         yield from what_landmarks_lack(trained, trained.plan.model)
-    judged = trained.judged
-    if judged.plan.validation:
-        name = judged.plan.validation.chooser
+    validated = trained.validated
+    if validated.plan.validation:
+        name = validated.plan.validation.chooser
         value, constant = summary["valid"][name], summary["valid_constant"][name]
         if value is not None and constant is not None and not beats(name, value, constant):
-            cause = "" if zero else f"; {why_no_better(judged, name)}"
+            cause = "" if zero else f"; {why_no_better(validated, name)}"
             where = "on the validation data, no better than the best constant's"
             yield f"{name} is {value:.6g} {where} {constant:.6g}{cause}"
     elif trained.outcome is not None and not trained.plan.one_pass and not zero:
         name = (
-            trained.plan.judge.measured[0] if trained.plan.judge.measured else default_metrics(trained.outcome.loss)[0]
+            trained.plan.evaluation.measured[0]
+            if trained.plan.evaluation.measured
+            else default_metrics(trained.outcome.loss)[0]
         )
         constant = trained.baseline.on(trained.outcome, [name])[name]
         value = measure([name], trained.outcome)[name]

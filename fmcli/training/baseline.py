@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# A constant is known to so many parts of itself: labels that differ by less cannot be told apart by float parameters.
+# The relative precision of a constant: float parameters cannot tell labels apart that differ by less.
 PRECISION = 1e-4
 
 
@@ -29,20 +29,20 @@ class Baseline:
     """The constant that fits the training labels best.
 
     scores : (outputs), the same for every row.
-    loss : its mean loss on the training rows, at least that of a constant that is wrong by PRECISION; infinite where
-        there is nothing to compare with, because all labels are the same.
+    loss : the mean loss on the training rows of a constant that is wrong by PRECISION; infinite if all labels are the
+        same, so that there is nothing to compare with.
     """
 
     scores: Floats
     loss: float
 
     def measure(self, validation: Validation) -> dict[str, float]:
-        """Metrics of the constant on validation rows, by name, without the sparsity, which constants have not."""
+        """Metrics of the constant on validation rows, by name, without the sparsity, which a constant does not have."""
         data = validation.data
         return self.on(Outcome(validation.loss, data.label, np.empty((data.rows, 0)), data.weight), validation.measured)
 
     def on(self, outcome: Outcome, names: Iterable[str]) -> dict[str, float]:
-        """Metrics of the constant, by name, on the rows of an outcome, whose scores do not matter."""
+        """Metrics of the constant, by name, on the labels of an outcome; its scores are not used."""
         score = np.tile(self.scores, (len(outcome.label), 1))
         return measure(names, Outcome(outcome.loss, outcome.label, score, outcome.weight))
 
@@ -62,7 +62,7 @@ def baseline_of(plan: Plan, loss: Loss) -> Baseline:
 
 
 def beats(metric: str, value: float, constant: float) -> bool:
-    """Whether a metric is better than the best constant's; where either is undefined, there is nothing to complain."""
+    """Whether a metric is better than that of the best constant; also if either is undefined."""
     if np.isnan(value) or np.isnan(constant):
         return True
     return value > constant if METRICS[metric].larger_is_better else value < constant

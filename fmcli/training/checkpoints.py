@@ -1,4 +1,4 @@
-"""Model files as training writes them, and reads them to resume."""
+"""Model files: training writes them, and reads them to resume from an earlier model."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.prediction import scorer_of
 from fmcli.training.trained import Trained
-from fmcli.training.warm_start import Earlier
+from fmcli.training.warm_start import WarmStart
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
     """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data.
 
-    With `keep_state` a later run of the same solver can go on exactly where this one ended.
+    With `keep_state`, a later run of the same solver can resume exactly where this one ended.
 
-    Raises DivergedError where that state is not finite.
+    Raises DivergedError if that state is not finite.
     """
     plan = trained.plan
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
-        raise diverged(plan.spec, "the solver's state, which --keep-state saves, is not finite")
+        raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
     parameters = REAL_TYPE.itemsize * plan.model.parameter_count
     occurrences = count(plan.data, plan.rows, parameters, plan.earlier.occurrences if plan.earlier else UNKNOWN)
     meta = {
@@ -66,8 +66,8 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
 
-def load_earlier(path: str) -> Earlier:
-    """Open a model file to resume from. Raises as `load_model`."""
+def load_earlier(path: str) -> WarmStart:
+    """Open a model file to resume from. Raises the errors of `load_model`."""
     file = load(path)
     scorer = scorer_of(path, file)
     meta = scorer.meta
@@ -75,29 +75,30 @@ def load_earlier(path: str) -> Earlier:
         given = given_in(meta)
     except UsageError as error:  # the model's kind, solver and loss cannot be combined
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    return Earlier(
-        path,
-        scorer.model,
-        meta["model"],
-        meta["options"],
-        meta["solver"],
-        scorer.labels,
-        scorer.norm,
-        scorer.scale,
-        scorer.seen,
-        file.tensors,
-        meta["slots"],
-        meta["updates"],
-        meta["epochs"],
-        meta["fields"],
-        given,
-        meta["range"] and (meta["range"][0], meta["range"][1]),
-        scorer.occurrences,
+    return WarmStart(
+        path=path,
+        model=scorer.model,
+        kind=meta["model"],
+        options=meta["options"],
+        solver=meta["solver"],
+        labels=scorer.labels,
+        norm=scorer.norm,
+        scale=scorer.scale,
+        seen=scorer.seen,
+        arrays=file.tensors,
+        slots=meta["slots"],
+        updates=meta["updates"],
+        epochs=meta["epochs"],
+        fields=meta["fields"],
+        given=given,
+        range=meta["range"] and (meta["range"][0], meta["range"][1]),
+        occurrences=scorer.occurrences,
     )
 
 
 def given_in(meta: Mapping[str, Any]) -> frozenset[str]:
-    """Names of what a model's run was explicitly given; of files that do not tell, what differs from the defaults."""
+    """Names of the options that a model's run was explicitly given; for files that do not record them, of the options
+    that differ from the defaults."""
     if meta["given"] is not None:
         return frozenset(meta["given"])
     usual = make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])

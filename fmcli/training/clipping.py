@@ -1,4 +1,4 @@
-"""Predictions that do not leave the range of the training labels, where labels are numbers under the squared loss."""
+"""Clipping: predictions of the squared loss are limited to the range of the training labels."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fmcli.registry.specs import Spec, check_clip
 from fmcli.scoring.metrics import Range
 
 if TYPE_CHECKING:
-    from fmcli.training.warm_start import Earlier
+    from fmcli.training.warm_start import WarmStart
 
-# Labels are a scale, whose ends are known, if they are few values and no two neighbours lie further apart than this
+# Labels are a scale with known ends if they have few distinct values and no two neighbours differ by more than this
 # part of their range: the step of a scale from 1 to 5.
 LARGEST_STEP = 0.25
 
 
 def is_scale(label: NDArray[np.float64]) -> bool:
-    """Whether labels are a scale such as that of ratings, so that no label beyond them is to be expected."""
+    """Whether labels are a scale, such as ratings, so that no label beyond its ends is to be expected."""
     distinct = few_distinct(label)
     if distinct is None or not 2 <= len(distinct) <= FEW_CLASSES:
         return False
@@ -31,14 +31,14 @@ def is_scale(label: NDArray[np.float64]) -> bool:
 
 
 def fit_clip(
-    spec: Spec, loss: str, label: NDArray[np.float64], earlier: Earlier | None, stream: bool
+    spec: Spec, loss: str, label: NDArray[np.float64], earlier: WarmStart | None, stream: bool
 ) -> tuple[Spec, Range | None]:
     """The spec with its choice to clip, and the range of all labels that it and the earlier model were trained on.
 
-    Unless asked for or refused, predictions are clipped as those of the earlier model; without one, if the labels are a
-    scale and do not come from a stream, of which the rows to come may have others.
+    By default, predictions are clipped if those of the earlier model are; without an earlier model, if the labels are a
+    scale and do not come from a stream, whose later rows may have other labels.
 
-    Raises UsageError where the loss cannot be clipped.
+    Raises UsageError if the loss cannot be clipped.
     """
     check_clip(loss, spec.values["clip"])
     if loss != CLIPPED_LOSS:

@@ -1,4 +1,4 @@
-"""Training: from rows and a spec to a trained model. What is above the compiled epoch lives here."""
+"""Training: from rows and a spec to a trained model. Everything above the compiled epoch is here."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fmcli.scoring.rows import score_rows
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.baseline import baseline_of
-from fmcli.training.divergence import Watch
+from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.settings import Settings
 from fmcli.training.trained import Epoch, Trained, summary
-from fmcli.training.validation import Best
+from fmcli.training.validation import BestEpoch
 from fmcli.training.warm_start import take_over
 
 __all__ = ["Epoch", "Observer", "Plan", "Settings", "Trained", "plan", "prepare", "summary", "train"]
@@ -37,7 +37,7 @@ STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_fr
 
 
 def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings: Any) -> Plan:
-    """`prepare` with the settings by name."""
+    """`prepare`, with the settings as keyword arguments."""
     return prepare(Settings(spec, **settings), data, valid)
 
 
@@ -49,14 +49,14 @@ def train(
     Parameters
     ----------
     on_epoch : called after every epoch.
-    observer : is told how far an epoch is.
+    observer : receives the progress of each epoch.
 
     Raises
     ------
     NotEnoughMemoryError
-        Found before anything is allocated.
+        The run needs more memory than is available; raised before anything is allocated.
     DivergedError
-        A loss or a parameter is no longer finite; its `trained` is the best epoch before, if validation found one.
+        A loss or a parameter is no longer finite. Its `trained` is the best epoch before, if validation found one.
     """
     require(plan.bytes, "training", held=plan.held)
     spec, model = plan.spec, plan.model
@@ -65,50 +65,52 @@ def train(
     penalty = Penalty(**strengths, epochs=plan.penalised_before)
     seen = start(plan, loss, trainer.slots)
     baseline = baseline_of(plan, loss)
-    watch = Watch(plan, loss, baseline)
-    watch.start(model)
+    divergence = DivergenceCheck(plan, loss, baseline)
+    divergence.start(model)
     trainer.prepare(loss, penalty, observer or Observer())
     if plan.earlier and plan.resumes:
         plan.earlier.restore_state(model, trainer)
-    best = Best(plan.validation, model, trainer, plan.eligible)
+    best = BestEpoch(plan.validation, model, trainer, plan.eligible)
     trained = Trained(plan, seen, baseline)
     begin = time.perf_counter()
 
     def after(loss: float, penalty: float) -> bool:
-        """Judge an epoch; whether it shall be the last."""
+        """Evaluate an epoch; return whether training stops."""
         nonlocal begin
         number = len(trained.epochs) + 1
-        watch.epoch(number, loss)
-        valid = best.judge(number)
+        divergence.epoch(number, loss)
+        valid = best.evaluate(number)
         trained.epochs.append(Epoch(number, loss, penalty, valid, time.perf_counter() - begin))
         on_epoch(trained.epochs[-1])
         begin = time.perf_counter()
-        return best.enough or trained.settled
+        return best.enough or trained.converged
 
     try:
         if spec.values["epochs"]:
             trainer.run(spec.values["epochs"], after)
     except DivergedError as error:
         if best.number:
-            error.trained = finish(replace(trained, best=best.restore(), updates=trainer.updates), watch)
+            error.trained = finish(replace(trained, best=best.restore(), updates=trainer.updates), divergence)
         raise
     kept = best.restore() or len(trained.epochs)
-    return finish(replace(trained, best=kept, updates=trainer.updates), watch)
+    return finish(replace(trained, best=kept, updates=trainer.updates), divergence)
 
 
 def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:
-    """Allocate the model and give it its start values, or the earlier model's; which features it then has seen.
+    """Allocate the model and set its start values, or those of the earlier model.
 
-    slots : arrays of state beside each of parameters.
+    slots : number of state arrays beside each parameter array.
+
+    Returns bool (features): which features the model has seen.
     """
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
     seen = data.seen(rows)
     model.allocate(slots)
-    with np.errstate(over="ignore"):  # start values that are not finite are refused by Watch.start
+    with np.errstate(over="ignore"):  # start values that are not finite are refused by DivergenceCheck.start
         model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
     if model.has_bias:
-        with np.errstate(over="ignore", invalid="ignore"):  # so is a bias that is not finite
+        with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
             model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
     if plan.earlier:
         return take_over(plan.earlier, model, seen)
@@ -116,10 +118,10 @@ def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:
     return seen
 
 
-def finish(trained: Trained, watch: Watch) -> Trained:
-    """Look at the parameters that are to be saved. Raises DivergedError where they should not be."""
-    outcome = trained.plan.judge.outcome(trained.plan.model, trained.plan.rows)
-    watch.end(trained.plan.model, outcome)
+def finish(trained: Trained, divergence: DivergenceCheck) -> Trained:
+    """Score the training rows with the parameters to be saved. Raises DivergedError if the model has diverged."""
+    outcome = trained.plan.evaluation.outcome(trained.plan.model, trained.plan.rows)
+    divergence.end(trained.plan.model, outcome)
     return replace(trained, outcome=outcome)
 
 

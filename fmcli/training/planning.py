@@ -1,4 +1,4 @@
-"""What a run will train on what, and what that takes: settings, fitted to data."""
+"""The plan of a run: its settings, fitted to the data, and the memory that it needs."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from fmcli.training import account
 from fmcli.training.clipping import fit_clip
 from fmcli.training.settings import Settings, make_model
 from fmcli.training.validation import Validation, split
-from fmcli.training.warm_start import Earlier
+from fmcli.training.warm_start import WarmStart
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run before it begins: what it will train on what, and what that takes.
+    """A run before it begins: its model, its data, and the memory that it needs.
 
-    settings : what the run was told to do.
-    spec : that of the settings, its loss chosen, that loss's options filled in, and all defaults resolved.
-    fields : of the data, where the model needs them, and of the earlier model; else 0.
+    settings : what the run was asked to do.
+    spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
+    fields : number of fields of the data and of the earlier model, if the model needs fields; else 0.
     rows : int32, numbers of the rows to train on, in file order.
-    judge : what measures the trained model on the data.
-    validation : what epochs are judged by; None: the last epoch is kept.
-    resumes : whether the solver goes on with the state that the earlier model's has kept.
-    range : the smallest and largest label of this run and those before it, where predictions can be clipped to them.
+    evaluation : measures the trained model on the training data.
+    validation : evaluates each epoch on validation data; None: the last epoch is kept.
+    resumes : whether the solver resumes with the state that the earlier model's file has kept.
+    range : the smallest and largest label of this run and of the runs before it, if predictions can be clipped.
     scale : float32 (features), what the columns of `data` were divided by; None: nothing.
     odd : columns whose scale is a problem, if there are any.
-    bytes : memory that the run takes at most, the rows included; `held` of it are in use by now.
+    bytes : the most memory that the run needs, including the rows; `held` bytes of it are in use already.
     """
 
     settings: Settings
@@ -52,7 +52,7 @@ class Plan:
     model: Model
     fields: int
     rows: NDArray[np.int32]
-    judge: Validation
+    evaluation: Validation
     validation: Validation | None
     resumes: bool
     range: Range | None
@@ -62,7 +62,7 @@ class Plan:
     held: int
 
     @property
-    def earlier(self) -> Earlier | None:
+    def earlier(self) -> WarmStart | None:
         """The model that the run resumes from."""
         return self.settings.earlier
 
@@ -73,22 +73,22 @@ class Plan:
 
     @property
     def one_pass(self) -> bool:
-        """Whether the run is a single pass over a stream, whose rows cannot judge it."""
+        """Whether the run is a single pass over a stream, so that its own rows cannot evaluate it."""
         return self.settings.stream and bool(self.spec.values["epochs"] == 1)
 
     @property
     def epochs_before(self) -> int:
-        """Epochs that the earlier model has gone through, from which this run counts on."""
+        """The number of epochs that the earlier model was trained for; this run continues the count."""
         return self.earlier.epochs if self.earlier else 0
 
     @property
     def penalised_before(self) -> int:
-        """Those of them that count for --l1-from-epoch: all that led to the state with which the solver resumes."""
+        """Those of them that count for the option l1_from_epoch: all, if the solver resumes with its state."""
         return self.epochs_before if self.resumes else 0
 
     @property
     def eligible(self) -> int:
-        """The first of the run's epochs that may be the best one or end training: no factor is penalized before."""
+        """The first of the run's epochs that may be the best one or end training: factors are penalized from it on."""
         at_once = self.spec.solver_entry.penalizes_at_once
         return max(1, int(self.spec.values["l1_from_epoch"]) - at_once - self.penalised_before)
 
@@ -98,7 +98,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
 
     Parameters
     ----------
-    valid : rows to judge epochs by.
+    valid : validation data for early stopping.
 
     Raises
     ------
@@ -121,33 +121,36 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     require(account.copies(spec, data, len(held)), "training")
     known = data.seen(rows)
     if valid is None:
-        judged = data.take(held)
+        validation_data = data.take(held)
     else:
-        judged = valid.within(features).changed(label=labels.encode(valid.label, settings.valid_name))
+        validation_data = valid.within(features).changed(label=labels.encode(valid.label, settings.valid_name))
     scale = learn(data, rows, spec.values["scale"])
     if scale is not None:
         if earlier:
             earlier.keep_scale(scale, spec.values["scale"])
-        data, judged = data.scaled(scale), judged.scaled(scale)
+        data, validation_data = data.scaled(scale), validation_data.scaled(scale)
     odd = odd_columns(data, rows)
     if spec.values["norm"]:
-        data, judged = data.normalised(), judged.normalised(earlier.also_seen(known) if earlier else known)
+        data = data.normalised()
+        validation_data = validation_data.normalised(earlier.also_seen(known) if earlier else known)
     spec = resolve(
         spec,
         rows=len(rows),
         nonzeros=nonzeros_of(data, rows),
         features=int(known.sum()),
         longest=data.longest_square(),
-        validated=judged.rows > 0,
+        validated=validation_data.rows > 0,
     )
     clip = label_range if spec.values["clip"] else None
-    judge = Validation(data, labels.loss, settings.metrics, settings.patience, settings.threads, clip=clip)
-    validation = replace(judge, data=judged, held_out=valid is None) if judged.rows and judge.chooser else None
+    evaluation = Validation(data, labels.loss, settings.metrics, settings.patience, settings.threads, clip=clip)
+    validation = None
+    if validation_data.rows and evaluation.chooser:
+        validation = replace(evaluation, data=validation_data, held_out=valid is None)
     fields = max(data.fields, earlier.fields if earlier else 0)
     model = prepared_model(spec, data, rows, labels.outputs, fields, earlier)
     trainer = build_trainer(Task(spec, model, data, rows, settings.threads))
     resumes = earlier is not None and earlier.has_state(spec, trainer.slots)
-    here = account.held([*read, data, *([judged] if validation else [])]) + rows.nbytes
+    here = account.held([*read, data, *([validation_data] if validation else [])]) + rows.nbytes
     return Plan(
         settings=settings,
         spec=limit_l1_from_epoch(spec, earlier, resumes),
@@ -156,22 +159,24 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         model=model,
         fields=fields,
         rows=rows,
-        judge=judge,
+        evaluation=evaluation,
         validation=validation,
         resumes=resumes,
         range=label_range,
         scale=scale,
         odd=odd,
-        bytes=here + account.training(trainer, judge, validation, earlier),
+        bytes=here + account.training(trainer, evaluation, validation, earlier),
         held=here,
     )
 
 
 def prepared_model(
-    spec: Spec, data: Dataset, rows: NDArray[np.int32], outputs: int, fields: int, earlier: Earlier | None
+    spec: Spec, data: Dataset, rows: NDArray[np.int32], outputs: int, fields: int, earlier: WarmStart | None
 ) -> Model:
-    """The model of a run, prepared for the rows to train on, and for the earlier model if there is one; without memory
-    yet."""
+    """The model of a run, prepared for its training rows and for the earlier model, if there is one.
+
+    Its parameters are not allocated yet.
+    """
     model = make_model(spec, data.features, outputs, fields)
     model.prepare(data, rows, generator(spec, PREPARE_STREAM))
     if earlier:
@@ -179,13 +184,13 @@ def prepared_model(
     return model
 
 
-def limit_l1_from_epoch(spec: Spec, earlier: Earlier | None, resumes: bool) -> Spec:
-    """The spec with the first penalized epoch within the run: a default is lowered, and so is what a resumed run has.
+def limit_l1_from_epoch(spec: Spec, earlier: WarmStart | None, resumes: bool) -> Spec:
+    """The spec with the first penalized epoch limited to the run; a default and an inherited value are lowered.
 
-    Raises UsageError if a run was asked to penalize factors only after its last epoch.
+    Raises UsageError if the run was asked to penalize factors only after its last epoch.
     """
     epochs, name = spec.values["epochs"], "l1_from_epoch"
-    if earlier and name not in spec.given:  # factors have left their start, or penalties act already
+    if earlier and name not in spec.given:  # factors have left their start values, or are penalized already
         usual = spec.solver_entry.defaults.get(name, OPTIONS[name].default)
         most = earlier.options.get(name, usual) if resumes else usual
         spec = replace(spec, values={**spec.values, name: min(spec.values[name], most)})

@@ -1,6 +1,6 @@
 """Refitting: once held-out rows have chosen the number of epochs, the model is trained again on all rows.
 
-So the rows that were held out are not lost, and the epochs are not chosen by rows that the model has seen.
+So the held-out rows are not lost, and the number of epochs is not chosen on rows that the model has seen.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from fmcli.training.job import train
 from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.trained import Epoch, Trained
 
-# Epochs x non-zeros x rank up to which a second run is worth its time unless asked for: some seconds. A count and not
-# the clock, so that the same data give the same bytes everywhere.
+# By default, refit if epochs x non-zeros x rank is at most this: some seconds. It is a count, not a time, so that the
+# same data give the same bytes on every machine.
 AFFORDABLE = 2e8
 
 
 def refits(plan: Plan) -> bool:
-    """Whether a run trains again on all rows: if some are held out, as its settings say, else if that is cheap."""
+    """Whether a run trains again on all rows. Some must be held out; the settings decide, or by default the cost."""
     epochs, asked = plan.spec.values["epochs"], plan.settings.refit
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
@@ -31,19 +31,19 @@ def refits(plan: Plan) -> bool:
 
 
 def rank_of(plan: Plan) -> int:
-    """Numbers that a feature has besides its weight; at least 1."""
+    """The number of factors of a feature; at least 1."""
     rank = plan.spec.values.get("rank", 1)
     return sum(rank) if isinstance(rank, list) else rank
 
 
 def whole(chosen: Trained) -> Plan:
-    """The plan of the same run on all rows, as many epochs long as the best one's number."""
+    """The plan of the same run on all rows, for the best number of epochs."""
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     rows = np.arange(first.data.rows, dtype=np.int32)
     model = prepared_model(spec, first.data, rows, first.labels.outputs, first.fields, first.earlier)
     plan = replace(first, spec=spec, rows=rows, model=model, validation=None)
-    # The first model stays, for the second may diverge; it has the place of the best epoch's copy.
+    # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
     return replace(plan, held=first.held + model.bytes_needed(build_trainer(plan.task).slots))
 
 
@@ -58,10 +58,10 @@ def refit(
     Parameters
     ----------
     chosen : that run.
-    plan : what `whole` makes of it.
-    on_epoch, observer : as `train` has them.
+    plan : the plan that `whole` returns for it.
+    on_epoch, observer : see `train`.
 
-    Raises DivergedError, with the run that chose as its `trained`.
+    Raises DivergedError, whose `trained` is the run that chose the number of epochs.
     """
     try:
         again = train(plan, on_epoch, observer)

@@ -1,4 +1,4 @@
-"""A trained model with the figures of its epochs, and their summary."""
+"""A trained model, the figures of its epochs, and their summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training.baseline import Baseline
 from fmcli.training.planning import Plan, nonzeros_of
 
-# What an objective is at least taken to be when its changes are compared with it.
+# The least magnitude of an objective when its changes are compared with it, so that none is divided by 0.
 TINY = 1e-12
 
 
@@ -23,9 +23,10 @@ TINY = 1e-12
 class Epoch:
     """One epoch's figures.
 
-    loss : mean over the samples, under row solvers of each before its own update, else of all at the epoch's end.
-    penalty : of the parameters at the epoch's end.
-    valid : metrics on the validation data, by name; empty without.
+    loss : mean loss over the samples; for stochastic solvers each sample's loss before its own update, for the others
+        the losses at the end of the epoch.
+    penalty : penalty of the parameters at the end of the epoch.
+    valid : metrics on the validation data, by name; empty if there are no validation data.
     """
 
     number: int
@@ -46,9 +47,9 @@ class Trained:
     seen : bool (features), whether the feature occurred in the training data.
     baseline : the best constant, to compare the model with.
     best : number of the epoch whose parameters the model has; 0: the start values.
-    updates : those that the solver has made by then, if the next one depends on their number.
-    outcome : what the model makes of the training rows; None before it is finished.
-    chosen_by : of a model that was trained again on all rows: the run whose held-out rows chose the number of epochs.
+    updates : number of updates that the solver had made by then, if the next update depends on it.
+    outcome : scores and labels of the training rows; None until training has finished.
+    chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 
     plan: Plan
@@ -61,13 +62,13 @@ class Trained:
     chosen_by: Trained | None = None
 
     @property
-    def judged(self) -> Trained:
-        """The run whose epochs were judged by validation data, if there are any."""
+    def validated(self) -> Trained:
+        """The run that was evaluated on validation data: the first one if the model was trained again on all rows."""
         return self.chosen_by or self
 
     @property
-    def settled(self) -> bool:
-        """Whether the last epoch has lowered the objective by no more than the run's tolerance, if it has one."""
+    def converged(self) -> bool:
+        """Whether the relative decrease of the objective in the last epoch is at most the tolerance, if any."""
         tolerance = self.plan.spec.values.get("tol")
         if tolerance is None or len(self.epochs) < max(2, self.plan.eligible):
             return False
@@ -76,7 +77,7 @@ class Trained:
 
     @property
     def exhausted(self) -> bool:
-        """Whether training stopped because validation found no better epoch for as long as its patience lasts."""
+        """Whether training stopped early: there were `patience` epochs without a better one."""
         validation = self.plan.validation
         if validation is None:
             return False
@@ -85,13 +86,13 @@ class Trained:
 
 
 def summary(trained: Trained) -> dict[str, Any]:
-    """The figures of a finished run that its model file keeps, as JSON has them.
+    """The figures of a finished run, as its model file keeps them in JSON.
 
-    "train" and "valid" are of the saved parameters, but "valid" of a refit is of the run that chose its epochs, whose
-    held-out rows it has not seen; "valid_constant" is of the best constant.
+    "train" and "valid" are metrics of the saved parameters; after a refit, "valid" is from the run that chose the
+    number of epochs, since the refitted model has seen the held-out rows. "valid_constant" is for the best constant.
     """
-    plan, judged = trained.plan, trained.judged
-    validation = judged.plan.validation
+    plan, validated = trained.plan, trained.validated
+    validation = validated.plan.validation
     kept = trained.epochs[trained.best - 1] if trained.best else None
     of_start = validation.measure(plan.model) if validation and not kept else {}
     figures = {
@@ -99,15 +100,15 @@ def summary(trained: Trained) -> dict[str, Any]:
         "nonzeros": nonzeros_of(plan.data, plan.rows),
         "features": int(trained.seen.sum()),
         "parameters": plan.model.parameter_count,
-        "epochs": plan.epochs_before + len(judged.epochs),
-        "best_epoch": plan.epochs_before + judged.best,
+        "epochs": plan.epochs_before + len(validated.epochs),
+        "best_epoch": plan.epochs_before + validated.best,
         "refit": trained.chosen_by is not None,
         "loss": kept and kept.loss,
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,
-        "train": plan.judge.measure(plan.model, trained.outcome),
-        "valid": judged.epochs[judged.best - 1].valid if kept else of_start,
-        "valid_constant": judged.baseline.measure(validation) if validation else {},
+        "train": plan.evaluation.measure(plan.model, trained.outcome),
+        "valid": validated.epochs[validated.best - 1].valid if kept else of_start,
+        "valid_constant": validated.baseline.measure(validation) if validation else {},
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
     }

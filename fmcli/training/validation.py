@@ -1,4 +1,4 @@
-"""Judging epochs on data that training does not see, and keeping the best one."""
+"""Early stopping: evaluates each epoch on data that training does not see, and keeps the best one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
 
 MOST_ROWS = 2**31 - 1  # numbered by int32
-# Without a word about it, row solvers hold so much of so many rows or more out where several epochs give a choice.
+# The default holdout: stochastic solvers hold out this share of the rows if there are enough rows and several epochs.
 USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
 
 
 def split(
     rows: int, share: float | None, spec: Spec, generator: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Numbers of the rows to hold out and of those to train on, both increasing; share None: the usual.
+    """The numbers of the rows to hold out and of those to train on, both increasing; share None: the default.
 
-    Raises UsageError where nothing is left to train on, BadInputError of more rows than can be numbered.
+    Raises UsageError if no rows are left for training or for validation, BadInputError if there are too many rows.
     """
     if rows > MOST_ROWS:
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
@@ -51,12 +51,12 @@ def split(
 
 @dataclass
 class Validation:
-    """Labelled rows, ready to score, and what they are measured by.
+    """Labelled rows, ready to score, and the metrics to compute on them.
 
-    metrics : names; the first one of predictions chooses the epoch. Empty: the usual ones of the loss.
-    patience : epochs without a better one after which it is enough.
+    metrics : names; the first metric of predictions chooses the epoch. Empty: the default metrics of the loss.
+    patience : training stops after this many epochs without a better one.
     held_out : whether the rows were taken from the training data.
-    clip : the range of predictions of numbers.
+    clip : the range to which predicted numbers are clipped; None: they are not clipped.
     """
 
     data: Dataset
@@ -73,40 +73,42 @@ class Validation:
 
     @property
     def measured(self) -> list[str]:
-        """The metrics of predictions."""
+        """The metrics that are computed from predictions: all but the sparsity."""
         return of_predictions(self.metrics)
 
     @property
     def chooser(self) -> str:
-        """The metric that chooses the epoch. Raises UsageError where there is none."""
+        """The metric that chooses the epoch. Raises UsageError if there is none."""
         if not self.measured:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
         return self.measured[0]
 
     def outcome(self, model: Model, rows: NDArray[np.int32] | None = None) -> Outcome:
-        """What a model makes of the rows, or of those of these numbers."""
+        """A model's scores of the rows, or of the rows with these numbers, and their labels."""
         score, label, weight = score_rows(model, self.data, self.threads), self.data.label, self.data.weight
         if rows is not None and len(rows) < self.data.rows:
             score, label, weight = score[rows], label[rows], None if weight is None else weight[rows]
         return Outcome(self.loss, label, score, weight, clip=self.clip)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
-        """The metrics of a model on the rows, or of what it made of others."""
+        """The metrics of a model on the rows, or on another outcome."""
         measured = measure(self.measured, outcome or self.outcome(model))
         return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
 
     def better(self, new: float, old: float) -> bool:
-        """Whether a value of the metric that chooses is better than another; a number is better than none."""
+        """Whether a value of the choosing metric is better than another; any number is better than an undefined one."""
         if math.isnan(new) or math.isnan(old):
             return math.isnan(old) and not math.isnan(new)
         return new > old if METRICS[self.chooser].larger_is_better else new < old
 
 
 @dataclass
-class Best:
-    """The best epoch so far, with its parameters and solver state; without validation, none.
+class BestEpoch:
+    """The best epoch so far, with its parameters and solver state; there is none without validation data.
 
-    first : number of the first epoch that may be the best; patience counts from there.
+    first : number of the first epoch that may be the best; the patience counts from there.
+    number : number of the best epoch; 0: none yet.
+    enough : whether the patience is exhausted.
     """
 
     validation: Validation | None
@@ -120,8 +122,8 @@ class Best:
     _snapshot: list[Any] = field(default_factory=list)
     _updates: int = 0
 
-    def judge(self, number: int) -> dict[str, float]:
-        """Measure the model after an epoch and remember it where it is the best."""
+    def evaluate(self, number: int) -> dict[str, float]:
+        """Compute the metrics of the model after an epoch, and keep a copy of it if it is the best."""
         if self.validation is None:
             return {}
         measured = self.validation.measure(self.model)
@@ -130,15 +132,15 @@ class Best:
             return measured
         if self.validation.better(value, self._value):
             self.number, self._value, self._worse = number, value, 0
-            self._snapshot = []  # before the next one is made, which takes its memory
+            self._snapshot = []  # first, so that the next snapshot can use the memory
             self._snapshot, self._updates = self.model.snapshot(), self.trainer.updates
-        elif not math.isnan(value):  # what is undefined is no reason to stop
+        elif not math.isnan(value):  # an undefined metric is no reason to stop
             self._worse += 1
         self.enough = self._worse >= self.validation.patience
         return measured
 
     def restore(self) -> int:
-        """Go back to the best epoch, if there is one; its number, or 0."""
+        """Restore the best epoch, if there is one; returns its number, or 0."""
         if self.number:
             self.model.restore(self._snapshot)
             self.trainer.resume(self._updates)

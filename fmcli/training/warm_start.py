@@ -1,4 +1,4 @@
-"""Resuming from an earlier model: its choices, its weights, and its solver's state if that was kept."""
+"""Warm start: resuming from an earlier model, with its options, its parameters, and its solver's state if kept."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ PENALTIES = frozenset(
 
 
 @dataclass(frozen=True)
-class Earlier:
-    """An earlier model.
+class WarmStart:
+    """An earlier model, from which training resumes.
 
     path : its file, for messages.
-    model : its parameters, attached.
-    arrays : all arrays of its file, state included.
+    model : the model, attached to the arrays of the file.
+    arrays : all arrays of its file, including the solver's state.
     options : all options of its run, with defaults filled in.
-    given : names of those that its run was explicitly given; SOLVER stands for the solver.
-    slots : arrays of solver state that were kept for each of parameters, maybe 0; None: no state was kept.
-    updates : those that its solver has made.
-    epochs : those that its parameters have gone through, in this run and the runs it resumed from.
-    fields : of its data; 0 where it knows none.
-    range : of the labels it was trained on, where predictions can be clipped to it.
+    given : names of the options that its run was explicitly given; SOLVER means the solver.
+    slots : number of state arrays that were kept for each parameter array, possibly 0; None: no state was kept.
+    updates : number of updates that its solver has made.
+    epochs : number of epochs that its parameters were trained for, in its run and the runs that it resumed from.
+    fields : number of fields of its data; 0 if the model has no fields.
+    range : of the labels it was trained on, if predictions can be clipped to it.
     occurrences : how often features occur in the rows it was trained on.
     """
 
@@ -77,13 +77,14 @@ class Earlier:
         return replace(self.labels, loss=loss)
 
     def continued(self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> Spec:
-        """The spec of a run that resumes from this model: what is None or missing here is as in the earlier run.
+        """The spec of a run that resumes from this model; arguments that are None or missing are inherited.
 
-        What that run was given holds, and so does all that its parameters depend on; other defaults are computed again.
-        Penalties are not taken over by another kind, which has its own, nor are a solver's options by another solver,
-        nor penalties between solvers that weigh them against sums and means of the losses.
+        Inherited are the options that the earlier run was given, and all options that the meaning of its parameters
+        depends on; other defaults are computed again. Penalties are not inherited by another kind of model, which has
+        its own, nor between solvers of which one weighs them against the sum of the losses and the other against their
+        mean. A solver's options are not inherited by another solver.
 
-        Raises UsageError as make_spec.
+        Raises the errors of make_spec.
         """
         kind = model or self.kind
         for name in (self.kind, kind):
@@ -108,19 +109,19 @@ class Earlier:
         return replace(spec, given=spec.given - (inherited.keys() - self.given))
 
     def lasting(self) -> set[str]:
-        """Options on whose values the meaning of the parameters, or of scores, depends, given or not."""
+        """Options that determine the meaning of the parameters or scores, whether they were given or not."""
         return {"scale", "norm", "clip", *MODELS[self.kind].options} - REFINES.keys()
 
     def kept(self, spec: Spec) -> list[str]:
-        """What the earlier run was given and holds in another, in words: "solver ftrl", "--rank 16"."""
+        """The options of the earlier run that a spec has inherited, in words: "solver ftrl", "--rank 16"."""
         solver = [f"{SOLVER} {spec.solver}"] if SOLVER in self.given and spec.solver == self.solver else []
         names = sorted(self.given & spec.values.keys() - {"epochs"})
         return solver + [in_words(name, spec.values[name]) for name in names if spec.values[name] == self.options[name]]
 
     def changes(self, spec: Spec) -> list[str]:
-        """What differs from the earlier run, in words: "--l2 0.001 (was 1e-05)"; of the options that only the earlier
-        run has, those that it was given."""
-        said = [
+        """The differences from the earlier run, in words: "--l2 0.001 (was 1e-05)". Options that only the earlier run
+        has are listed if it was given them."""
+        changes = [
             f"{what} {now} (was {before})"
             for what, now, before in (
                 ("model", spec.model, self.kind),
@@ -137,12 +138,12 @@ class Earlier:
         for name, (before, now) in moved.items():
             if name not in REFINES or moved.get(REFINES[name]) != (before, now):
                 was = in_words(name, before).rpartition(" ")[2]
-                said.append(f"{in_words(name, now)} (was {was})")
+                changes.append(f"{in_words(name, now)} (was {was})")
         dropped = sorted(name for name in self.given & self.options.keys() if name not in spec.values)
-        return said + [f"without {in_words(name, self.options[name])}" for name in dropped]
+        return changes + [f"without {in_words(name, self.options[name])}" for name in dropped]
 
     def check(self, spec: Spec, model: Model) -> None:
-        """Raises UsageError where the model to be trained has other parameters.
+        """Raises UsageError if the model to be trained has other parameters.
 
         model : as the spec makes it for as many features and fields as the earlier model has.
         """
@@ -171,30 +172,30 @@ class Earlier:
                 )
 
     def keep_scale(self, divisors: Divisors, method: str) -> None:
-        """Replace the divisors of columns that this model has seen by its own, if it has them by the same method."""
+        """Replace the divisors of columns that this model has seen by its own, if they are from the same method."""
         if self.scale is not None and self.options["scale"] == method:
             np.copyto(divisors[: len(self.seen)], self.scale, where=self.seen)
 
     def has_state(self, spec: Spec, slots: int) -> bool:
-        """Whether its file holds the state of the spec's solver, which has so many arrays of it."""
+        """Whether its file has the state of the spec's solver: `slots` state arrays beside each parameter array."""
         return self.solver == spec.solver and self.slots == slots
 
     def restore_state(self, model: Model, trainer: Trainer) -> None:
-        """Give the trainer, prepared with the model, the state that was kept; new features start as in a fresh run."""
+        """Restore the saved state in a prepared trainer; new features keep the state of a new run."""
         for name, slots in model.states.items():
             for slot, array in enumerate(slots):
                 self.copy_known(name, self.arrays[state_name(slot, name)], array)
         trainer.resume(self.updates)
 
     def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which features a run or the earlier model has seen."""
+        """bool (features): which features a run or the earlier model has seen."""
         both = seen.copy()
         both[: len(self.seen)] |= self.seen
         return both
 
     def copy_known(self, name: str, old: NDArray[Any], new: NDArray[Any]) -> None:
-        """Copy what the earlier model has learned of a parameter, or of its state, into an array that may have grown;
-        the rest stays."""
+        """Copy the values that the earlier model has learned, of a parameter or its state, into an array that may be
+        larger; the other values stay."""
         known = self.model.known(name, self.seen)
         known = known.reshape(known.shape + (1,) * (old.ndim - 1 - known.ndim))
         np.copyto(new[tuple(map(slice, old.shape))], old, where=known)
@@ -206,7 +207,7 @@ def sums_losses(solver: str) -> bool:
 
 
 def in_words(name: str, value: Any) -> str:
-    """An option with a value, as the command line has it."""
+    """An option with a value, as on the command line."""
     option = OPTIONS[name]
     if option.kind is not bool:
         return f"{option.flag} {as_given(value)}"
@@ -214,10 +215,10 @@ def in_words(name: str, value: Any) -> str:
     return f"--{flag}" if value else f"--no-{flag}"
 
 
-def take_over(earlier: Earlier, model: Model, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Copy an earlier model's parameters into a started one; which features either has seen.
+def take_over(earlier: WarmStart, model: Model, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Copy an earlier model's parameters into a model that has its start values, which new features keep.
 
-    Features that are new keep their start values.
+    Returns bool (features): which features either has seen.
     """
     for name, array in model.parameters.items():
         earlier.copy_known(name, earlier.model.parameters[name], array)
