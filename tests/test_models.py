@@ -274,6 +274,8 @@ def test_shapes_and_counts_are_those_of_the_arrays():
         model.allocate(1)
         assert {key: array.shape for key, array in model.parameters.items()} == shapes, name
         assert model.parameter_count == sum(array.size for array in model.parameters.values())
+        kept = (1 + 1) * sum(array.nbytes for array in model.parameters.values())  # with a slot of state
+        assert model.bytes_needed(1) >= kept + sum(array.nbytes for array in model.constants.values()), name
 
 
 def test_shfm_is_fm_without_linear_weights_on_a_constant_column():

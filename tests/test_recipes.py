@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import test_losses
 import test_models
+import test_reference_prox
 import test_solvers
 import toys
 from problems import ROW_SOLVERS
 
 from reference import slow_losses, slow_solvers
 from reference.kinds import KINDS, linear
+from reference.slow_penalties import GROUPS
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
@@ -79,6 +81,19 @@ def test_a_wrong_definition_is_found(registered, monkeypatch, sort):
     monkeypatch.setitem(slow_solvers.UPDATES, toys.SOLVER.name, slow_solvers.sgd)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         WRONG[sort]()
+
+
+@pytest.mark.parametrize(("model", "penalty"), [("fm", "group"), ("linear", "group-only"), ("ffm", "group-only")])
+def test_a_group_penalty(registered, monkeypatch, model, penalty):
+    """A solver that is compiled with another list of group penalties follows the definition of the one at its end."""
+    monkeypatch.setitem(ROW_SOLVERS, toys.SOLVER.name, toys.BY_LARGEST)
+    monkeypatch.setitem(GROUPS, "group_l1", toys.LARGEST)
+    test_solvers.test_steps(model, toys.SOLVER.name, "squared", penalty)
+
+
+def test_the_prox_of_a_group_penalty(monkeypatch, rng):
+    monkeypatch.setitem(GROUPS, "toy", toys.LARGEST)
+    test_reference_prox.test_prox_of_a_row_against_a_search("toy", rng)
 
 
 def test_the_command_line_has_the_toys(environment, tmp_path):

@@ -1,11 +1,13 @@
-"""A toy model, loss and solver, as the recipes of CONTRIBUTING.md ask for them: the compiled pieces (pieces.pyx), their
-lines in the registry, and their slow definitions. They are compiled when the tests of the recipes run."""
+"""A toy model, loss, solver and group penalty, as the recipes of CONTRIBUTING.md ask for them: their lines in the
+registry and their slow definitions. The compiled pieces (pieces.pyx) are compiled when the tests of the recipes run."""
 
 import importlib.util
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import brentq
 
 from fmcli.kernels.simd import REAL
 from fmcli.registry.losses import LOSSES, LossEntry
@@ -13,6 +15,7 @@ from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.solvers import SOLVERS, SolverEntry
 from reference import slow_losses, slow_solvers
 from reference.kinds import KINDS, Kind, affine
+from reference.slow_penalties import Group
 
 HERE = Path(__file__).resolve().parent
 MODULE = "toy_pieces"
@@ -54,6 +57,22 @@ def rmsprop(r, g, t, o):
     h = (np.sqrt(r.kept["G"]) + 1e-6) / r.rate
     r.phi = r.prox(r.phi - g / h, h)
 
+
+def largest(v):
+    """max |v_i|."""
+    return np.abs(v).max(initial=0)
+
+
+def prox_of_largest(c, d, strength, rest):
+    """sign(c) min(|c|/d, t), where t is what stays or, if that is more, the root of Σ max(|c| − d t, 0) = λ."""
+    excess = lambda t: np.maximum(np.abs(c) - d * t, 0).sum() - strength  # noqa: E731
+    least = largest(rest)
+    level = least if excess(least) <= 0 else brentq(excess, least, largest(c / d), xtol=1e-15)
+    return np.sign(c) * np.minimum(np.abs(c) / d, level)
+
+
+LARGEST = Group(largest, prox_of_largest)
+BY_LARGEST = replace(SOLVER, path=f"{MODULE}:ByLargest")
 
 # Each table with a toy's line in it.
 LINES = (

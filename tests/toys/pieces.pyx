@@ -1,5 +1,5 @@
-"""A toy model, loss and solver, written as the recipes of CONTRIBUTING.md ask for: they share nothing with others but
-the contracts."""
+"""A toy model, loss, solver and penalty, written as the recipes of CONTRIBUTING.md ask for: they share nothing with
+others but the contracts."""
 
 import numpy as np
 
@@ -165,3 +165,12 @@ cdef class RMSProp(Solver):
 
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         rmsprop(&self.model.block[gradient.block], gradient, &self.body[gradient.block], &self.weight[gradient.block])
+
+
+cdef class ByLargest(RMSProp):
+    """The same with the toy group penalty in place of the group lasso."""
+
+    cdef set_rule(self, int block, object layout, bint body):
+        cdef Rmsprop* rule = &self.body[block] if body else &self.weight[block]
+        RMSProp.set_rule(self, block, layout, body)
+        rule.strength.group_penalty = 1

@@ -1,8 +1,10 @@
-// The rule of a toy solver.
+// The rule of a toy solver, on rows with the product's group penalties and a toy one behind them.
 #ifndef TOY_RMSPROP_H
 #define TOY_RMSPROP_H
 
+#include "fmcli/penalties/group_penalties.h"
 #include "fmcli/solvers/stochastic/update_rules.h"
+#include "group_max.h"
 
 struct Rmsprop {
     real inverse_rate, decay;
@@ -23,6 +25,13 @@ inline V target(const Rmsprop& rule, V phi, V* state, V g, V& h) {
     return h * phi - g;
 }
 
+namespace {
+
+typedef ListOf<GroupNorm, GroupMax> ToyPenalties;
+
+}  // namespace
+
+#define GroupPenalties ToyPenalties
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
 static void rmsprop(const Block* block, const SparseGradient* gradient, const Rmsprop* body, const Rmsprop* weight) {
