@@ -315,7 +315,7 @@ def watch_memory() -> None:
     """Let arrays of files and room for work be memory whose ends the sanitizer watches; mapped memory has none."""
     views = container._views
     container._views = lambda *place: ((name, array.copy()) for name, array in views(*place))  # type: ignore[assignment]
-    model.allocate = lambda size: np.zeros(max(size, 1), REAL_TYPE)
+    model.allocate = lambda size, dtype=REAL_TYPE: np.zeros(max(size, 1), dtype)
 
 
 def main(seed: int, first: int, cases: int, progress: str) -> None:

@@ -55,3 +55,12 @@ def test_it_runs(name):
     done = run(ROOT / "scripts" / "papers" / f"{name}.py", *SMALL[name])
     assert done.returncode == 0, done.stderr
     assert "fm" in done.stdout
+
+
+def test_forged_model_files_are_tried():
+    """The cases of scripts/fuzz_models.py, a few of them."""
+    done = run(ROOT / "tests" / "forging.py", "0", "0", "20", "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    counts = json.loads(done.stdout)["counts"]
+    assert sum(counts.values()) == 20
+    assert "hits" not in counts
