@@ -16,6 +16,8 @@ from reference import slow_models
 pytestmark = pytest.mark.exact
 
 FEATURES, RANK, CLASSES = 12, 3, 3
+# The mark of each feature: it occurred.
+EVERY = np.packbits(np.ones(FEATURES, bool))
 SAME = 1e-10 if DOUBLE else 1e-5
 
 
@@ -115,7 +117,7 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
     model = build(name, FEATURES, rank=RANK, augment=augment)
     model.allocate(0)
     fill(model, rng)
-    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": {"order": 2}}, "m")
+    scorer = Scorer(model, None, False, EVERY, {"model": name, "options": {"order": 2}}, "m")
     direct, form = kernel_form("m", scorer)
     for x in random_rows(rng, 10, FEATURES):
         want = slow_models.score(name, parameters(model), x)
@@ -129,6 +131,6 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
 ])  # fmt: skip
 def test_other_models_have_none(name, options, said):
     model = build(name, FEATURES, rank=2, **options)
-    scorer = Scorer(model, None, False, np.ones(FEATURES, bool), {"model": name, "options": options}, "m")
+    scorer = Scorer(model, None, False, EVERY, {"model": name, "options": options}, "m")
     with pytest.raises(UsageError, match=f"{said}.* lifted-anova and lifted-pn of order 2"):
         kernel_form("m", scorer)

@@ -280,9 +280,11 @@ def test_auc_of_many_rows(decimals, weighted):
     score = np.round(rng.normal(label / 2), decimals)
     weight = rng.exponential(size=len(label)) if weighted else None
     expected = sklearn.metrics.roc_auc_score(label, score, sample_weight=weight)
-    value = measure(["auc"], Outcome("logistic", label, score[:, None], weight))["auc"]
+    outcome = Outcome("logistic", label, score[:, None], weight)
+    values = measure(["auc", "logloss"], outcome)
     assert 0.7 < expected < 0.8
-    assert value == pytest.approx(expected, rel=1e-12)
+    assert values["auc"] == pytest.approx(expected, rel=1e-12)
+    assert values == measure(["auc", "logloss"], outcome, threads=2)
 
 
 def test_auc_is_never_above_one():

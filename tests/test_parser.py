@@ -350,7 +350,8 @@ def test_pieces(path, threads, block, monkeypatch):
     assert sum(piece.comments for piece in pieces) == 1
     assert sum(piece.labelled for piece in pieces) == 1
     assert all(piece.result[0].features == 5 for piece in pieces)
-    assert all((piece.result[1] == caller) == (threads == 1) for piece in pieces)
+    # The first piece needs no thread of its own: a small input has no other.
+    assert all((piece.result[1] == caller) == (threads == 1 or piece is pieces[0]) for piece in pieces)
     if block == 1 << 20:
         labels = pieces[0].result[0].label
         assert labels[0] == 1

@@ -25,6 +25,8 @@ BLOCK_BYTES = 1 << 20
 BLOCKS_AHEAD = 2
 # The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20
+# What the room for all rows exceeds the estimate by, so that they seldom need more.
+MARGIN = 1.05
 LARGEST_INDEX = 2**31 - 2
 LONGEST_QUOTE = 40
 # The first feature token of a text: the first token with a colon, after the label and the query id, if there are any.
@@ -93,7 +95,10 @@ def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = Fals
             size += block.size
             if first or total.nbytes - looked_at >= GROWTH:
                 looked_at = total.nbytes
-                _require_memory(paths, size, looked_at, 0 if first or block.last else GROWTH)
+                left = max(sum(map(size_on_disk, paths)) - size, 0)
+                _require_memory(paths, max(left * looked_at // size, 0 if first or block.last else GROWTH), looked_at)
+                if first and left:
+                    total.reserve_for_growth(MARGIN * (size + left) / size)
     return Table(total.dataset(total.features), text.format, total.fields, total.repeated, size)
 
 
@@ -219,10 +224,14 @@ def _in_order(
     source: Iterator[Block], parse: Callable[[Block], T], threads: int
 ) -> Generator[tuple[Block, T], None, None]:
     """Yield the blocks and their parse results in order. An error of the source comes after the blocks before it."""
-    if threads == 1:
-        for block in source:
-            yield block, parse(block)
+    for block in source:
+        yield block, parse(block)
+        if threads > 1:
+            break
+    second = next(source, None)
+    if second is None:  # the first block was all: it needed no threads
         return
+    source = chain([second], source)
     from concurrent.futures import Future, ThreadPoolExecutor
 
     ahead: deque[tuple[Block, Future[T]]] = deque()
@@ -250,14 +259,13 @@ def _in_order(
         raise failure
 
 
-def _require_memory(paths: Sequence[str], read: int, taken: int, least: int) -> None:
-    """Raise NotEnoughMemoryError if the rows of the files will not fit into memory.
+def _require_memory(paths: Sequence[str], rest: int, taken: int) -> None:
+    """Raise NotEnoughMemoryError if the rest of the rows, so many bytes, will not fit into memory beside those that are
+    there.
 
-    The estimate is based on the first `read` bytes of text, whose rows took `taken` bytes. A compressed file counts
-    with its size on disk, which is a lower bound, and a pipe with 0; `least` is a lower bound for the rest.
+    The rest is estimated by the text that is left. A compressed file counts with its size on disk, which is a lower
+    bound, and a pipe with 0.
     """
-    left = max(sum(map(size_on_disk, paths)) - read, 0)
-    rest = max(left * taken // read, least)
     if rest > 0:
         from fmcli.system import memory
 

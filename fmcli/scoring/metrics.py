@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class Ranking(NamedTuple):
 
 # How many arrays of the size of the scores, and of the labels, the metrics have at a time; the AUC needs most.
 SCORES, COLUMNS = 3, 12
+# With fewer rows, starting a thread takes longer than it saves.
+ROWS_FOR_THREADS = 100_000
 
 
 class Outcome:
@@ -86,6 +88,8 @@ class Outcome:
         predicted: bool = False,
         clip: Range | None = None,
     ):
+        # Sums of ones are the same in any order, so that equal scores need not keep theirs.
+        self.sort: Literal["stable", "quicksort"] = "stable" if weight is not None else "quicksort"
         if weight is None:
             weight = np.ones(len(label))
         elif not weight.all():
@@ -144,7 +148,7 @@ class Outcome:
     def ranking(self) -> Ranking:
         """The rows with label +1 and with label -1, by score."""
         score = self.score[:, 0]
-        order = np.argsort(score, kind="stable")
+        order = np.argsort(score, kind=self.sort)
         score = score[order]
         starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
         weight = self.weight[order]
@@ -352,9 +356,20 @@ def check(names: Iterable[str], loss: str | None) -> None:
             raise UsageError(f"metric {name} does not fit loss {loss}; use one of: {', '.join(allowed(loss))}")
 
 
-def measure(names: Iterable[str], outcome: Outcome) -> dict[str, float]:
-    """Values by name, in the order of the names, which must fit the loss of the outcome; nan if undefined."""
+def measure(names: Iterable[str], outcome: Outcome, threads: int = 1) -> dict[str, float]:
+    """Values by name, in the order of the names, which must fit the loss of the outcome; nan if undefined. Several
+    metrics of many rows are computed at the same time."""
+    names = list(names)
     if not outcome.usable:
         return dict.fromkeys(names, math.nan)
-    with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf, which is reported
-        return {name: METRICS[name].compute(outcome) for name in names}
+
+    def value(name: str) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf, which is reported
+            return METRICS[name].compute(outcome)
+
+    if threads == 1 or len(names) < 2 or len(outcome.label) < ROWS_FOR_THREADS:
+        return {name: value(name) for name in names}
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads) as pool:
+        return dict(zip(names, pool.map(value, names), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -40,7 +41,7 @@ class Scorer:
 
     labels : the loss, and the label values.
     norm : whether rows are scaled to unit length.
-    seen : bool (features), whether the feature occurred in training.
+    marks : uint8, a bit for each feature: whether it occurred in training.
     meta : the metadata of the model file.
     path : the path of the model file, for messages.
     scale : float32 (features), the divisors of the columns, which are applied first; None: columns are not scaled.
@@ -50,11 +51,16 @@ class Scorer:
     model: Model
     labels: Labels
     norm: bool
-    seen: NDArray[np.bool_]
+    marks: NDArray[np.uint8]
     meta: dict[str, Any]
     path: str
     scale: Divisors | None = None
     occurrences: Occurrences = UNKNOWN
+
+    @cached_property
+    def seen(self) -> NDArray[np.bool_]:
+        """(features) whether the feature occurred in training."""
+        return np.unpackbits(self.marks, count=self.model.features, bitorder="little").view(np.bool_)
 
     @property
     def needs_fields(self) -> bool:
@@ -150,10 +156,9 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         raise BadInputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    seen = np.unpackbits(arrays[SEEN], count=features, bitorder="little").view(np.bool_)
     labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
     scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
-    return Scorer(model, labels, meta["options"]["norm"], seen, meta, path, scale, kept(meta, arrays))
+    return Scorer(model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, kept(meta, arrays))
 
 
 def predict(
@@ -189,11 +194,9 @@ def each_chunk(
 
     With `labelled` every row needs a label, see fmcli.data.reader.score_chunks.
     """
-    every_feature = bool(scorer.seen.all())
 
     def counted(data: Dataset) -> tuple[T, int]:
-        cold = 0 if every_feature else data.nnz - int(np.count_nonzero(scorer.seen[data.index]))
-        return work(data), cold
+        return work(data), data.count_outside(scorer.marks)
 
     for piece in score_chunks(
         paths,

@@ -92,7 +92,7 @@ class Validation:
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
         """The metrics of a model on the rows, or on another outcome."""
-        measured = measure(self.measured, outcome or self.outcome(model))
+        measured = measure(self.measured, outcome or self.outcome(model), self.threads)
         return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
 
     def better(self, new: float, old: float) -> bool:

@@ -4,9 +4,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #ifndef FMCLI_REAL
 #define FMCLI_REAL float
@@ -110,18 +107,6 @@ typedef struct Scratch {
     int32_t* ids;    // the model's own: row ids that are not the sample's
     real* gradient_buffer;  // what the buffers of `gradients` point into
 } Scratch;
-
-// Gather memory into huge pages, where the system has them and can do it at once; anything else is no error.
-static inline void into_huge_pages(const void* begin, size_t bytes) {
-#ifdef __linux__
-    enum { HUGE_PAGE = 2 << 20, COLLAPSE = 25 };  // MADV_COLLAPSE, which is younger than many system headers
-    const uintptr_t first = ((uintptr_t)begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    const uintptr_t last = ((uintptr_t)begin + bytes) / HUGE_PAGE * HUGE_PAGE;
-    if (first < last) (void)madvise((void*)first, last - first, COLLAPSE);
-#else
-    (void)begin, (void)bytes;
-#endif
-}
 
 // Ask the caches for what lies at p. Always inlined: GCC takes a function that only prefetches for one without effect and
 // drops calls to it.

@@ -75,6 +75,5 @@ cdef extern from "fmcli/base/types.h" nogil:
         int32_t* ids
         real* gradient_buffer
 
-    void into_huge_pages(const void* begin, size_t bytes)
     void prefetch_line(const void* p)
     void prefetch_reals(const real* p, Py_ssize_t n)

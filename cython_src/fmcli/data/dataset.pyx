@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli.base.types cimport Sample, into_huge_pages
+from fmcli.base.types cimport Sample
 from libc.math cimport fabsf, sqrt
 from libc.stdint cimport int32_t, int64_t
 
@@ -20,11 +20,12 @@ cdef class Dataset:
     features : the number of columns; larger than every index.
     field : int32 array (nnz) or None.
     weight : float64 array (rows) or None, which means 1 each.
+    trusted : the indices and fields are known to be what they must be, so that they are not looked at.
 
     The arrays are kept, not copied. Raises ValueError where they do not fit together.
     """
 
-    def __init__(self, indptr, index, value, label, features, field=None, weight=None):
+    def __init__(self, indptr, index, value, label, features, field=None, weight=None, *, trusted=False):
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] index_ = index
         cdef const float[::1] value_ = value
@@ -67,7 +68,8 @@ cdef class Dataset:
             self.csr.value = &value_[0]
         else:
             self.csr.value = &value_[0] if self.nnz else NULL
-        self.check_entries()
+        if not trusted:
+            self.check_entries()
 
     # ValueError unless indices and fields are what they must be.
     cdef check_entries(self):
@@ -125,15 +127,9 @@ cdef class Dataset:
     def changed(self, **arrays):
         """The same rows with some of value, label, features, field and weight replaced; everything else is shared."""
         kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}
-        return Dataset(self.indptr, self.index, **{**kept, **arrays})
-
-    def visited_at_random(self):
-        """Prepare for several passes in random order: in small pages, looking up addresses would cost them a tenth."""
-        cdef const unsigned char[::1] flat
-        for array in (self.indptr, self.index, self.field, self.value, self.label):
-            if array is not None and array.nbytes:
-                flat = array.view(np.uint8)
-                into_huge_pages(&flat[0], flat.shape[0])
+        new = {**kept, **arrays}
+        trusted = "field" not in arrays and new["features"] >= self.features
+        return Dataset(self.indptr, self.index, **new, trusted=trusted)
 
     def take(self, rows):
         """A copy of some rows, in the order of their numbers in `rows`."""
@@ -162,13 +158,24 @@ cdef class Dataset:
     def within(self, features):
         """The same rows with the first so many columns only."""
         if self.features <= features:
-            return Dataset(
-                self.indptr, self.index, self.value, self.label, features, self.field, self.weight)
+            return self.changed(features=features)
         kept = self.index < features
         before = np.concatenate([[0], np.cumsum(kept)])
         arrays = [None if array is None else array[kept] for array in (self.value, self.field)]
         return Dataset(
             before[self.indptr], self.index[kept], arrays[0], self.label, features, arrays[1], self.weight)
+
+    def count_outside(self, const unsigned char[::1] marks):
+        """The number of entries of features that are not marked; bit j % 8 of marks[j // 8] is that of feature j."""
+        cdef Py_ssize_t entry, inside = 0
+        cdef int32_t j
+        if marks.shape[0] * 8 < self.features:
+            raise ValueError(f"there are marks for {marks.shape[0] * 8} features, of {self.features}")
+        with nogil:
+            for entry in range(self.nnz):
+                j = self.csr.index[entry]
+                inside += marks[j >> 3] >> (j & 7) & 1
+        return self.nnz - inside
 
     def seen(self, rows=None):
         """bool (features): whether a feature occurs in the rows of these numbers (int32), or in any."""

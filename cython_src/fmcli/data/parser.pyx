@@ -36,6 +36,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         bint all_ones()
         void extend(const TextRows&) except +
         void clear()
+        void reserve_for_growth(double) except +
 
     struct Span:
         const char* begin
@@ -141,6 +142,11 @@ cdef class Rows:
         with nogil:
             self.text.extend(other.text[0])
 
+    def reserve_for_growth(self, double factor):
+        """Make room for as many rows and entries as there are, times `factor`. Raises MemoryError."""
+        self.require()
+        self.text.reserve_for_growth(factor)
+
     def clear(self):
         """Forget the rows and keep the memory for others."""
         self.require()
@@ -210,4 +216,4 @@ cdef class Rows:
             field = numpy_array(text.field.release(), fields, np.int32)
         indptr = numpy_array(text.indptr.release(), rows + 1, np.int64)
         index = numpy_array(text.index.release(), nnz, np.int32)
-        return Dataset(indptr, index, value, label, features, field)
+        return Dataset(indptr, index, value, label, features, field, trusted=text.features <= features)

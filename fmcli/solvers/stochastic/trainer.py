@@ -60,8 +60,6 @@ class StochasticTrainer(Trainer):
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Train; the loss of an epoch is the mean of each row's before its own update, the penalty that at its end."""
-        if self.task.spec.values["shuffle"] and epochs > 1:
-            self.task.data.visited_at_random()
         for number in range(1, epochs + 1):
             total = self.epoch(number)
             self.solver.end_epoch()
