@@ -20,8 +20,8 @@ BAR, GAP, TITLE = 20, 8, 44
 COLOUR, OTHERS, INK, PAPER = "#1f6feb", "#a8b3bf", "#24292f", "#ffffff"
 
 
-def lines(charts: list[dict]) -> Iterator[str]:
-    """The lines of the image."""
+def lines(charts: list[dict], labels: int = LABELS) -> Iterator[str]:
+    """The lines of the image, with so many pixels for the bars' labels."""
     height = MARGIN + sum(TITLE + len(chart["bars"]) * (BAR + GAP) + MARGIN for chart in charts)
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     yield f'  font-family="sans-serif" font-size="13" fill="{INK}">'
@@ -34,11 +34,11 @@ def lines(charts: list[dict]) -> Iterator[str]:
         top += TITLE
         longest = max(value for _, value in chart["bars"])
         for name, value in chart["bars"]:
-            length = round(value / longest * (WIDTH - LABELS - NUMBERS))
+            length = round(value / longest * (WIDTH - labels - NUMBERS))
             colour = COLOUR if name.startswith(OURS) else OTHERS
-            yield f'<text x="{LABELS - 8}" y="{top + 15}" text-anchor="end">{escape(name)}</text>'
-            yield f'<rect x="{LABELS}" y="{top}" width="{length}" height="{BAR}" fill="{colour}"/>'
-            yield f'<text x="{LABELS + length + 6}" y="{top + 15}">{value:g}</text>'
+            yield f'<text x="{labels - 8}" y="{top + 15}" text-anchor="end">{escape(name)}</text>'
+            yield f'<rect x="{labels}" y="{top}" width="{length}" height="{BAR}" fill="{colour}"/>'
+            yield f'<text x="{labels + length + 6}" y="{top + 15}">{value:g}</text>'
             top += BAR + GAP
         top += MARGIN
     yield "</svg>"

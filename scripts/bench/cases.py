@@ -1,0 +1,198 @@
+"""The cases of all.py: what is timed, by name; each run returns its seconds."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+from generated import ratings, write, zipf
+
+from fmcli.data import reader
+from fmcli.data.dataset import Dataset
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+
+FIELDS, RANK, FFM_RANK, EPOCHS = 20, 8, 4, 2
+THREADS = (1, 2)
+# What the names of cases that are not fmcli's contain.
+OTHERS = ("scikit-learn", "Vowpal Wabbit", "myFM", "limit")
+# Megabytes that the readers of peers get: their speed does not depend on the size.
+PEER_BYTES = 20_000_000
+HERE = Path(__file__).resolve().parent
+Run = Callable[[], float]
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """How long it takes."""
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def in_words(threads: int) -> str:
+    """The number of threads in words."""
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
+class Bench:
+    """The data, made when a case first needs them, and what cases say of their work.
+
+    work : case -> its seconds in a unit of its own.
+    """
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self.folder, self.rows = folder, rows
+        self.work: dict[str, str] = {}
+        self.rows_of, self.text, self.model, self.touch = map(cache, (self._rows, self._text, self._model, self._touch))
+
+    def _rows(self, form: str = "one-hot", share: float = 1, width: int = FIELDS, features: float = 1) -> Dataset:
+        rows = max(100, int(share * self.rows))
+        return ratings(rows) if form == "ratings" else zipf(rows, width, int(features * self.rows))
+
+    def _text(self, form: str) -> Path:
+        path = self.folder / f"train.{form}"
+        write(path, self.rows_of(), form)
+        return path
+
+    def _model(self) -> Path:
+        path = self.folder / "model"
+        self.command("train", "-e", str(EPOCHS), "-o", str(path), str(self.text("one-hot")))
+        return path
+
+    def _touch(self) -> Path:
+        path = self.folder / "touch"
+        subprocess.run([os.environ.get("CXX", "g++"), "-O3", HERE / "touch.cc", "-o", path], check=True)
+        return path
+
+    def command(self, *arguments: str) -> None:
+        """Run fmcli in a process of its own."""
+        command = [sys.executable, "-m", "fmcli", *arguments]
+        subprocess.run(command, check=True, capture_output=True, text=True, cwd=self.folder)
+
+    def per(self, name: str, took: float, amount: float, unit: str) -> float:
+        """The seconds, which are also shown as an amount a second (unit "MB/s") or in ns of an amount."""
+        best = min(took, getattr(self, "_least", {}).get(name, took))
+        self._least = {**getattr(self, "_least", {}), name: best}
+        self.work[name] = f"{amount / best / 1e6:.0f} MB/s" if unit == "MB/s" else f"{best / amount * 1e9:.2f} {unit}"
+        return took
+
+    def epoch(self, name: str, data: Dataset, kind: str, solver: str, threads: int = 1, **options: object) -> float:
+        """The fastest epoch of a run in this process."""
+        spec = make_spec(kind, solver, None, {"epochs": EPOCHS, **options})
+        trained = job.train(job.plan(data, spec, holdout=0.0, threads=threads))
+        return self.per(name, min(epoch.seconds for epoch in trained.epochs), data.nnz, "ns/non-zero")
+
+    def parse(self, name: str, form: str, threads: int) -> float:
+        path = str(self.text(form))
+        took = seconds(lambda: reader.read([path], keep_fields=form == "ffm", threads=threads))
+        return self.per(name, took, os.path.getsize(path), "MB/s")
+
+    def sklearn(self, name: str) -> float:
+        import io
+
+        from sklearn.datasets import load_svmlight_file
+
+        with open(self.text("one-hot"), "rb") as file:
+            text = file.read(PEER_BYTES)
+        text = text[: text.rindex(b"\n") + 1]
+        took = seconds(lambda: load_svmlight_file(io.BytesIO(text)))
+        self.per(name, took, len(text), "MB/s")
+        return took / len(text) * os.path.getsize(self.text("one-hot"))
+
+    def vw(self, name: str) -> float:
+        from vowpalwabbit import Workspace
+
+        options = f"-d {self.text('vw')} --loss_function logistic --lrqfa ff{RANK} -b 22 --quiet"
+        return self.per(name, seconds(lambda: Workspace(options).finish()), self.rows_of().nnz, "ns/non-zero")
+
+    def myfm(self, name: str) -> float:
+        import myfm
+        import scipy.sparse
+
+        data = self.rows_of("ratings")
+        matrix = scipy.sparse.csr_array((data.value, data.index, data.indptr), (data.rows, data.features))
+        model = myfm.MyFMRegressor(rank=RANK)
+        took = seconds(lambda: model.fit(matrix, data.label, n_iter=EPOCHS, n_kept_samples=1)) / EPOCHS
+        return self.per(name, took, data.nnz, "ns/non-zero")
+
+    def limit(self, name: str) -> float:
+        data = self.rows_of()
+        command = [self.touch(), *map(str, (data.rows, FIELDS, data.features, 3))]
+        done = subprocess.run(command, input=data.index.tobytes(), capture_output=True, check=True)
+        return self.per(name, float(done.stdout), data.nnz, "ns/non-zero")
+
+    def whole(self, name: str, *arguments: str) -> float:
+        """A command from its start to its end, with the text of one-hot rows."""
+        path = self.text("one-hot")
+        took = seconds(lambda: self.command(*arguments, str(path)))
+        return self.per(name, took, os.path.getsize(path), "MB/s")
+
+
+def cases(bench: Bench) -> dict[str, Run]:
+    """Every case by its name, "group: what"."""
+    found: dict[str, Run] = {}
+
+    def add(name: str, run: Callable[..., float], *arguments: object, **keywords: object) -> None:
+        found[name] = partial(run, name, *arguments, **keywords)
+
+    def epoch(name: str, kind: str, solver: str, threads: int = 1, rows: tuple = (), **options: object) -> None:
+        found[name] = lambda: bench.epoch(name, bench.rows_of(*rows), kind, solver, threads, **options)
+
+    def installed(module: str) -> bool:
+        return importlib.util.find_spec(module) is not None
+
+    for form in ("one-hot", "real", "ffm"):
+        for threads in THREADS:
+            add(f"parse: {form}, {in_words(threads)}", bench.parse, form, threads)
+    if installed("sklearn"):
+        add("parse: one-hot, scikit-learn", bench.sklearn)
+    for solver in ("sgd", "adagrad", "ftrl", "fobos"):
+        epoch(f"epoch: fm {solver} k = {RANK}", "fm", solver, rank=RANK)
+    for rank in (16, 32, 64):
+        epoch(f"epoch: fm adagrad k = {rank}", "fm", "adagrad", rank=rank)
+    add("epoch: limit, touching the rows", bench.limit)
+    if installed("vowpalwabbit"):
+        add("epoch: Vowpal Wabbit --lrqfa, with reading", bench.vw)
+    for threads in THREADS[1:]:
+        epoch(f"epoch: fm adagrad k = {RANK}, {in_words(threads)}", "fm", "adagrad", threads, rank=RANK)
+    epoch(f"ffm: adagrad k = {FFM_RANK}", "ffm", "adagrad", rows=("ffm", 0.1), rank=FFM_RANK)
+    for threads in THREADS:
+        epoch(f"cd: fm k = {RANK}, {in_words(threads)}", "fm", "cd", threads, ("ratings",), rank=RANK)
+    if installed("myfm"):
+        add("cd: myFM, Gibbs", bench.myfm)
+    for share in (0.25, 0.5, 1):
+        epoch(f"growth: {share:g} of the rows", "fm", "adagrad", rows=("one-hot", share), rank=RANK)
+    for width in (5, 10, 40):
+        epoch(f"growth: {width} non-zeros a row", "fm", "adagrad", rows=("one-hot", 0.25, width), rank=RANK)
+    for features in (0.01, 0.1, 10):
+        epoch(
+            f"growth: features {features:g} of the rows",
+            "fm",
+            "adagrad",
+            rows=("one-hot", 0.25, FIELDS, features),
+            rank=RANK,
+        )
+    for order in (2, 3, 4, 5):
+        epoch(f"growth: hofm order {order}", "hofm", "adagrad", rows=("one-hot", 0.1), rank=RANK, order=order)
+    for threads in THREADS:
+        j = ("-j", str(threads))
+        add(f"whole: train -e {EPOCHS}, {in_words(threads)}", bench.whole, "train", *j, "-e", str(EPOCHS), "-o", "m")
+        name = f"whole: predict, {in_words(threads)}"
+        found[name] = partial(lambda name, j: bench.whole(name, "predict", *j, "-o", "p", str(bench.model())), name, j)
+    found["whole: predict one row"] = lambda: one_row(bench)
+    found["whole: --help"] = lambda: seconds(lambda: bench.command("--help"))
+    return found
+
+
+def one_row(bench: Bench) -> float:
+    """Predicting a single row, which is starting, mapping and checking the model."""
+    path = bench.folder / "one"
+    if not path.exists():
+        with open(bench.text("one-hot")) as file:
+            path.write_text(file.readline())
+    model = bench.model()
+    return seconds(lambda: bench.command("predict", "-o", "p", str(model), str(path)))
