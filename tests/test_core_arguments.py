@@ -139,7 +139,7 @@ class TestModels:
             lambda: objective.accumulate(0, 1, np.zeros(objective.size)),
             lambda: visitor.measure(0, 1),
             lambda: visitor.run(0, 0, np.zeros(1, dtype=np.int64), 0, 1),
-            lambda: descent.look_again(),
+            lambda: descent.recompute_columns(),
         ):
             with pytest.raises(ValueError, match=r"anew|another"):
                 use()
@@ -178,7 +178,7 @@ def test_solvers_without_a_model(name, rng):
     solver = make_solver(resolve(make_spec("fm", name), rows=1, nonzeros=1, features=1, validated=False))
     with pytest.raises(ValueError, match=r"not bound|slots|state"):
         Trainer(model, solver, Squared(), data)
-    for use in (solver.start, lambda: solver.resume(3), solver.end_epoch, solver.weigh):
+    for use in (solver.start, lambda: solver.resume(3), solver.end_epoch, solver.load_strengths):
         try:
             use()  # some have nothing to do
         except ValueError as error:

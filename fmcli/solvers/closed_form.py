@@ -83,7 +83,7 @@ def fit(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: float,
 
     Returns the two terms at the minimum. Raises DivergedError if the kernel's values are beyond the range of numbers.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # `in_range` looks at what comes of it
+    with np.errstate(over="ignore", invalid="ignore"):  # `in_range` checks the results
         return solve(model, data, rows, l2_w, l2_v)
 
 
@@ -130,7 +130,7 @@ class LinearPart:
         seen = data.seen(rows)
         self.columns = np.flatnonzero(seen)
         number = np.cumsum(seen, dtype=np.int32) - 1
-        self.share = share_of(data, rows)
+        self.share = data.shares(rows)
         self.x = matrix(data.take(rows), number, len(self.columns))
         self.shared = np.zeros((len(self.columns), kernels.products.shape[0]))
         self.target = self.x.T @ (self.share * data.label[rows])
@@ -173,13 +173,6 @@ def matrix(rows: Dataset, number: NDArray[np.int32], columns: int) -> csr_array:
     return csr_array((values, number[rows.index], rows.indptr), shape=(rows.rows, columns))
 
 
-def share_of(data: Dataset, rows: NDArray[np.int32]) -> Floats:
-    """(rows) The share of each row in all weights."""
-    weight = np.ones(len(rows)) if data.weight is None else data.weight[rows]
-    share: Floats = weight / weight.sum()
-    return share
-
-
 def kernel_values(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Iterator[tuple[slice, Floats]]:
     """Runs of rows, and the kernel of each row and each landmark."""
     k = model.landmarks.rows
@@ -219,7 +212,7 @@ def bytes_needed(model: KernelBasis, data: Dataset, rows: int) -> int:
 
 def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floats:
     """(at most k + 2, k + 2) The triangle R of [K, 1, y] = QR, each row times the root of its share of all weights."""
-    root = np.sqrt(share_of(data, rows))
+    root = np.sqrt(data.shares(rows))
     k = model.landmarks.rows
     found = np.zeros((0, k + 2))
     for part, kernels in kernel_values(model, data, rows):

@@ -1,4 +1,4 @@
-"""What takes a model through epochs: the contract of trainers, each of which trains by one solver or several."""
+"""The contract of trainers, each of which trains by one solver or several."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fmcli.registry.specs import Spec
 
 
 class Observer:
-    """Is told how far training is; this one ignores it.
+    """Receives the progress of training; this one ignores it.
 
     every : rows between two calls of `loss`, rounded up to whole batches; None: it is never called.
     """
@@ -34,14 +34,14 @@ class Observer:
 
 @dataclass(frozen=True)
 class Task:
-    """What a trainer trains, and on what.
+    """The model to train, and its training data.
 
-    spec : the run's choices, all of them numbers by now.
-    model : prepared for the data; it has memory and start values only from `Trainer.prepare` on.
+    spec : the run's choices, in which all defaults are resolved.
+    model : prepared for the data; `Trainer.prepare` expects it with memory and start values.
     data : Dataset with labels, as the model sees them.
     rows : int32, numbers of the rows to train on.
-    threads : how many there are for solvers that share their work.
-    epochs_before : epochs that the model has gone through in earlier runs; the order of rows depends on it.
+    threads : how many threads solvers may use.
+    epochs_before : epochs of training in earlier runs; the order of rows depends on it.
     """
 
     spec: Spec
@@ -53,11 +53,11 @@ class Task:
 
     @property
     def all_rows(self) -> bool:
-        """Whether the rows to train on are all that there are."""
+        """Whether the rows to train on are all rows of the data."""
         return len(self.rows) == self.data.rows
 
     def training_data(self) -> Dataset:
-        """The rows to train on as data of their own."""
+        """The rows to train on as a Dataset; a copy unless they are all rows."""
         return self.data if self.all_rows else self.data.take(self.rows)
 
     def copy_needed(self) -> int:
@@ -68,7 +68,7 @@ class Task:
 class Trainer(ABC):
     """Trains the model of a task: `prepare` once, then `run`.
 
-    Before that, `slots` and `bytes_needed` say what it takes, and take nothing themselves.
+    `slots` and `bytes_needed` may be read before that; they allocate nothing.
     """
 
     def __init__(self, task: Task) -> None:
@@ -85,15 +85,15 @@ class Trainer(ABC):
         return 0
 
     def resume(self, updates: int) -> None:  # noqa: B027 (only solvers that keep state have something to do)
-        """Go on with the state that the model now has, after so many updates; comes after `prepare`."""
+        """Resume from the state that the model now has, after so many updates; called after `prepare`."""
 
     @abstractmethod
     def bytes_needed(self) -> int:
-        """Bytes that training takes beside the model's parameters and state."""
+        """Bytes that training takes in addition to the model's parameters and state."""
 
     @abstractmethod
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
-        """Take over the model, which is allocated with `slots` and has its start values."""
+        """Prepare to train the model, which is allocated with `slots` and has its start values."""
 
     @abstractmethod
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:

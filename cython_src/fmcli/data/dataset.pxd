@@ -22,3 +22,7 @@ cdef class Dataset:
 
     cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:
         return self.weight_[i] if self.weight_ != NULL else 1.0
+
+    # What row i's loss counts for in the weighted mean over rows of so much weight in total, as `shares` says.
+    cdef inline double share_of(self, Py_ssize_t i, double total_weight) noexcept nogil:
+        return self.weight_of(i) / total_weight

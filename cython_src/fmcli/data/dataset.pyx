@@ -124,6 +124,18 @@ cdef class Dataset:
         """Largest field + 1; 0 where entries have none."""
         return 0 if self.field is None or not self.nnz else int(self.field.max()) + 1
 
+    def total_weight(self, rows=None):
+        """The sum of the weights of all rows or of some; rows without weights count 1 each."""
+        if self.weight is None:
+            return float(self.rows if rows is None else len(rows))
+        return float((self.weight if rows is None else self.weight[rows]).sum())
+
+    def shares(self, rows=None):
+        """float64: what the loss of each row, or of each of some, counts for in their weighted mean."""
+        count = self.rows if rows is None else len(rows)
+        weight = np.ones(count) if self.weight is None else self.weight if rows is None else self.weight[rows]
+        return weight / self.total_weight(rows)
+
     def changed(self, **arrays):
         """The same rows with some of value, label, features, field and weight replaced; everything else is shared."""
         kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}

@@ -67,6 +67,13 @@ double second_order(const Factors* v, const Sample* x, const real* constant, con
     return total;
 }
 
+// The derivative of one factor's pairs by the number v of a feature with the value x: x times the sum of all others' v x,
+// which is the sum of all without its own; `scale` is x, or what goes with it.
+template <class V, class Scale>
+inline __attribute__((always_inline)) V pairs_derivative(V sum, V v, real x, Scale scale) {
+    return scale * (sum - v * x);
+}
+
 void second_order_gradient(const Factors* factors, const Sample* x, const real* sums, const real* beta, double slope,
                            real* out, ptrdiff_t apart) {
     const real* rows = factors->at;
@@ -83,7 +90,7 @@ void second_order_gradient(const Factors* factors, const Sample* x, const real* 
             const real xi = x->value[i], scale = (real)slope * xi;
             const real* v = rows + x->index[i] * stride + at;
             for (int n = 0; n < N; ++n) {
-                V g = scale * (s[n] - load<V>(v + n * width<V>) * xi);
+                V g = pairs_derivative(s[n], load<V>(v + n * width<V>), xi, scale);
                 if (beta) g *= weights[n];
                 store(out + i * apart + at + n * width<V>, g);
             }
@@ -99,7 +106,7 @@ void pairs_score_gradient(const ColumnView* view, const real* row, const real* b
         const real* sums = cache_of(v, i);
         for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
             const ptrdiff_t f = v.at + at;
-            Vec4 d = x * (load<Vec4>(sums + f) - load<Vec4>(row + f) * x);
+            Vec4 d = pairs_derivative(load<Vec4>(sums + f), load<Vec4>(row + f), x, x);
             if (beta) d *= load<Vec4>(beta + f);
             store(q + i * v.apart + at, d);
         }
@@ -118,7 +125,7 @@ void pairs_update_cache(const ColumnView* view, const real* row, const real* ste
             const Vec4 s = load<Vec4>(sums + f), a = load<Vec4>(step + at) * x;
             if (values) {
                 real* value = sums + values + f;
-                store(value, load<Vec4>(value) + (s - load<Vec4>(row + f) * x) * a);
+                store(value, load<Vec4>(value) + pairs_derivative(s, load<Vec4>(row + f), x, a));
             }
             store(sums + f, s + a);
         }

@@ -10,26 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.losses.loss import Loss
 from fmcli.models.model import Model, Workspace
-from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.coordinate.columns import most_entries
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.update import CoordinateUpdater
-from fmcli.solvers.trainer import Observer, Trainer
+from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 
-# Entries between two looks at the clock, some 30 ms of work; and of rows without common samples, so many
-# that it pays to share them among threads.
+# Entries between two checks of the clock, some 30 ms of work; and the least entries of a conflict-free group that is
+# worth sharing among threads.
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
-# Samples whose losses are summed apart, so that the sum is the same for any number of threads.
+# Samples whose losses are summed in one part; the parts are added in order, so that the sum does not depend on the
+# number of threads.
 SAMPLES_A_TASK = 1 << 14
-# Numbers that a row takes in the order of updates: itself, and where its entries end; and others while a sweep is made,
-# more of them where rows are sorted because features have several.
+# Numbers that a row takes in a sweep: its own, and where its entries end; and temporary ones while the sweep is made,
+# more of them if rows are sorted because features have several.
 NUMBERS_A_ROW, NUMBERS_BEING_MADE, NUMBERS_BEING_SORTED = 2, 1, 3
 
 
 class Chunk(NamedTuple):
-    """Rows order[begin:end] of a block, to be updated one after the other, or at once: no two enter the same sample."""
+    """Rows order[begin:end] of a block, to be updated one after the other, or, if no two of them enter the same sample
+    (`conflict_free`), at once."""
 
     begin: int
     end: int
@@ -48,58 +48,22 @@ class Sweep(NamedTuple):
     chunks: list[Chunk]
 
 
-class CoordinateTrainer(Trainer):
-    """Trains by coordinate descent."""
+class CoordinateDescent(Minimizer):
+    """Cyclic descent on the mean loss plus penalty, as CoordinateUpdater states it.
 
-    def bytes_needed(self) -> int:
-        task = self.task
-        return CoordinateDescent.bytes_needed(task.model, task.data, task.threads) + task.copy_needed()
-
-    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
-        task = self.task
-        self.descent = CoordinateDescent(task.model, loss, penalty, task.training_data(), task.threads, observer.rows)
-
-    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
-        self.descent.run(epochs, after)
-
-
-class CoordinateDescent:
-    """Cyclic descent on the mean loss plus penalty; see descent.Descent.
-
-    Threads share runs of rows that enter no sample in common, such as those of one field of one-hot features: the
-    result is the same for any number of threads.
-
-    Parameters
-    ----------
-    model : Model, allocated without state and started.
-    loss, penalty : as the run has them.
-    data : Dataset with labels, to train on.
-    threads : how many.
-    on_rows : called several times a second with the epoch (from 1) and what part of it is done, in rows.
-    by_gradient : see Descent.
+    Threads share groups of rows that enter no sample in common, such as those of one field of one-hot features.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        loss: Loss,
-        penalty: Penalty,
-        data: Dataset,
-        threads: int = 1,
-        on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
-        by_gradient: bool = False,
-    ) -> None:
-        model.freeze()
-        self.model, self.loss, self.data, self.threads, self.on_rows = model, loss, data, threads, on_rows
-        self.penalty = penalty
-        self.descent = Descent(model, loss, penalty, data, by_gradient=by_gradient)
-        self.updaters = [CoordinateUpdater(self.descent) for _ in range(threads)]
-        self.blocks = blocks_in_order(model)
+    def prepare(self, by_gradient: bool = False) -> None:
+        """Allocate the states of samples; `by_gradient` : see Descent."""
+        self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient)
+        self.updaters = [CoordinateUpdater(self.descent) for _ in range(self.threads)]
+        self.blocks = blocks_in_order(self.model)
         self.sweeps = {number: self._sweep(number) for number in self.blocks}
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
-        """Bytes that the states of samples, columns, the order of updates and the threads' rooms take."""
+        """Bytes that the states of samples, the columns, the sweeps and the threads' workspaces take."""
         rows = [layout.rows(model.features) for layout in model.layout]
         most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples
         updates = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
@@ -108,18 +72,18 @@ class CoordinateDescent:
             for entered, layout in zip(most, model.layout, strict=True)
         )
         numbers = NUMBERS_A_ROW * updates + making + data.rows
-        rooms = threads * Workspace.bytes_needed(model, data.longest)
-        return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + rooms
+        workspaces = threads * Workspace.bytes_needed(model, data.longest)
+        return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + workspaces
 
     def _sweep(self, number: int) -> Sweep:
         columns, order = self.descent.columns[number], self.descent.order(number)
         ends = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(columns.entries(order), out=ends[1:])
-        begins = [0] if self.threads == 1 or columns.same else columns.apart(order, self.data.rows)
+        begins = [0] if self.threads == 1 or columns.same else columns.conflict_free_groups(order, self.data.rows)
         return Sweep(order, ends, list(self._chunks(ends, begins)))
 
     def _chunks(self, ends: NDArray[np.int64], begins: list[int]) -> Iterator[Chunk]:
-        """Rows in chunks of a task's size; `begins` are those of runs of which no two enter the same sample."""
+        """Rows in chunks of a task's size; `begins` are those of the conflict-free groups."""
         done, rows = 0, len(ends) - 1
         for begin, end in zip(begins, [*begins[1:], rows], strict=True):
             if len(begins) > 1 and ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
@@ -129,8 +93,7 @@ class CoordinateDescent:
         yield from cut(ends, done, rows, ENTRIES_A_TASK, conflict_free=False)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
-        """Descend; `after` is called with mean loss and penalty after every epoch and tells whether to stop."""
-        self.model.end_epoch()  # it has been seen which rows enter samples at all
+        self.model.end_epoch()  # by now it is known which rows enter samples at all
         with ThreadPoolExecutor(self.threads) as pool:
             self.objective(pool)
             for epoch in range(1, epochs + 1):
@@ -139,12 +102,12 @@ class CoordinateDescent:
                 if self.model.steps_apart and self.model.step_apart(
                     self.data, self.loss, lambda: sum(self.objective(pool))
                 ):
-                    self.descent.look_again()
+                    self.descent.recompute_columns()
                     own = [number for number in self.blocks if self.model.layout[number].touched == "own"]
                     self.sweeps.update({number: self._sweep(number) for number in own})
                 if self.penalty.end_epoch():
-                    self.descent.weigh()
-                # Also begins the next epoch from exact scores.
+                    self.descent.load_strengths()
+                # This recomputes all scores and caches, too, so that the next epoch starts without rounding errors.
                 if after(*self.objective(pool)):
                     break
 
@@ -167,7 +130,7 @@ class CoordinateDescent:
         for output in range(self.model.outputs):
             for number, sweep in self.sweeps.items():
                 if self.model.layout[number].role == "kernel weights":
-                    self.descent.weigh_kernels()
+                    self.descent.recompute_kernel_norms()
                 for chunk in sweep.chunks:
                     self._update(pool, number, output, sweep, chunk)
                     self.on_rows(epoch, (done + int(sweep.ends[chunk.end])) * self.data.rows // entries)
@@ -187,19 +150,25 @@ class CoordinateDescent:
         list(pool.map(part, range(self.threads)))
 
 
-def blocks_in_order(model: Model) -> list[int]:
-    """The blocks that move, in the order of updates: fitted weights of kernels come before the factors, so that their
-    start does not decide which signs they end with ([PN] 9.1).
+class CoordinateTrainer(MinimizingTrainer):
+    """Trains by coordinate descent."""
 
-    An epoch then also begins with them while the caches are exact: where kernels vanish, what earlier updates leave of
-    them in caches is rounding, on which no step of their weights would be too long.
+    minimizer = CoordinateDescent
+
+
+def blocks_in_order(model: Model) -> list[int]:
+    """The blocks to train, in the order of updates: fitted weights of kernels come before the factors, so that their
+    start values do not decide their final signs ([PN] 9.1).
+
+    At the start of an epoch the caches are exact, too, which these weights need: if a kernel has vanished, later in an
+    epoch its cache holds rounding errors only, and there is no limit to a step along those.
     """
     moved = [number for number, layout in enumerate(model.layout) if layout.trained]
     return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
 
 
 def cut(ends: NDArray[np.int64], begin: int, end: int, entries: int, *, conflict_free: bool) -> Iterator[Chunk]:
-    """Rows begin:end in chunks of so many entries or little more; row j's are those from ends[j] on."""
+    """Rows begin:end in chunks of so many entries or few more; the entries of row j begin at ends[j]."""
     while begin < end:
         stop = min(end, max(begin + 1, int(np.searchsorted(ends, ends[begin] + entries))))
         yield Chunk(begin, stop, conflict_free)

@@ -1,9 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.row_slice import RowSlice
 
-class CoordinateUpdater:
-    def __init__(self, descent: Descent) -> None: ...
+class CoordinateUpdater(RowSlice):
     def measure(self, start: int, stop: int) -> float: ...
     def run(self, block: int, output: int, order: NDArray[np.int64], start: int, stop: int) -> None: ...

@@ -9,88 +9,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model, Workspace
-from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.full_batch.objective import Objective
-from fmcli.solvers.trainer import Observer, Trainer
+from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.system.memory import SCIPY_OPTIMIZE, require_scipy
 
 Vector = NDArray[np.float64]
-# Runs of rows whose gradients are summed apart, in as many threads at a time as there are, and then in order: few where
-# a gradient is large.
-RUNS, RUNS_OF_LARGE, LARGE = 16, 2, 1 << 22
-# Corrections that the approximation of the Hessian is made of; each is two vectors. Besides, scipy works on some five,
-# and parameters, strengths, gradients and what is made of them are as many again.
+# The rows are divided into parts. Threads sum the gradients of each part, and the sums are added in order, so that the
+# result does not depend on the number of threads. If a gradient is large, there are fewer parts.
+PARTS, PARTS_IF_LARGE, LARGE = 16, 2, 1 << 22
+# Corrections that approximate the Hessian; each is two vectors. In addition, scipy works on about five vectors, and
+# parameters, strengths, gradients and their temporary results are about as many again.
 MEMORY, OTHERS = 10, 12
-# Iterations between two steps of what gradients do not move; evaluations that an iteration may take.
+# Iterations between two steps of the parameters that have no gradient; the most evaluations in an iteration.
 ROUND, EVALUATIONS = 10, 20
 
 
-class LBFGSTrainer(Trainer):
-    """Trains by L-BFGS."""
-
-    def bytes_needed(self) -> int:
-        task = self.task
-        return LBFGS.bytes_needed(task.model, task.data, task.threads) + task.copy_needed()
-
-    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
-        task = self.task
-        self.search = LBFGS(task.model, loss, penalty, task.training_data(), task.threads, observer.rows)
-
-    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
-        self.search.run(epochs, after)
-
-
-class LBFGS:
-    """The objective in the form that scipy minimises.
+class LBFGS(Minimizer):
+    """The objective in the form that scipy minimises; an epoch is an iteration.
 
     A block on the simplex is theta = softmax(free), which leaves the search without bounds; the search begins where all
-    of theta are equal.
-
-    Parameters
-    ----------
-    model : Model, allocated without state and started.
-    loss : as the run has it.
-    penalty : Penalty with l2 alone; ValueError for any other.
-    data : Dataset with labels.
-    threads : how many; the result is the same for any number.
-    on_rows : called after each evaluation with the number of the iteration (from 1) and how many rows that is.
+    of theta are equal. Raises ValueError for any penalty but l2.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        loss: Loss,
-        penalty: Penalty,
-        data: Dataset,
-        threads: int = 1,
-        on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
-    ) -> None:
-        if not penalty.smooth:
+    def prepare(self) -> None:
+        if not self.penalty.smooth:
             raise ValueError("L-BFGS supports l2 penalties only")
-        model.freeze()
-        self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
-        self.on_rows, self.iteration, self.epochs = on_rows, 0, 1
-        self.objective = Objective(model, loss, data)
-        runs = runs_of(self.objective.size)
-        self.bounds = np.linspace(0, data.rows, runs + 1).astype(int)
-        self.gradients = np.zeros((runs, self.objective.size))
+        self.iteration, self.epochs = 0, 1
+        self.objective = Objective(self.model, self.loss, self.data)
+        parts = parts_of(self.objective.size)
+        self.bounds = np.linspace(0, self.data.rows, parts + 1).astype(int)
+        self.gradients = np.zeros((parts, self.objective.size))
         self.l2 = np.zeros(self.objective.size)
         self.simplexes: list[Vector] = []
-        for number, layout in enumerate(model.layout):
+        for number, layout in enumerate(self.model.layout):
             self._strengths(number, layout)
         self.mean_loss = self.penalty_value = 0.0
         self.evaluated = np.zeros(0)
-        self.pool = ThreadPoolExecutor(threads)  # of threads that end with the process or this
+        self.pool = ThreadPoolExecutor(self.threads)  # of threads that end with the process or this
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
-        """Bytes that a search takes."""
+        """Bytes that the search takes."""
         size = model.outputs * sum(layout.rows(model.features) * (layout.lanes + 1) for layout in model.layout)
-        rooms = min(threads, runs_of(size)) * Workspace.bytes_needed(model, data.longest)
-        return np.dtype(np.float64).itemsize * size * (runs_of(size) + 2 * MEMORY + OTHERS) + rooms
+        rooms = min(threads, parts_of(size)) * Workspace.bytes_needed(model, data.longest)
+        return np.dtype(np.float64).itemsize * size * (parts_of(size) + 2 * MEMORY + OTHERS) + rooms
 
     def _strengths(self, number: int, layout: BlockLayout) -> None:
         where, rows, width = self.objective.places(number)
@@ -100,7 +64,7 @@ class LBFGS:
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 
     def evaluate(self, free: Vector) -> tuple[float, Vector]:
-        """The objective and its gradient at a vector of the search; beyond the range of numbers they are not finite."""
+        """The objective and its gradient at a vector of the search; not finite if they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._evaluate(free)
 
@@ -108,7 +72,7 @@ class LBFGS:
         self.evaluated = free.copy()
         values = self.constrained(free)
         self.objective.write(values)
-        values = self.objective.read()  # as the model's real type has them
+        values = self.objective.read()  # rounded to the model's real type
         self.gradients[...] = 0
 
         def run(number: int) -> float:
@@ -142,10 +106,7 @@ class LBFGS:
         return values
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
-        """Minimise; `after` is called with mean loss and penalty after every iteration and tells whether to stop.
-
-        What gradients do not move takes a step after every ROUND iterations.
-        """
+        """Minimise. Parameters that have no gradient, such as anchors, take a step after every ROUND iterations."""
         self.epochs = epochs
         self.evaluate(self.free())
         self.model.end_epoch()
@@ -160,7 +121,7 @@ class LBFGS:
                 break
 
     def _search(self, iterations: int, after: Callable[[float, float], bool]) -> bool:
-        """Minimise from where the model stands; whether `after` said to stop."""
+        """Minimise from the model's current parameters; returns whether `after` said to stop."""
         require_scipy(SCIPY_OPTIMIZE, "lbfgs")
         from scipy.optimize import minimize
 
@@ -170,7 +131,7 @@ class LBFGS:
             nonlocal stopped
             self.iteration += 1
             x = intermediate_result.x  # type: ignore[attr-defined]
-            if not np.array_equal(x, self.evaluated):  # that was another step of the line search
+            if not np.array_equal(x, self.evaluated):  # the last evaluation was of another point of the line search
                 self.evaluate(x)
             stopped = after(self.mean_loss, self.penalty_value)
             if stopped:
@@ -192,6 +153,12 @@ class LBFGS:
         return stopped
 
 
-def runs_of(size: int) -> int:
-    """How many gradients of that size are summed apart."""
-    return RUNS if size < LARGE else RUNS_OF_LARGE
+class LBFGSTrainer(MinimizingTrainer):
+    """Trains by L-BFGS."""
+
+    minimizer = LBFGS
+
+
+def parts_of(size: int) -> int:
+    """Into how many parts the rows are divided if a gradient has so many numbers."""
+    return PARTS if size < LARGE else PARTS_IF_LARGE

@@ -1,4 +1,4 @@
-"""Stochastic training: epochs row by row, in a new order each."""
+"""Stochastic training: epochs row by row, each in a new random order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fmcli.solvers.stochastic.loop import Trainer as Loop
 from fmcli.solvers.stochastic.solver import Solver
 from fmcli.solvers.trainer import Observer, Task, Trainer
 
-# Non-zeros between two looks at the clock: some 30 ms of work, a hundred times what the look costs.
+# Non-zeros between two checks of the clock: some 30 ms of work, a hundred times what the check costs.
 CHUNK_NONZEROS = 1 << 21
 
 
@@ -41,7 +41,7 @@ class StochasticTrainer(Trainer):
         self.solver.resume(updates)
 
     def bytes_needed(self) -> int:
-        """Bytes that training takes: what the solver and an update need, and the rows' numbers in two orders."""
+        """Bytes that training takes: those of the solver, of an update, and of the rows' numbers in two orders."""
         model, data, rows = self.task.model, self.task.data, len(self.task.rows)
         batch = self.task.spec.values["batch_size"]
         merged = Batch.bytes_needed(model, batch, data.longest) if batch > 1 else 0
@@ -53,10 +53,9 @@ class StochasticTrainer(Trainer):
         task, self.penalty, self.observer = self.task, penalty, observer
         self.solver.bind(task.model, penalty)
         self.solver.start()
-        weight, rows = task.data.weight, len(task.rows)
-        self.total_weight = float(rows) if weight is None else float(weight[task.rows].sum())
+        self.total_weight = task.data.total_weight(task.rows)
         batch = task.spec.values["batch_size"]
-        self.loop = Loop(task.model, self.solver, loss, task.data, batch, self.total_weight / rows)
+        self.loop = Loop(task.model, self.solver, loss, task.data, batch, self.total_weight / len(task.rows))
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Train; the loss of an epoch is the mean of each row's before its own update, the penalty that at its end."""
@@ -84,7 +83,7 @@ class StochasticTrainer(Trainer):
             total = self.loop.run(order, start, stop, total)
             if not np.isfinite(total):
                 raise diverged(task.spec, f"the loss is no longer a finite number in epoch {number}")
-            weight += stop - start if task.data.weight is None else float(task.data.weight[order[start:stop]].sum())
+            weight += task.data.total_weight(order[start:stop])
             if stop % every == 0:
                 self.observer.loss(number, stop, total / weight if weight else math.nan)
             self.observer.rows(number, stop)

@@ -445,8 +445,7 @@ cdef class LLFM(Model):
                     by_distance_[local.code.active[a]] += weight
                     for i in range(x.nnz):
                         towards_[x.index[i], local.code.active[a]] += weight * x.value[i]
-        total = data.rows if data.weight is None else data.weight.sum()
-        return 2 / total * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
+        return 2 / data.total_weight() * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
 
     # A sample's cache is the sums of each anchor's FM, and behind these the shares, 0 where an anchor is not active.
     cdef Py_ssize_t cache_size(self, Dataset data):

@@ -1,4 +1,4 @@
-"""Which samples a row of parameters enters, for solvers that visit a row at a time (CSC)."""
+"""Which samples a row of parameters enters (CSC), for solvers that update a row at a time."""
 
 import numpy as np
 
@@ -42,15 +42,16 @@ cdef class Columns:
         return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
 
     def occupied(self, Py_ssize_t rows):
-        """int64: which of so many rows enter any sample, in their order."""
+        """int64: those of so many rows that enter any sample, in increasing order."""
         lengths = np.diff(self.indptr)
         return np.arange(rows if lengths.any() else 0) if self.same else np.flatnonzero(lengths)
 
-    def apart(self, const int64_t[::1] order, Py_ssize_t samples):
-        """Where runs of rows begin, in this order, of which no two enter the same sample; each as long as can be."""
-        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the run that a sample was met in last
+    def conflict_free_groups(self, const int64_t[::1] order, Py_ssize_t samples):
+        """Where conflict-free groups of rows begin, in this order: no two rows of a group enter the same sample. Each
+        group is as long as possible."""
+        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the group that a sample was met in last
         cdef Py_ssize_t i, at, begin, end
-        cdef int64_t run = 0
+        cdef int64_t group = 0
         starts = [0]
         rows, found = np.asarray(order), np.asarray(self.sample)
         most = 1 if self.same else len(self.indptr) - 1
@@ -61,12 +62,12 @@ cdef class Columns:
         for i in range(order.shape[0]):
             begin, end = self.indptr_[order[i]], self.indptr_[order[i] + 1]
             for at in range(begin, end):
-                if last[self.sample_[at]] == run:
-                    run += 1
+                if last[self.sample_[at]] == group:
+                    group += 1
                     starts.append(i)
                     break
             for at in range(begin, end):
-                last[self.sample_[at]] = run
+                last[self.sample_[at]] = group
         return starts
 
 
@@ -109,7 +110,7 @@ def by_feature(Dataset data):
 
 
 def by_row(Model model, Dataset data, int block):
-    """The rows of a block that the model names itself; a value is the entry's where rows are features', else the
+    """The rows of a block that the model chooses itself. A value is the entry's if rows belong to features, else the
     derivative by the row's weight."""
     model.require(training=True)
     if not 0 <= block < model.n_blocks:
@@ -160,8 +161,8 @@ def by_row(Model model, Dataset data, int block):
     return Columns(indptr, samples, values)
 
 
-# From 0 and the numbers of each row's entries to where each row's entries begin, and the end. These serve as the next
-# free places while entries are put there; then each is where the next row begins, and `give_back` moves them.
+# From 0 and each row's number of entries to where each row's entries begin. While entries are stored, these are the
+# next free places; in the end, each is where the next row begins, and `give_back` moves them back by one.
 cdef void add_up(int64_t[::1] counts) noexcept:
     cdef Py_ssize_t j
     for j in range(1, counts.shape[0]):
@@ -176,8 +177,7 @@ cdef void give_back(int64_t[::1] free) noexcept:
 
 
 def most_entries(Model model, Dataset data):
-    """For each block, how many (row, sample) pairs there are at most of a row of one class and a sample that it enters.
-    """
+    """For each block, the most pairs that there can be of a row of one class and a sample that it enters."""
     cdef Py_ssize_t b, i, total
     most = []
     for b in range(model.n_blocks):
@@ -189,7 +189,7 @@ def most_entries(Model model, Dataset data):
 
 
 def columns_needed(Model model, Dataset data):
-    """Bytes that the columns of all of a model's blocks take, while they are made."""
+    """Bytes that the columns of all blocks of a model take while they are built."""
     each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # of an entry: its sample and value
     row = 2 * np.dtype(np.int64).itemsize  # where its entries begin, and, for a while, how many they are
     needed = each * (data.nnz + data.rows) + row * (data.features + 1)

@@ -23,8 +23,8 @@ cdef enum:
 # How a block's rows are visited.
 cdef struct BlockRule:
     Affine affine
-    bint whole      # the row moves as one, by a bound on its curvature
-    bint simplex    # and is projected after a step
+    bint together   # all of a row's parameters move at once, by one bound on their curvatures
+    bint simplex    # and are projected after a step
     bint of_kernels  # fitted weights of kernels, which the bias goes with
     PenaltyStrength body
     PenaltyStrength weight

@@ -21,7 +21,7 @@ cdef inline Py_ssize_t header_of(Model model) noexcept:
     return (SCORES + model.outputs) * sizeof(double)
 
 
-# Bytes of a sample's sample state whose cache has so many reals in each class.
+# Bytes of a sample state whose cache has so many reals in each class.
 cdef inline Py_ssize_t sample_state_size(Model model, Py_ssize_t cache) noexcept:
     return (header_of(model) + model.outputs * cache * <Py_ssize_t>sizeof(real) + LINE - 1) // LINE * LINE
 
@@ -30,16 +30,15 @@ AFFINE = {"row": IN_ROW, "part": IN_PART, "one": IN_ONE}
 
 
 cdef class Descent:
-    """Cyclic descent: one row of parameters after the other, each through all samples that it enters.
+    """What the threads of cyclic coordinate descent share: the states of samples, and which samples a row enters.
 
-    On some of a row's parameters, in which scores are affine, the mean loss is bounded by a quadratic with the loss's
-    largest curvature (for the squared loss it is that quadratic), which is then minimised with the penalty coordinate
-    by coordinate: the derivatives of the scores are looked at twice for all of these parameters, not for each. Fitted
-    weights of kernels move jointly with the bias. A row under a group penalty moves as one, by a bound on that
-    quadratic. Where no bound holds, steps are halved until the objective does not rise. A CoordinateUpdater does all
-    this; here is what it works on.
+    An update minimises the objective over one row of parameters, slice by slice (CoordinateUpdater). The mean loss is
+    bounded by a quadratic with the loss's largest curvature, which it equals if the loss is squared. The quadratic plus
+    the penalty is minimised coordinate by coordinate: for a slice of up to 16 parameters, the derivatives of scores are
+    computed twice, not twice for each. Weights of kernels move jointly with the bias. A row under a group penalty, or
+    on the simplex, moves as a whole, by one bound on its curvatures.
 
-    Each sample has a state: label, share of the weight, scores, and the model's cache, together in few cache lines.
+    A sample's state is its label, its share of the weight, its scores, and the model's cache, in few cache lines.
 
     Parameters
     ----------
@@ -47,12 +46,13 @@ cdef class Descent:
     loss : Loss.
     penalty : Penalty.
     data : Dataset with labels and weights > 0.
-    by_gradient : take derivatives from the model's `gradient` even where it has a faster way: the oracle of the latter.
+    by_gradient : take derivatives from the model's `gradient` even if the model has functions for columns, whose oracle
+        it is.
 
     Attributes
     ----------
     columns : of each block, which samples its rows enter.
-    fast : whether the model has a faster way than `gradient`.
+    fast : whether derivatives come from the model's functions for columns.
     """
 
     def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False):
@@ -75,7 +75,7 @@ cdef class Descent:
             self.rule[b].of_kernels = layout.role == "kernel weights"
             if self.rule[b].of_kernels:
                 self.beta = b
-        self.weigh()
+        self.load_strengths()
         size = NONE if by_gradient else model.cache_size(data)
         self.fast, self.cache = size != NONE, max(size, 0)
         self.header = header_of(model)
@@ -83,44 +83,43 @@ cdef class Descent:
         self.memory = allocate(data.rows * self.sample_state_size // sizeof(real) + 1)
         flat = self.memory
         self.sample_states = <char*>&flat[0]
-        weights = np.ones(data.rows) if data.weight is None else data.weight
-        cdef const double[::1] share = weights / weights.sum()
+        cdef const double[::1] share = data.shares()
         for i in range(data.rows):
             self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_[i], share[i]
 
-    def weigh(self):
-        """Take over the penalty's strengths, which have changed."""
+    def load_strengths(self):
+        """Take over the strengths of the penalty, which change when l1 begins to act on factors."""
         cdef BlockRule* rule
         cdef ExactStrength weight
         self.require()
         for b, layout in enumerate(self.model.layout):
             rule, weight = &self.rule[b], self.penalty.strength(layout, False)
             rule.group, rule.group_penalty = weight.group, weight.group_penalty
-            rule.whole = rule.group > 0 or rule.simplex
+            rule.together = rule.group > 0 or rule.simplex
             rule.body = rounded(self.penalty.strength(layout, True))
             rule.weight = PenaltyStrength(0, 0, 0, 0) if rule.of_kernels else rounded(weight)
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):
-        """Bytes that samples' sample_states and the columns take."""
+        """Bytes that the states of samples and the columns take."""
         return data.rows * sample_state_size(model, max(model.cache_size(data), 0)) + columns_needed(model, data)
 
-    # ValueError where the model's rows do not lie as they did.
+    # ValueError if the model has been allocated again in the meantime.
     cdef require(self):
         if self.model is None or self.placed != self.model.placed:
             raise ValueError("the descent was made before the model's rows were laid out anew")
 
-    def look_again(self):
-        """Find anew which samples enter which rows, where that may have changed."""
+    def recompute_columns(self):
+        """Recompute which samples enter which rows, for blocks whose rows the model chooses."""
         self.require()
         for b, layout in enumerate(self.model.layout):
             if layout.touched == "own":
                 self.columns[b] = by_row(self.model, self.data, b)
 
     def order(self, int b):
-        """int64: block b's rows of one class that enter samples, in the order in which they are visited.
+        """int64: block b's rows of one class that enter samples, in the order of updates.
 
-        Of rows that a feature has several of, the first of all features come first: two of one feature enter the same
+        If features have several rows, the first rows of all features come first: two rows of one feature enter the same
         samples, those of two features often do not.
         """
         self.require()
@@ -130,8 +129,8 @@ cdef class Descent:
         rows = self.columns[b].occupied(self.model.block[b].rows)
         return rows if others == 1 else rows[np.argsort(rows % others, kind="stable")]
 
-    def weigh_kernels(self):
-        """Look at the factors anew before the kernels' weights move, whose penalty may depend on them."""
+    def recompute_kernel_norms(self):
+        """Recompute the norms of the kernels' factors, which the nuclear norm weighs the kernels' weights by."""
         self.require()
         if self.nuclear > 0:
             self.norms = self.penalty.kernel_norms(self.model)

@@ -1,5 +1,5 @@
-"""The small problem that coordinate descent solves for some parameters of a row: a bound on the mean loss, quadratic in
-them."""
+"""The small problem that coordinate descent solves for some parameters of a row: a quadratic upper bound on the mean
+loss, plus the penalty."""
 
 import numpy as np
 
@@ -9,13 +9,17 @@ from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
 
-# What a coordinate does by itself is rounding below this share of what it does with another.
+# If the last coordinate explains all but this share of a coordinate's curvature, the rest is rounding.
 cdef double LEAST_SHARE = 1e-9
 
 
+cdef enum:
+    SWEEPS = 5  # over the coordinates: few, for the problem is only a bound on the real one
+
+
 cdef class QuadraticBound:
-    """min over s of <r, s> + s'Gs/2 plus the penalty of phi + s, by coordinates; or, if a penalty acts on all of them
-    together, by a bound on G.
+    """min over s of <r, s> + s'Gs/2 plus the penalty of phi + s, by coordinates; or, if all parameters move together,
+    by one prox, with a number that bounds the curvatures in place of G.
 
     Parameters
     ----------
@@ -32,22 +36,53 @@ cdef class QuadraticBound:
         self.G = &numbers[6 * most]
         self.strength = <ExactStrength*>&strengths[0]
 
-    # New parameters, standing where they stood.
-    cdef void begin(self, Py_ssize_t width, double group, int group_penalty) noexcept nogil:
-        self.width, self.group, self.group_penalty = width, group, group_penalty
+    # Begin with r, G and the step 0; the caller sets phi and the strengths.
+    cdef void begin(
+        self, Py_ssize_t width, bint follows, bint together, double group, int group_penalty
+    ) noexcept nogil:
+        self.width, self.follows, self.together = width, follows, together
+        self.group, self.group_penalty, self.curvature = group, group_penalty, 0
         memset(self.r, 0, width * sizeof(double))
         memset(self.step, 0, width * sizeof(double))
         memset(self.extra_curvature, 0, width * sizeof(double))
+        if not together:
+            memset(self.G, 0, width * width * sizeof(double))
 
     # G's diagonal and what is below it, from what is above and bends upwards.
     cdef void complete(self) noexcept nogil:
         cdef Py_ssize_t f, h
-        for f in range(self.width):
+        for f in range(0 if self.together else self.width):
             self.G[f * self.width + f] += max(self.extra_curvature[f], 0.0)
             for h in range(f):
                 self.G[f * self.width + h] = self.G[h * self.width + f]
 
-    # The problem of all coordinates but the last one, which no penalty acts on and which follows them to its minimum.
+    # The step to about the minimum. Weights of kernels that hardly vary go with the bias, so that it would take them
+    # many rounds of single steps: they move as if it followed each of them.
+    cdef void minimise(self) noexcept nogil:
+        cdef int _
+        cdef Py_ssize_t f
+        if self.together:
+            self.move_together()
+            return
+        if self.follows:
+            self.eliminate_last()
+        for _ in range(SWEEPS):
+            for f in range(self.width - self.follows):
+                self.move_one(f)
+        if self.follows:
+            self.move_one(self.width - 1)
+
+    # A shorter step, where the bound did not hold.
+    cdef void shorten(self) noexcept nogil:
+        cdef Py_ssize_t f
+        if self.together:
+            self.curvature *= 2
+            self.move_together()
+            return
+        for f in range(self.width):
+            self.step[f] /= 2
+
+    # Eliminate the last coordinate, which no penalty acts on: the problem of the others if it follows to its minimum.
     cdef void eliminate_last(self) noexcept nogil:
         cdef Py_ssize_t f, h, last = self.width - 1
         cdef const double* row = self.G + last * self.width
@@ -60,16 +95,10 @@ cdef class QuadraticBound:
                 self.G[f * self.width + h] -= row[f] * row[h] / row[last]
         for f in range(last):
             shared = row[f] * row[f] / row[last]
-            if self.G[f * self.width + f] < LEAST_SHARE * shared:  # it acts as the last one does: rounding is left
+            if self.G[f * self.width + f] < LEAST_SHARE * shared:  # it is collinear with the last one
                 self.r[f] = 0
                 for h in range(last):
                     self.G[f * self.width + h] = self.G[h * self.width + f] = 0
-
-    # Each of so many coordinates to its minimum, once.
-    cdef void sweep(self, Py_ssize_t many) noexcept nogil:
-        cdef Py_ssize_t f
-        for f in range(many):
-            self.move_one(f)
 
     # One coordinate to its minimum.
     cdef void move_one(self, Py_ssize_t f) noexcept nogil:
@@ -86,27 +115,21 @@ cdef class QuadraticBound:
             return prox(hu, h, self.strength[f])
         return 0 if self.strength[f].l1 > 0 else self.phi[f] + self.step[f]
 
-    # All parameters at once by prox(phi - r/h, h); h is no less than G's largest eigenvalue.
-    cdef void move_together(self, double h) noexcept nogil:
+    # All parameters at once, by prox(phi - r/h, h).
+    cdef void move_together(self) noexcept nogil:
         cdef Py_ssize_t f
+        cdef double hu, h = self.curvature
         for f in range(self.width):
             self.step[f] = 0
-            if self.group > 0:
-                self.c[f] = reduce(h * self.phi[f] - self.r[f], h, self.strength[f], self.d[f])
-            else:
-                self.c[f] = self.minimum(f, h * self.phi[f] - self.r[f], h)
+            hu = h * self.phi[f] - self.r[f]
+            self.c[f] = reduce(hu, h, self.strength[f], self.d[f]) if self.group > 0 else self.minimum(f, hu, h)
         if self.group > 0:
             if h > 0:
                 group_prox(self.group_penalty, self.c, self.d, self.width, 0, self.group, self.c)
-            else:  # nothing depends on the parameters but penalties
+            else:  # only penalties depend on the parameters
                 memset(self.c, 0, self.width * sizeof(double))
         for f in range(self.width):
             self.step[f] = self.c[f] - self.phi[f]
-
-    cdef void halve(self) noexcept nogil:
-        cdef Py_ssize_t f
-        for f in range(self.width):
-            self.step[f] /= 2
 
     # The penalty after the step.
     cdef double penalty(self) noexcept nogil:

@@ -9,9 +9,9 @@ from fmcli.models.model cimport Model, Workspace, workspace_for
 
 
 cdef class Objective:
-    """Mean loss of a model on data.
+    """The mean loss of a model on data.
 
-    The vector holds block after block, row after row, and of a row its body, with padding, and its weight.
+    The vector holds the blocks one after the other. A row's numbers in it are its body, with padding, and its weight.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ cdef class Objective:
 
     Attributes
     ----------
-    size : of the vector.
+    size : how many numbers the vector has.
     """
 
     def __init__(self, Model model, Loss loss, Dataset data):
@@ -32,19 +32,19 @@ cdef class Objective:
         loss.check(data.label, model.outputs)
         self.placed = model.placed
         self.model, self.loss, self.data, self.size = model, loss, data, 0
-        self.mean_weight = 1 if data.weight is None else data.weight.mean()
+        self.total_weight = data.total_weight()
         for b in range(model.n_blocks):
             self.begin[b] = self.size
             self.width[b] = model.block[b].lanes + (model.block[b].weight != NULL)
             self.size += model.outputs * model.block[b].rows * self.width[b]
 
-    # ValueError where the model's rows do not lie as they did.
+    # ValueError if the model has been allocated again in the meantime.
     cdef require(self):
         if self.model is None or self.placed != self.model.placed:
             raise ValueError("the objective was made before the model's rows were laid out anew")
 
     def places(self, int b):
-        """Where the vector holds block b's rows: as slice, rows of all classes, and numbers in a row."""
+        """Where the vector holds the rows of block b: the slice, the rows of all classes, and the numbers in a row."""
         self.require()
         if not 0 <= b < self.model.n_blocks:
             raise IndexError("no such block")
@@ -87,7 +87,7 @@ cdef class Objective:
                     block.weight[r * block.weight_stride] = values[at + block.lanes]
 
     def accumulate(self, Py_ssize_t start, Py_ssize_t stop, double[::1] gradient):
-        """Add the part of rows start:stop to the gradient of the mean loss; returns their part of the mean loss."""
+        """Add what rows start:stop contribute to the gradient of the mean loss; returns their part of the mean loss."""
         self.require()
         if not 0 <= start <= stop <= self.data.rows or gradient.shape[0] != self.size:
             raise ValueError("no such rows, or a gradient of another size")
@@ -100,7 +100,7 @@ cdef class Objective:
         with nogil:
             for i in range(start, stop):
                 self.data.sample(i, &x)
-                share = self.data.weight_of(i) / self.mean_weight / self.data.rows
+                share = self.data.share_of(i, self.total_weight)
                 self.model.rows(&x, s)
                 self.model.score(&x, s)
                 total += share * self.loss.slope(self.data.label_[i], s.score, s.slope)

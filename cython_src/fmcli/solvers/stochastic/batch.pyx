@@ -13,7 +13,7 @@ from libc.string cimport memset
 cdef int32_t ABSENT = -1
 
 
-# Rows of a block that so many samples of up to `longest` entries touch at most.
+# The most rows of a block that `size` samples of up to `longest` entries can touch.
 cdef Py_ssize_t most_rows(Model model, int b, Py_ssize_t size, Py_ssize_t longest):
     cdef Py_ssize_t rows = model.block[b].rows, each = model.most_rows(b, longest)
     return max(1, rows if each > rows // max(size, 1) else size * each)  # whose product may be beyond all numbers
@@ -62,7 +62,7 @@ cdef class Batch:
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t size, Py_ssize_t longest):
-        """Bytes that one takes."""
+        """Bytes that a batch takes."""
         cdef int b
         needed = 0
         for b in range(model.n_blocks):
@@ -75,7 +75,7 @@ cdef class Batch:
         free(self.marks)
         free(self.merged.gradients)
 
-    # Add a sample's gradients to those that are here.
+    # Add a sample's gradients to the batch.
     cdef void add(self, const Scratch* s) noexcept nogil:
         cdef int i
         cdef Py_ssize_t j, f, lanes, units

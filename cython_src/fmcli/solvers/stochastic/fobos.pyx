@@ -17,20 +17,20 @@ from fmcli.solvers.stochastic.solver cimport Solver, Steps, steps_by_part
 from libc.stdint cimport int32_t
 
 cdef enum:
-    # Steps after which all rows are brought up to date at the latest: as many entries have the tables of running sums.
+    # The tables of running sums have so many entries. After so many steps, all rows are brought up to date.
     LONGEST = 1 << 20
 
-# Products of decays below this are not kept, lest they lose digits: all rows are brought up to date instead.
+# If the product of decays falls below this, it loses digits, and all rows are brought up to date.
 cdef double SMALLEST_DECAY = 1e-200
 
 
 cdef class FOBOS(Solver):
     """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
 
-    The step itself is SGD's or, with `adaptive`, AdaGrad's. A row that is not touched misses prox steps; they are made
-    up for before it is read, at the end of an epoch and before anyone looks, in closed form from running sums
-    (deferred.h), or one by one: with prox="exact", which is slow and the oracle of the closed form, or if the steps of
-    the group penalty have no closed form.
+    The step itself is SGD's or, with `adaptive`, AdaGrad's. The prox steps of rows that an update does not touch are
+    deferred: they are applied when the row is read next, and to all rows at the end of an epoch. They have a closed
+    form, which takes running sums (deferred.h). They are applied one by one with prox="exact", which is slow and the
+    oracle of the closed form, and if the steps of the group penalty have no closed form.
     """
 
     cdef Solver inner
@@ -69,7 +69,7 @@ cdef class FOBOS(Solver):
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Model model, updates):
-        """Bytes of the running sums' tables, as far as they are used, and of the last visit of each row."""
+        """Bytes of the tables of running sums, as far as they are used, and of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
         a_step = (2 + 2 + 1) * sizeof(double)  # decay and sum of both parts, and the share
         return min(updates, LONGEST) * a_step + sizeof(int32_t) * rows
@@ -89,9 +89,9 @@ cdef class FOBOS(Solver):
             self.visited[i] = &visited[0]
         self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
 
-    def weigh(self):
-        Solver.weigh(self)
-        self.inner.weigh()
+    def load_strengths(self):
+        Solver.load_strengths(self)
+        self.inner.load_strengths()
 
     cdef set_rule(self, int block, object layout, bint body):
         cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
@@ -123,7 +123,7 @@ cdef class FOBOS(Solver):
             gradient = s.gradients + i
             self.bring_up(gradient.block, gradient.row, gradient.n, gradient.first)
 
-    # Make up for the prox steps that rows have missed; without `row`, the first n rows of the block.
+    # Apply the prox steps that rows have missed; without `row`, those of the first n rows of the block.
     cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
         cdef Py_ssize_t i
         if not self.penalised[b] or self.now == 0:
@@ -156,7 +156,7 @@ cdef class FOBOS(Solver):
         cdef double rate
         cdef SparseGradient* gradient
         for i in range(s.n_gradients):
-            s.gradients[i].touched = NULL  # the penalty acts on whole rows, of which no part has been left behind
+            s.gradients[i].touched = NULL  # the prox step acts on whole rows, which are up to date
         self.inner.step(s)
         self.now += 1
         if self.plain is not None:

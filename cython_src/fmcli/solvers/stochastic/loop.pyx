@@ -11,13 +11,13 @@ from libc.stdint cimport int32_t
 cdef enum:
     IN_LINE = 16  # feature ids or values in a cache line
 
-# Samples between asking the caches for parameter rows and using them; the sample's own entries are asked for twice as
-# early, and where they are three times. Of 2, 3, 4, 6 and 8 this was the best, by 4 to 8 % for AdaGrad.
+# How many samples ahead parameter rows are prefetched; the entries of a sample are prefetched twice as early, and their
+# addresses three times. Of 2, 3, 4, 6 and 8 this was the best, by 4 to 8 % for AdaGrad.
 cdef Py_ssize_t AHEAD = 2
 
 
 cdef class Trainer:
-    """Takes a model through a Dataset, update by update.
+    """Trains a model on a Dataset, update by update.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ cdef class Trainer:
     def run(self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0):
         """Update with samples order[start:stop]; return `total` plus their weighted losses, each before its own update.
 
-        The losses are added one by one, so that the sum does not depend on how an epoch is cut into pieces.
-        `start` and `stop` lie on batches' borders, or at the end of `order`, which is one epoch: what comes after
-        `stop` is only asked for in advance.
+        The losses are added one by one, so that the sum does not depend on how an epoch is divided into calls.
+        `order` is one epoch; `start` and `stop` are multiples of the batch size, or its end. Samples after `stop` are
+        only prefetched.
         """
         if not 0 <= start <= stop <= order.shape[0]:
             raise IndexError("no such samples")

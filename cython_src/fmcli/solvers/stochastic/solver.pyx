@@ -1,4 +1,4 @@
-"""What every row solver answers to."""
+"""The contract of row solvers."""
 
 from fmcli.base.types cimport Scratch, SparseGradient
 from fmcli.models.model cimport Model
@@ -6,67 +6,67 @@ from fmcli.penalties.penalty cimport Penalty
 
 
 cdef class Solver:
-    """Base of all row solvers: consumes sparse gradients, whatever model wrote them.
+    """Base of all row solvers. A solver updates rows of parameters by sparse gradients, whatever model wrote them.
 
     Attributes
     ----------
     slots : reals of state beside each parameter.
-    averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses,
-        rather than as so many equal samples.
+    averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses. Otherwise a
+        sample of weight 2 counts like two samples.
     """
 
     def bytes_needed(self, Model model, updates):
-        """Bytes that this takes for a model in epochs of so many updates, beside the state in its rows."""
+        """Bytes that the solver takes in epochs of so many updates, in addition to the state in the model's rows."""
         return 0
 
     def bind(self, Model model, Penalty penalty):
-        """Take over the rows of a model, allocated with this solver's `slots`, under a Penalty."""
+        """Bind the solver to a model, allocated with the solver's `slots`, and to a Penalty."""
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
         model.require(training=True)
         self.model, self.placed, self.penalty = model, model.placed, penalty
-        self.weigh()
+        self.load_strengths()
 
-    # ValueError unless this is bound to a model, to this one if one is given, as its rows lie now.
+    # ValueError unless the solver is bound to a model, or to this model, as its rows lie in memory now.
     cdef require(self, Model model=None):
         if self.model is None or self.placed != self.model.placed or (model is not None and self.model is not model):
             raise ValueError("the solver is not bound to the model, or was before the model's rows were laid out anew")
 
-    def weigh(self):
-        """Take over the penalty's strengths, which may have changed."""
+    def load_strengths(self):
+        """Take over the strengths of the penalty, which change when l1 begins to act on factors."""
         self.require()
         for i, layout in enumerate(self.model.layout):
             self.set_rule(i, layout, True)
             self.set_rule(i, layout, False)
 
-    # Take over a block's layout and strengths, for the bodies of its rows or for their weights.
+    # Set the constants of the update for a block's bodies, or for its weights.
     cdef set_rule(self, int block, object layout, bint body):
         pass
 
     def start(self):
-        """Make the state that belongs to the model's parameters before the first step."""
+        """Initialise the state from the model's parameters, before the first step."""
 
     def resume(self, updates):
-        """Go on with state that an earlier run has kept, after so many updates; comes after `start`."""
+        """Resume from the state of an earlier run, after so many updates; called after `start`."""
 
     @property
     def updates(self):
-        """Updates made, where the next one depends on their number; else 0."""
+        """Updates made so far, if the next one depends on their number; else 0."""
         return 0
 
     def end_epoch(self):
-        """Called after each epoch, before the parameters are looked at; returns whether the penalty has changed."""
+        """Called after each epoch, before anything reads the parameters; returns whether the penalty has changed."""
         self.require()
         if not self.penalty.end_epoch():
             return False
-        self.weigh()
+        self.load_strengths()
         return True
 
-    # Bring the rows that a sample touches up to date before they are read.
+    # Apply the penalty steps that the rows of a sample have missed, before the rows are read.
     cdef void catch_up(self, Scratch* s) noexcept nogil:
         pass
 
-    # One update of the rows in s from the gradients in s.
+    # Update the rows in s by the gradients in s.
     cdef void step(self, Scratch* s) noexcept nogil:
         cdef int i
         for i in range(s.n_gradients):
@@ -76,6 +76,6 @@ cdef class Solver:
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         pass
 
-    # What a schedule left of the learning rate in the last update; 1 where there is no schedule.
+    # The last update's learning rate relative to the initial one; 1 without a schedule.
     cdef double rate_share(self) noexcept nogil:
         return 1

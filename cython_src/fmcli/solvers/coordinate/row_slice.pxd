@@ -1,0 +1,41 @@
+from fmcli.base.types cimport ColumnView, real
+from fmcli.models.model cimport Model, Workspace
+from fmcli.solvers.coordinate.descent cimport BlockRule, Descent
+from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
+
+cdef enum:
+    CHUNK = 64  # samples whose derivatives are summed in reals before they go to double
+
+
+# The row that is updated.
+cdef struct CurrentRow:
+    real* body
+    real* weight
+    Py_ssize_t lanes  # of its body
+    bint with_bias    # the bias stands for a weight behind the body
+    BlockRule* rule
+
+
+cdef class RowSlice:
+    cdef Descent descent
+    cdef Model model
+    cdef Workspace workspace
+    cdef QuadraticBound quadratic
+    cdef object memory
+    cdef CurrentRow current
+    cdef real* q         # derivatives of a chunk's scores
+    cdef real* second    # second derivatives, in the same places
+    cdef real* step      # of the parameters, as they take it
+    cdef double* change  # of a chunk's scores by the step
+
+    cdef void select_row(self, ColumnView* v) noexcept nogil
+    cdef bint next_slice(self, ColumnView* v) noexcept nogil
+    cdef Py_ssize_t slice_width(self, int block, Py_ssize_t at) noexcept nogil
+    cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil
+    cdef real* number(self, const ColumnView* v, Py_ssize_t f) noexcept nogil
+    cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil
+    cdef bint affine(self) noexcept nogil
+    cdef void derivatives(self, const ColumnView* part) noexcept nogil
+    cdef void derivatives_by_gradient(self, const ColumnView* part) noexcept nogil
+    cdef void score_changes(self, const ColumnView* v, const ColumnView* part) noexcept nogil
+    cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* part) noexcept nogil

@@ -1,0 +1,166 @@
+"""Some parameters of the row that coordinate descent updates, and what they do to the scores of its samples."""
+
+import numpy as np
+
+from fmcli.models.layout import allocate, padded
+
+from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, SparseGradient, real
+from fmcli.kernels.simd cimport kernels
+from fmcli.models.model cimport workspace_for
+from fmcli.solvers.coordinate.descent cimport IN_PART, IN_ROW, SCORES, Descent
+from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
+
+cdef enum:
+    SLICE = 16  # parameters of a row that move together: the work on a sample grows with their square
+
+
+cdef class RowSlice:
+    """A slice of a row of a Descent. The samples that the row enters are taken in chunks.
+
+    Derivatives of scores and their changes come from the model's functions for columns, which read its caches; if it
+    has none, from its `gradient` and `score`.
+    """
+
+    def __init__(self, Descent descent):
+        cdef Py_ssize_t longest, most
+        cdef double[::1] change
+        cdef real[::1] numbers
+        descent.require()
+        self.descent, self.model = descent, descent.model
+        self.workspace = workspace_for(descent.model, descent.data)
+        longest = max([layout.lanes for layout in descent.model.layout]) + 1
+        self.quadratic = QuadraticBound(longest, min(longest, SLICE + 1))
+        most = padded(longest) + LANES
+        numbers, change = allocate((2 * CHUNK + 1) * most), np.zeros(CHUNK)
+        self.memory = numbers, change
+        self.q, self.second, self.step = &numbers[0], &numbers[CHUNK * most], &numbers[2 * CHUNK * most]
+        self.change = &change[0]
+
+    # ---- The row and its slices. ----
+
+    # Take the row of a view, before its first slice.
+    cdef void select_row(self, ColumnView* v) noexcept nogil:
+        cdef Py_ssize_t row = v.output * self.model.block[v.block].rows + v.row
+        cdef CurrentRow* current = &self.current
+        current.rule = &self.descent.rule[v.block]
+        current.lanes = self.model.block[v.block].lanes
+        current.body = self.model.block[v.block].body + row * self.model.block[v.block].body_stride
+        current.weight = self.model.block[v.block].weight
+        current.with_bias = current.rule.of_kernels and self.model.has_bias
+        if current.with_bias:
+            current.weight = self.model.block[0].weight + v.output * self.model.block[0].weight_stride
+        elif current.weight != NULL:
+            current.weight += row * self.model.block[v.block].weight_stride
+        v.at = v.lanes = v.weight = 0
+
+    # Move the view on to the row's next slice; whether there is one.
+    cdef bint next_slice(self, ColumnView* v) noexcept nogil:
+        cdef Py_ssize_t at = v.at + v.lanes + v.weight, end
+        if at >= self.current.lanes + (self.current.weight != NULL):
+            return False
+        end = at + self.slice_width(v.block, at)
+        v.at = at
+        v.weight = end > self.current.lanes
+        v.lanes = end - at - v.weight
+        v.apart = v.lanes + (LANES if v.weight else 0)
+        return True
+
+    # How many of the row's numbers from `at` on move together; the weight goes with the factors before it.
+    cdef Py_ssize_t slice_width(self, int block, Py_ssize_t at) noexcept nogil:
+        cdef Py_ssize_t lanes = self.current.lanes, end = lanes
+        cdef int p
+        if self.current.rule.together:
+            return lanes + (self.current.weight != NULL)
+        if self.current.rule.affine == IN_PART:
+            for p in range(self.model.n_parts[block]):
+                if self.model.parts[block][p].offset > at:
+                    end = self.model.parts[block][p].offset
+                    break
+        if end - at > SLICE:
+            return SLICE
+        return end - at + (end == lanes and self.current.weight != NULL)
+
+    # A chunk of the row's samples, from `at` on; the states of the next chunk are prefetched.
+    cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil:
+        cdef ColumnView some = v[0]
+        if at + CHUNK < v.n:
+            some.sample, some.n = v.sample + at + CHUNK, min(<Py_ssize_t>CHUNK, v.n - at - CHUNK)
+            kernels.prefetch_sample_states(&some)
+        some.sample, some.value = v.sample + at, v.value + at
+        some.n = min(<Py_ssize_t>CHUNK, v.n - at)
+        return some
+
+    # The f-th parameter of the slice.
+    cdef inline real* number(self, const ColumnView* v, Py_ssize_t f) noexcept nogil:
+        return self.current.body + v.at + f if f < v.lanes else self.current.weight
+
+    # The slice's parameters <- where they stood, or where the step leads.
+    cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil:
+        cdef Py_ssize_t f
+        for f in range(self.quadratic.width):
+            self.number(v, f)[0] = <real>(self.quadratic.phi[f] + (self.quadratic.step[f] if stepped else 0))
+
+    # Whether scores are affine in all of the slice's parameters jointly.
+    cdef bint affine(self) noexcept nogil:
+        return self.current.rule.affine == IN_ROW or (
+            self.current.rule.affine == IN_PART and not self.current.rule.together)
+
+    # ---- What the parameters do to scores. ----
+
+    # q <- the derivatives of a chunk's scores by the slice.
+    cdef void derivatives(self, const ColumnView* part) noexcept nogil:
+        cdef Py_ssize_t n
+        if self.descent.fast:
+            self.model.score_gradient(part, self.q)
+        else:
+            self.derivatives_by_gradient(part)
+        if part.weight and self.current.with_bias:
+            for n in range(part.n):
+                self.q[n * part.apart + part.lanes] = 1
+
+    # The same through the model's `score` and `gradient`: right for every model, and slow.
+    cdef void derivatives_by_gradient(self, const ColumnView* part) noexcept nogil:
+        cdef Py_ssize_t n, i, f, lanes = self.current.lanes
+        cdef int c
+        cdef Sample x
+        cdef const SparseGradient* gradient
+        cdef real* q
+        cdef Scratch* s = &self.workspace.scratch
+        for n in range(part.n):
+            self.descent.data.sample(part.sample[n], &x)
+            self.model.rows(&x, s)
+            self.model.score(&x, s)
+            for c in range(self.model.outputs):
+                s.slope[c] = c == part.output
+            self.model.gradient(&x, s)
+            gradient = &s.gradients[part.output * self.model.n_blocks + part.block]
+            i = 0
+            while gradient.row[i] != part.row:
+                i += 1
+            q = self.q + n * part.apart
+            for f in range(part.lanes):
+                q[f] = gradient.body[i * lanes + part.at + f]
+            if part.weight:
+                q[part.lanes] = gradient.weight[i]
+
+    # change <- what the step changes in a chunk's scores. The derivatives of a single chunk are still there.
+    cdef void score_changes(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
+        if self.affine():
+            if v.n > CHUNK:
+                self.derivatives(part)
+            kernels.affine_score_changes(
+                self.q, part.apart, part.n, self.quadratic.width, self.step, self.change)
+        elif not (self.descent.fast and self.model.score_changes(part, self.step, self.change)):
+            self.changes_by_scoring(v, part)
+
+    # The same through the model's `score`.
+    cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
+        cdef Py_ssize_t n
+        cdef Sample x
+        self.put(v, True)
+        for n in range(part.n):
+            self.descent.data.sample(part.sample[n], &x)
+            self.model.score(&x, &self.workspace.scratch)
+            self.change[n] = (
+                self.workspace.scratch.score[v.output] - self.descent.sample_state(part.sample[n])[SCORES + v.output])
+        self.put(v, False)

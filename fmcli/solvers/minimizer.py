@@ -1,0 +1,73 @@
+"""What coordinate descent and L-BFGS have in common: they minimise the mean loss plus penalty over all rows at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from fmcli.data.dataset import Dataset
+from fmcli.losses.loss import Loss
+from fmcli.models.model import Model
+from fmcli.penalties.penalty import Penalty
+from fmcli.solvers.trainer import Observer, Trainer
+
+
+class Minimizer(ABC):
+    """Minimises the objective of a model over all rows of its data.
+
+    Parameters
+    ----------
+    model : Model, allocated without state and started.
+    loss, penalty : as the run has them.
+    data : Dataset with labels, to train on.
+    threads : how many; the result is the same for any number.
+    on_rows : called several times a second with the epoch (from 1) and what part of it is done, in rows.
+    own : what a subclass takes besides, for its `prepare`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        loss: Loss,
+        penalty: Penalty,
+        data: Dataset,
+        threads: int = 1,
+        on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
+        **own: Any,
+    ) -> None:
+        model.freeze()
+        self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
+        self.threads, self.on_rows = threads, on_rows
+        self.prepare(**own)
+
+    @staticmethod
+    @abstractmethod
+    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
+        """Bytes that it takes beside the model and the data."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Allocate what `bytes_needed` counts."""
+
+    @abstractmethod
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        """Train for so many epochs at most; `after` is called with mean loss and penalty at the end of each and tells
+        whether to stop."""
+
+
+class MinimizingTrainer(Trainer):
+    """Trains by a Minimizer, on a copy of the rows to train on unless these are all rows."""
+
+    minimizer: ClassVar[type[Minimizer]]
+
+    def bytes_needed(self) -> int:
+        task = self.task
+        return self.minimizer.bytes_needed(task.model, task.data, task.threads) + task.copy_needed()
+
+    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
+        task = self.task
+        self.engine = self.minimizer(task.model, loss, penalty, task.training_data(), task.threads, observer.rows)
+
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        self.engine.run(epochs, after)
