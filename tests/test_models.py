@@ -219,6 +219,8 @@ def test_beta_starts_as_it_is_told(name, start, low, high):
         beta = model.parameters["beta"]
         assert low <= beta.min() <= beta.max() <= high
         assert len(np.unique(beta)) == {"ones": 1, "alternate": 2, "random": 12}[start]
+        if start == "alternate":
+            assert (beta == np.where(np.arange(beta.shape[1]) % 2, -1, 1)).all()
         found.append(beta.tolist())
     assert found[0] == found[1]
     assert (found[0] == found[2]) == (start != "random")
