@@ -18,6 +18,7 @@ from fmcli.scoring.scores import mean_loss
 from fmcli.solvers.full_batch.lbfgs import LBFGS
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training import checkpoints, job
+from reference import slow_losses
 
 pytestmark = pytest.mark.exact
 
@@ -228,6 +229,9 @@ def test_the_gradient_of_the_whole_objective(name, loss):
     _, search = problem(name, loss)
     free = search.free()
     _, gradient = search.evaluate(free)
+    scored = zip(search.data.label, score_all(search.model, search.data), strict=True)
+    losses = [slow_losses.LOSSES[loss](y, scores) for y, scores in scored]
+    assert search.mean_loss == pytest.approx(np.average(losses, weights=search.data.weight), rel=1e-5)
     rng = np.random.default_rng(0)
     step = 1e-5 if REAL == "double" else 3e-3
     for _ in range(4):
