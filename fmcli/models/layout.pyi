@@ -23,7 +23,7 @@ class BlockLayout:
     axes: tuple[int | Literal["features"], ...]
     body: tuple[Array, ...]
     weight: str | None
-    touched: Literal["features", "all", "own"]
+    touched: Literal["features", "all", "selected"]
     part: Literal["w", "v"]
     penalty: Literal["full", "l2", "none"]
     trained: bool
@@ -37,7 +37,7 @@ class BlockLayout:
         axes: Sequence[int | Literal["features"]] = ("features",),
         body: Sequence[tuple[str, int | tuple[int, int]]] = (),
         weight: str | None = None,
-        touched: Literal["features", "all", "own"] | None = None,
+        touched: Literal["features", "all", "selected"] | None = None,
         part: Literal["w", "v"] = "w",
         penalty: Literal["full", "l2", "none"] = "full",
         trained: bool = True,

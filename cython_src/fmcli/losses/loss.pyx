@@ -1,31 +1,31 @@
-"""Losses: what a score costs, and its derivatives."""
+"""Losses: functions of a label and its scores, and their derivatives."""
 
 import numpy as np
 
 from libc.math cimport exp, fabs, log, log1p
 
-# Halvings of an interval, after which nothing is left of it.
+# The number of halvings after which an interval cannot be halved further.
 HALVINGS = 100
-# A label value without rows counts as this much of a row, so that its log share is finite.
+# A label value without rows counts as this part of a row, so that the logarithm of its frequency is finite.
 RARE = 0.5
 
 
 cdef class Loss:
     """Base of all losses.
 
-    A score that is not a number costs NaN and has the slope NaN, so that training stops: every comparison with NaN is
-    false, and what is left when it is false must therefore be the branch that keeps NaN.
+    For a score that is not a number, the loss and its slope are NaN, so that training stops. Every comparison with NaN
+    is false; therefore, the branch that is taken if a comparison is false must keep NaN.
 
     Attributes
     ----------
-    smoothness : a bound on the second derivative by one of the scores; infinite where there is none.
-    outputs : scores that a sample has.
+    smoothness : a bound on the second derivative with respect to one score; infinite if there is none.
+    outputs : number of scores of a sample.
     """
 
     def __cinit__(self, *args, **keywords):
         self.outputs = 1
 
-    # ValueError unless a sample has so many scores, and the labels are those that the loss is for.
+    # Raise ValueError unless the loss takes this number of scores, and these labels.
     cdef check(self, const double[::1] label, int outputs):
         if outputs != self.outputs:
             raise ValueError(f"the loss is of {self.outputs} scores, not of {outputs}")
@@ -34,16 +34,16 @@ cdef class Loss:
     cdef double value(self, double y, const double* score) noexcept nogil:
         return 0
 
-    # Writes dl/dscore (C) and returns l(y, score): they share their costly parts.
+    # Write dl/dscore (C) and return l(y, score); both share the expensive computations.
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         return 0
 
-    # A bound on the second derivative by one of the scores, or where there is none, the second derivative here.
+    # A bound on the second derivative with respect to one score; if there is none, the second derivative at this score.
     cdef double curvature(self, double y, const double* score) noexcept nogil:
         return self.smoothness
 
     def evaluate(self, double y, double[::1] score):
-        """(l, dl/dscore) of one sample, for tests and for looking at a loss; score is an array of C numbers."""
+        """(l, dl/dscore) of one sample, for tests and to inspect a loss; score is an array of C numbers."""
         self.check(np.array([y]), score.shape[0])
         slope = np.empty(score.shape[0])
         cdef double[::1] out = slope
@@ -51,7 +51,7 @@ cdef class Loss:
         return value, slope
 
     def best_constant(self, label, weight):
-        """The scores (C) that cost least when every sample gets the same, or 0 where a start from 0 is better."""
+        """The scores (C) with the smallest loss if all samples have the same, or 0 if it is better to start from 0."""
         return np.zeros(1)
 
 
@@ -81,7 +81,7 @@ cdef class Logistic(Loss):
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double margin = y * score[0]
-        # exp of a negative number only: no overflow, and no loss of digits where the loss is small
+        # exp of negative numbers only, so that it does not overflow, and small losses keep their digits
         return log1p(exp(-margin)) if margin > 0 else log1p(exp(margin)) - margin
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
@@ -96,7 +96,7 @@ cdef class Logistic(Loss):
         return log1p(e) - margin
 
     def best_constant(self, label, weight):
-        """The log-odds of the two labels, one of which may be missing among the rows to train on."""
+        """The log-odds of the two labels, one of which may be missing in the training rows."""
         least = RARE / len(label)
         share = np.clip(np.average(label > 0, weights=weight), least, 1 - least)
         return np.array([np.log(share) - np.log1p(-share)])
@@ -138,7 +138,7 @@ cdef class SquaredHinge(Loss):
 
 
 cdef class Huber(Loss):
-    """r^2/2 where |r| <= delta, else delta (|r| - delta/2), r = score - y; for real labels."""
+    """r^2/2 if |r| <= delta, else delta (|r| - delta/2), with r = score - y; for real labels."""
 
     cdef double delta
 
@@ -155,7 +155,7 @@ cdef class Huber(Loss):
         return self.value(y, score)
 
     def best_constant(self, label, weight):
-        """The root of the mean slope, by bisection: it lies between the extreme labels."""
+        """The root of the mean slope, by bisection between the smallest and the largest label."""
         low, high = np.min(label), np.max(label)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -184,7 +184,7 @@ cdef class Poisson(Loss):
         return exp(score[0])
 
     def best_constant(self, label, weight):
-        """The log of the mean; 0 where all counts are 0."""
+        """The logarithm of the mean; 0 if all counts are 0."""
         mean = np.average(label, weights=weight)
         return np.array([np.log(mean) if mean > 0 else 0.0])
 
@@ -192,7 +192,7 @@ cdef class Poisson(Loss):
 cdef class Softmax(Loss):
     """-log softmax(scores)_y, for class ids y = 0 .. outputs - 1.
 
-    The logarithm is natural, so [SH]'s values are 1/ln 2 times ours.
+    The logarithm is natural; the values in [SH] are larger by a factor of 1/ln 2.
     """
 
     def __init__(self, *, int outputs):
@@ -234,6 +234,6 @@ cdef class Softmax(Loss):
         return largest + log(sum) - score[<int>y]
 
     def best_constant(self, label, weight):
-        """The logs of the classes' shares; a class may be missing among the rows to train on."""
+        """The logarithms of the class frequencies; a class may be missing in the training rows."""
         shares = np.bincount(label.astype(np.intp), weights=weight, minlength=self.outputs)
         return np.log(np.maximum(shares / shares.sum(), RARE / len(label)))

@@ -47,7 +47,7 @@ cdef class FFM(Model):
             layout.append(BlockLayout(body=[("V", (fields, rank))], weight=weight, affine="part"))
         else:
             layout += [BlockLayout(weight=weight)] if linear else []
-            layout.append(BlockLayout(axes=(FEATURES, fields), body=[("V", rank)], touched="own"))
+            layout.append(BlockLayout(axes=(FEATURES, fields), body=[("V", rank)], touched="selected"))
         super().__init__(features, outputs, layout)
         self.pairs = self.n_blocks - 1
         self.linear, self.whole, self.fields = linear, by_row, fields

@@ -1,4 +1,4 @@
-"""How a model's parameter arrays lie in memory."""
+"""The memory layout of a model's parameter arrays."""
 
 import errno
 import mmap
@@ -12,16 +12,16 @@ from fmcli.base.types cimport LANES
 
 REAL_TYPE = np.dtype(np.float32 if REAL == "float" else np.float64)
 CACHE_LINE = 64
-MOST_COLUMNS = 1 << 24  # of a row, so that what is computed of them is far from overflow
-# The axis of features among a block's axes.
+MOST_COLUMNS = 1 << 24  # of a row, so that sizes computed from it are far from overflow
+# Among a block's axes, the axis of features.
 FEATURES = "features"
-# What a block's bodies may be kept to, and what a block may be for, besides parameters like others.
+# The constraints on a block's bodies, and the roles of blocks; None: no constraint, no special role.
 CONSTRAINTS = (None, "simplex")
 ROLES = (None, "kernel weights")
 
 
 class Array(NamedTuple):
-    """An array that lies in a block's bodies: `parts` runs of so many columns in a row."""
+    """An array within a block's bodies; each row has `parts` parts of `columns` columns."""
 
     name: str
     parts: int
@@ -30,7 +30,7 @@ class Array(NamedTuple):
 
 
 def array_of(name, size):
-    """The array of a row's `size`: columns, or (parts, columns)."""
+    """The array whose rows have the given size: columns, or (parts, columns)."""
     columns = size[1] if isinstance(size, tuple) else size
     if not 1 <= columns <= MOST_COLUMNS:
         raise ValueError(f"{name} cannot have {columns} columns")
@@ -42,21 +42,23 @@ class BlockLayout:
 
     Parameters
     ----------
-    axes : how many rows a class has, as axes of the arrays: FEATURES for one a feature, numbers for others, () for one
-        row; at most one axis besides FEATURES. In memory a feature's rows lie together, whatever the order of axes.
-    body : ((name, columns), ...), the factors that lie side by side in a row; may be empty. In place of columns,
-        (parts, columns) give the array two axes.
-    weight : name of the one weight behind them, or None.
-    touched : the rows that enter a sample's score: those of its "features", "all", or "own": the model's `rows` tells.
-    part : "w" where the weight is penalised as a linear weight, "v" as a factor; bodies are always "v".
-    penalty : "full"; "l2" for fitted kernel weights, which feel only the factors' l2; "none" for structural parameters.
-    trained : whether anything moves the rows from where they start.
-    affine : all of a row's parameters in which scores are affine jointly, all else being what it is: the "row", a
-        "part" of its body, or but "one".
-    start : "random": bodies start from N(0, init_std^2); or the number that they start from. Weights start from 0.
-    constraint : "simplex": each body is kept on the probability simplex; such a body has one part. None: none.
-    role : "kernel weights": fitted weights of kernels, which coordinate descent updates before all else, jointly with
-        the bias, and which the nuclear norm is about. None: no special one.
+    axes : the axes of the rows of one class: FEATURES (one row for each feature), numbers, or () for a single row; at
+        most one axis besides FEATURES. In memory, the rows of a feature are adjacent, whatever the order of the axes.
+    body : ((name, columns), ...), arrays of factors, which are side by side in a row; may be empty. (parts, columns)
+        in place of columns gives the array two axes.
+    weight : name of the one linear weight that follows the body, or None.
+    touched : the rows that affect a sample's score: those of its "features", "all", or "selected" by the model's
+        `rows`.
+    part : "w" if the weight is penalized as a linear weight, "v" if as a factor; bodies are always penalized as "v".
+    penalty : "full"; "l2" for fitted kernel weights, to which only the factors' L2 penalty applies; "none" for
+        structural parameters.
+    trained : whether training updates the rows.
+    affine : the largest set of a row's parameters in which scores are jointly affine while all others are fixed: the
+        whole "row", a "part" of its body, or only "one" parameter.
+    start : "random": bodies start from N(0, init_std^2); or a number, the start value. Weights start from 0.
+    constraint : "simplex": each body is kept on the probability simplex; such a body has one part. None: no constraint.
+    role : "kernel weights": fitted weights of kernels. Coordinate descent updates them first, jointly with the bias,
+        and the nuclear norm applies to them. None: no special role.
 
     Raises ValueError for a constraint or a role that no solver knows, so that none is silently ignored.
     """
@@ -74,48 +76,48 @@ class BlockLayout:
 
     @property
     def by_feature(self):
-        """Whether a feature has rows of its own."""
+        """Whether each feature has its own rows."""
         return FEATURES in self.axes
 
     @property
     def names(self):
-        """Names of its arrays."""
+        """Names of the block's arrays."""
         return [array.name for array in self.body] + ([self.weight] if self.weight else [])
 
     @property
     def parts(self):
-        """Columns of each part of a body, in order."""
+        """The number of columns of each part of a body, in order."""
         return [array.columns for array in self.body for _ in range(array.parts)]
 
     @property
     def columns(self):
-        """Parameters in a row."""
+        """The number of parameters in a row."""
         return sum(self.parts) + (self.weight is not None)
 
     @property
     def lanes(self):
-        """Reals in a body, each part padded."""
+        """The number of reals in a body, with each part padded."""
         return sum(map(padded, self.parts))
 
     @property
     def others(self):
-        """Rows of one feature; without features, rows in all."""
+        """The number of rows for each feature; without an axis of features, the number of rows in all."""
         (size,) = [axis for axis in self.axes if axis != FEATURES] or [1]
         return size
 
     def rows(self, features):
-        """Rows of one class."""
+        """The number of rows of one class."""
         return self.others * (features if self.by_feature else 1)
 
     def leading(self, features):
-        """The axes with the number of features put in."""
+        """The axes, with the number of features in place of FEATURES."""
         return tuple(features if axis == FEATURES else axis for axis in self.axes)
 
 
 def allocate(Py_ssize_t size, dtype=REAL_TYPE):
-    """Zeros, of the build's real type unless another is given: page-aligned, in huge pages where there are any.
+    """An array of zeros, page-aligned and in huge pages if the system has them; by default of the build's real type.
 
-    They take memory only as they are touched.
+    Physical memory is used only once it is written to.
 
     Raises MemoryError.
     """
@@ -142,7 +144,7 @@ def padded(Py_ssize_t columns):
 
 
 def row_stride(Py_ssize_t reals):
-    """Reals from one row to the next: a small row never straddles two cache lines, a large one begins with one."""
+    """The stride of rows, in reals: a small row never straddles two cache lines, a large row begins at one."""
     cdef Py_ssize_t size = reals * REAL_TYPE.itemsize, stride = REAL_TYPE.itemsize
     while stride < size and stride < CACHE_LINE:
         stride *= 2
@@ -150,7 +152,7 @@ def row_stride(Py_ssize_t reals):
 
 
 def row_strides(layout, int slots):
-    """Strides of bodies and of weights: one, weights standing behind bodies, unless that costs a cache line."""
+    """The strides of bodies and weights; weights follow the bodies in the same rows unless that costs a cache line."""
     cdef Py_ssize_t body = (1 + slots) * layout.lanes
     cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
     cdef Py_ssize_t joined = row_stride(body + weight)

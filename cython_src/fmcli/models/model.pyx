@@ -1,4 +1,4 @@
-"""What every model is made of: blocks of parameter rows, and one sample's score and gradient."""
+"""The contract of models: blocks of parameter rows, and the score and gradient of one sample."""
 
 import itertools
 
@@ -13,9 +13,9 @@ from fmcli.kernels.simd cimport kernels
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 
-# Rows of normal numbers drawn at a time, so that starting a large model needs no second copy of it.
+# The number of rows for which start values are drawn at a time, so that a large model is not copied.
 START_ROWS = 1 << 16
-MOST_BYTES = 1 << 60  # beyond which no address goes
+MOST_BYTES = 1 << 60  # more than any address space
 
 
 cdef class Model:
@@ -24,18 +24,18 @@ cdef class Model:
     Parameters
     ----------
     features : number of columns d.
-    outputs : number of scores a sample has, C.
-    layout : the model's blocks; the bias, where there is one, is the first.
+    outputs : number of scores of a sample, C.
+    layout : the model's blocks; the bias, if there is one, is the first.
 
     Attributes
     ----------
     parameters : name -> array view of the build's real type, with the names and shapes under which models are
         exported, leading axis C. Writing to a view changes the model. Empty before `allocate` or `attach`.
-    states : name -> views of the solver's state, slot by slot, of the shapes of the parameters.
-    constants : name -> array that the model has from its data and that nothing trains; saved and exported with it.
-    slots : solver state beside each parameter, in reals.
-    has_bias : whether a score has one bias of its own.
-    steps_apart : whether there is something that only `step_apart` moves while gradients are `frozen`.
+    states : name -> views of the solver's state, one for each slot, of the shapes of the parameters.
+    constants : name -> array that the model takes from its data and that is not trained; saved and exported with it.
+    slots : number of reals of solver state beside each parameter.
+    has_bias : whether each score has one bias.
+    steps_apart : whether the model has parameters that only `step_apart` updates once it is frozen.
     """
 
     def __cinit__(self, *args, **keywords):
@@ -85,12 +85,12 @@ cdef class Model:
             free(self.parts[b])
         free(self.every_row)
 
-    # From now on there are rows, for training or attached.
+    # Note that the model has rows now, for training or attached.
     cdef lay_out(self, bint attached):
         self.attached = attached
-        self.placed = abs(self.placed) + 1  # negative while there are none, so that each time has its number
+        self.placed = abs(self.placed) + 1  # negative while there are none, so that each layout has its own number
 
-    # ValueError unless there are rows, for training where that is what they are for.
+    # Raise ValueError unless there are rows, and, if `training`, unless they can be trained.
     cdef require(self, bint training=False):
         if self.placed <= 0:
             raise ValueError("the model has no rows yet: allocate it, or attach arrays")
@@ -98,22 +98,22 @@ cdef class Model:
             raise ValueError("the model was attached to arrays: it cannot be trained")
 
     def bytes_needed(self, int slots):
-        """Bytes that `allocate(slots)` takes."""
+        """Bytes that `allocate(slots)` needs."""
         return REAL_TYPE.itemsize * sum(
             self.outputs * layout.rows(self.features) * sum(set(row_strides(layout, slots))) for layout in self.layout
         )
 
     def update_needed(self, Py_ssize_t batch):
-        """Bytes that are kept of so many samples until their update is made, beside the gradients."""
+        """Bytes that are kept for a batch of samples until their update, beside the gradients."""
         return 0
 
     @property
     def parameter_count(self):
-        """Number of parameters, without state and padding."""
+        """The number of parameters, without state and padding."""
         return sum(self.outputs * layout.rows(self.features) * layout.columns for layout in self.layout)
 
     def prepare(self, data, rows, generator):
-        """Take what the model needs to know of its training data; comes before `allocate`.
+        """Learn what the model needs to know about its training data; called before `allocate`.
 
         Parameters
         ----------
@@ -123,34 +123,34 @@ cdef class Model:
         """
 
     def inherit(self, earlier, seen):
-        """Take what an earlier model of this kind had from its own data; comes between `prepare` and `allocate`.
+        """Take over what an earlier model of this kind knows about its data; called between `prepare` and `allocate`.
 
         Parameters
         ----------
         earlier : Model, attached.
         seen : bool array (features of the earlier model), which features occurred in its data.
 
-        Raises UsageError or BadInputError where this model cannot go on from it.
+        Raises UsageError or BadInputError if this model cannot resume from it.
         """
 
     def known(self, name, seen):
-        """Which numbers of an array took part in training: bool, of the array's axes behind the classes or the first
-        of them, given which features occurred. A later model takes these over."""
+        """Which values of an array took part in training: bool, of the shape of the array's axes after the classes, or
+        of the first of these axes. `seen` says which features occurred. A later model takes these values over."""
         for layout in self.layout:
             if name in layout.names and layout.by_feature:
                 return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])
         return np.ones((), dtype=np.bool_)
 
     def export_needed(self):
-        """Bytes of the arrays that `exported` makes anew."""
+        """Bytes of the arrays that `exported` allocates."""
         return 0
 
     def exported(self):
-        """The arrays of the model, by the names that other programs know."""
+        """The arrays of the model, by the names under which they are exported."""
         return {**self.parameters, **self.constants}
 
     def allocate(self, int slots):
-        """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
+        """Allocate rows for training, all zero, with `slots` reals of solver state beside each parameter."""
         cdef Py_ssize_t at, p, body_stride, weight_stride, rows
         cdef real[::1] bodies, weights
         cdef double[::1] room
@@ -201,18 +201,19 @@ cdef class Model:
         part.row_stride = stride
 
     def view(self, base, layout, Py_ssize_t at, Py_ssize_t stride, in_row):
-        """An array as it is exported, which begins at `at` of rows `stride` apart, with its shape `in_row` in a row."""
+        """A view of an array as it is exported; it begins at `at`, and its rows of shape `in_row` are `stride` reals
+        apart."""
         steps = [layout.rows(self.features) * stride]
         steps += [(layout.others if axis == FEATURES else 1) * stride for axis in layout.axes]
         steps += [padded(columns) for columns in in_row[1:]] + [1] * bool(in_row)
         shape = (self.outputs, *layout.leading(self.features), *in_row)
         size = REAL_TYPE.itemsize
-        if 0 in shape:  # of data without any feature: there is nothing to look at
+        if 0 in shape:  # the data have no features: there is nothing to view
             return np.zeros(shape, REAL_TYPE)
         return np.ndarray(shape, REAL_TYPE, base, at * size, tuple([step * size for step in steps]))
 
     def shapes(self):
-        """Name -> shape of every array in `parameters`, known before there are any."""
+        """Name -> shape of every array in `parameters`, also before they are allocated."""
         shapes = {}
         for layout in self.layout:
             leading = (self.outputs, *layout.leading(self.features))
@@ -227,14 +228,14 @@ cdef class Model:
         return [array.copy() for array in self.memory]
 
     def restore(self, snapshot):
-        """Go back to what a snapshot of this model has kept."""
+        """Restore a snapshot of this model."""
         for array, kept in zip(self.memory, snapshot, strict=True):
             array[...] = kept
 
     def attach(self, arrays):
-        """Score from arrays as they are (mapped from a file, say), without copying; such a model cannot be trained.
+        """Use arrays without copying them, for example arrays mapped from a file; such a model cannot be trained.
 
-        Raises ValueError where a name, shape or type is not the model's, KeyError where an array is missing.
+        Raises ValueError if a shape or type is not the model's, KeyError if an array is missing.
         """
         cdef Py_ssize_t p
         self.placed = -abs(self.placed)
@@ -256,7 +257,7 @@ cdef class Model:
                     p += 1
         self.lay_out(True)
 
-    # A part in an array of its own.
+    # Set a part that is within one separate array.
     cdef place_mapped(self, Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes):
         cdef const real[::1] flat = array.reshape(-1)
         steps = [step // REAL_TYPE.itemsize for step in array.strides]
@@ -271,13 +272,13 @@ cdef class Model:
                 part.row_stride = step
 
     def start(self, seen, init_std, generator):
-        """Draw start values: random bodies from N(0, init_std^2), and 0 for features that never occur.
+        """Set the start values: random bodies from N(0, init_std^2), and 0 for features that never occur.
 
         Parameters
         ----------
         seen : bool array (features), whether the feature occurs in the training data.
-        init_std : one number, or a list of one for each array of random values.
-        generator : numpy.random.Generator, whose numbers are used up in the order of blocks, classes, rows and columns.
+        init_std : a number, or a list with one for each array of random values.
+        generator : numpy.random.Generator; its numbers are used in the order of blocks, classes, rows and columns.
         """
         stds = iter(init_std) if isinstance(init_std, list) else itertools.repeat(init_std)
         for layout in self.layout:
@@ -298,40 +299,40 @@ cdef class Model:
                             values[:, ~seen] = 0
 
     def start_on(self, data, rows, generator):
-        """Choose the start values that depend on the training data; called after `start`, unless training resumes from
-        an earlier model. Takes what `prepare` takes.
+        """Set the start values that depend on the training data; called after `start`, unless training resumes from
+        an earlier model. The parameters are those of `prepare`.
         """
 
     def remeasure(self):
-        """Bring up to date what the model keeps beside its parameters, after someone has written to them."""
+        """Update what the model derives from its parameters; called after they have been written to."""
 
     def end_epoch(self):
-        """Called after each epoch, before the parameters are looked at."""
+        """Called after each epoch, before the parameters are read."""
 
     def figures(self, data, rows):
-        """Name -> number of what is to be said of the model on some rows of a Dataset, beyond what all models have."""
+        """Name -> number: figures of this kind of model on some rows of a Dataset, for the summary of a run."""
         return {}
 
-    # Rows of block b that a sample of `longest` entries touches at most.
+    # The largest number of rows of block b that a sample of `longest` entries touches.
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
         return longest if self.by_feature[b] else self.block[b].rows
 
-    # Entries of Scratch.ids that `rows` uses.
+    # The number of entries of Scratch.ids that `rows` uses.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         return 0
 
-    # Reals of Scratch.work that `score` and `gradient` use for a sample of `longest` entries.
+    # The number of reals of Scratch.work that `score` and `gradient` use for a sample of `longest` entries.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return 0
 
-    # The same two for who only scores.
+    # The same two sizes if the model only scores.
     cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest):
         return self.ids_size(longest)
 
     cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
         return self.work_size(longest)
 
-    # Ask the caches for the rows of a sample that comes soon.
+    # Prefetch the rows of a sample that will be used soon.
     cdef void prefetch(self, const Sample* x) noexcept nogil:
         cdef int b, c, p
         for b in range(self.n_blocks):
@@ -352,10 +353,11 @@ cdef class Model:
             NULL)
         kernels.prefetch(&alone, x.index, x.nnz, 0)
 
-    # Threads may share a model while nothing updates it: `rows`, `score` and `gradient` write to the Scratch alone. If
-    # they leave anything else, they store it as llfm stores its marks, or not at all once the model is frozen.
+    # Threads may share a model while nothing updates it: `rows`, `score` and `gradient` write only to the Scratch. If
+    # a model writes anything else there, it does so atomically, as llfm does with its marks, or not once it is frozen.
 
-    # Which rows does the sample touch? Here: its features' in blocks by feature, all rows of the others.
+    # Set s.gradients to the rows that the sample touches. Here: the rows of its features in blocks by feature, and all
+    # rows of the other blocks.
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
@@ -398,7 +400,7 @@ cdef class Model:
         pass
 
     def project(self):
-        """Project the constrained rows; comes after whatever has written to them."""
+        """Project the constrained rows; called after they have been written to."""
         self.constrain()
 
     cdef void constrain(self) noexcept nogil:
@@ -411,44 +413,46 @@ cdef class Model:
                 for r in range(self.outputs * self.block[b].rows):
                     project_to_simplex(self.block[b].body + r * self.block[b].body_stride, self.block[b].columns)
 
-    # What remains to be done after a solver's step: here, the constraints.
+    # Complete a solver's step; here, project the constrained rows.
     cdef void finish_update(self, Scratch* s) noexcept nogil:
         self.constrain()
 
-    # ---- A row of parameters, and all samples that it enters: for solvers by columns. ----
+    # ---- For coordinate descent: a row of parameters, and all samples that it affects. ----
 
     def freeze(self):
-        """From now on gradients move the rows of blocks alone; what else there is, `step_apart` moves."""
+        """From now on, gradients update only the rows of blocks; other parameters are updated by `step_apart`."""
 
     def step_apart(self, data, loss, objective):
-        """Take a step with what is frozen, by the gradient of the mean loss on all of a Dataset.
+        """Take a step in the frozen parameters, along the gradient of the mean loss on a whole Dataset.
 
-        objective : gives the objective as the model is. Where it does not fall, however short the step, there is none.
-        Returns whether there was a step.
+        objective : returns the objective of the current model. If no step, however short, decreases it, none is taken.
+
+        Returns whether a step was taken.
         """
         return False
 
-    # Reals of a sample's cache in each class; NONE where the model has no faster way for these data than `gradient`.
+    # The number of reals in a sample's cache for each class; NONE if the model has no faster way than `gradient` for
+    # these data.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return NONE
 
-    # cache <- what the other functions need of x, after `score` of x.
+    # Fill the cache with what the other functions need to know about x; called after `score` of x.
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         pass
 
-    # q <- the derivatives of the samples' scores by the row's parameters.
+    # q <- the derivatives of the samples' scores with respect to the row's parameters.
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         pass
 
-    # out <- the second derivatives by each parameter alone, in the same places; False where they are all 0.
+    # out <- the second derivatives with respect to each single parameter, in the same order; False if they are all 0.
     cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil:
         return False
 
-    # out[i] <- what a step will change in the i-th score, exactly; False where that takes new scores.
+    # out[i] <- the exact change of the i-th score by a step; False if that needs new scores.
     cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil:
         return False
 
-    # Take a step over into the caches, before the parameters take it.
+    # Update the caches for a step; called before the parameters are updated.
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         pass
 
@@ -461,9 +465,10 @@ def normal(shape, init_std, generator):
 
 
 cdef class Workspace:
-    """Room for one thread to score samples of up to `longest` entries and, with `gradients`, to take their gradients.
+    """Scratch memory of one thread: to score samples of up to `longest` entries and, with `gradients`, to compute their
+    gradients.
 
-    Without, Scratch.gradient_buffer is NULL.
+    Without `gradients`, Scratch.gradient_buffer is NULL.
     """
 
     def __init__(self, Model model, Py_ssize_t longest, bint gradients=True):
@@ -486,7 +491,7 @@ cdef class Workspace:
         self.scratch.gradients = <SparseGradient*>&gradient_structs[0]
         self.model, self.longest, self.placed = model, longest, model.placed
 
-    # ValueError unless this is room for the model, as its rows lie now, and for samples of the data.
+    # Raise ValueError unless the workspace fits the model, with its current layout, and the samples of the data.
     cdef fit(self, Model model, Dataset data):
         if self.model is not model or self.placed != model.placed:
             raise ValueError("the workspace was made for another model, or before its rows were laid out anew")
@@ -495,12 +500,12 @@ cdef class Workspace:
 
     @staticmethod
     def bytes_needed(model, longest, gradients=True):
-        """Bytes that one takes."""
+        """Bytes that a workspace needs."""
         return sum(kind.itemsize * size for kind, size in Workspace._parts(model, longest, gradients))
 
     @staticmethod
     def _parts(Model model, Py_ssize_t longest, bint gradients):
-        """[(type, numbers), ...] of work, gradient buffer, scores and slopes, ids, sparse gradients."""
+        """[(type, size), ...] of work, gradient buffer, scores and slopes, ids, and sparse gradients."""
         cdef int b
         rows = sum([model.most_rows(b, longest) * (model.block[b].lanes + 1) for b in range(model.n_blocks)])
         return [
@@ -512,7 +517,7 @@ cdef class Workspace:
         ]
 
 
-# Room for one thread to work on samples of the data; ValueError where the model does not have their columns.
+# The workspace of one thread for samples of the data; raises ValueError if the model has fewer columns than they.
 cdef Workspace workspace_for(Model model, Dataset data, bint gradients=True):
     cdef Workspace workspace = Workspace(model, data.longest, gradients)
     workspace.fit(model, data)

@@ -58,7 +58,7 @@ cdef class Poly2(Model):
         layout = [*bias_block(bias), *([BlockLayout(weight="w")] if linear else [])]
         self.table = len(layout)
         super().__init__(
-            features, outputs, [*layout, BlockLayout(axes=(entries,), weight="W", touched="own", part="v")])
+            features, outputs, [*layout, BlockLayout(axes=(entries,), weight="W", touched="selected", part="v")])
 
     def prepare(self, data, rows, generator):
         if data.longest > MOST_ENTRIES:

@@ -103,8 +103,8 @@ class CoordinateDescent(Minimizer):
                     self.data, self.loss, lambda: sum(self.objective(pool))
                 ):
                     self.descent.recompute_columns()
-                    own = [number for number in self.blocks if self.model.layout[number].touched == "own"]
-                    self.sweeps.update({number: self._sweep(number) for number in own})
+                    selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
+                    self.sweeps.update({number: self._sweep(number) for number in selected})
                 if self.penalty.end_epoch():
                     self.descent.load_strengths()
                 # This recomputes all scores and caches, too, so that the next epoch starts without rounding errors.

@@ -87,8 +87,8 @@ cdef class LLFM(Model):
         if features * anchors > INT32_MAX:
             raise UsageError(f"{features} features times {anchors} anchors are too many rows", anchors=None)
         fms = BlockLayout(
-            axes=(anchors, FEATURES), body=[("V", rank)], weight="w" if linear else None, touched="own")
-        biases = BlockLayout(axes=(anchors,), weight="bias", penalty="none", touched="own")
+            axes=(anchors, FEATURES), body=[("V", rank)], weight="w" if linear else None, touched="selected")
+        biases = BlockLayout(axes=(anchors,), weight="bias", penalty="none", touched="selected")
         super().__init__(features, outputs, [*([biases] if bias else []), fms])
         self.biased, self.linear, self.fms = bias, linear, self.n_blocks - 1
         self.start_needed = 0

@@ -194,6 +194,6 @@ def columns_needed(Model model, Dataset data):
     row = 2 * np.dtype(np.int64).itemsize  # where its entries begin, and, for a while, how many they are
     needed = each * (data.nnz + data.rows) + row * (data.features + 1)
     for layout, entries in zip(model.layout, most_entries(model, data), strict=True):
-        if layout.touched == "own":
+        if layout.touched == "selected":
             needed += each * entries + row * layout.rows(model.features) + Workspace.bytes_needed(model, data.longest)
     return needed

@@ -113,7 +113,7 @@ cdef class Descent:
         """Recompute which samples enter which rows, for blocks whose rows the model chooses."""
         self.require()
         for b, layout in enumerate(self.model.layout):
-            if layout.touched == "own":
+            if layout.touched == "selected":
                 self.columns[b] = by_row(self.model, self.data, b)
 
     def order(self, int b):
