@@ -300,6 +300,8 @@ cdef class Dataset:
 
     def longest_square(self):
         """The largest sum of a row's squared values; 0 without rows."""
+        if self.csr.constant:
+            return float(self.longest)
         cdef double largest = 0, squares
         cdef Py_ssize_t i, j
         cdef Sample x
