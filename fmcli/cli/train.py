@@ -45,7 +45,7 @@ PATIENCE = 3
 
 
 def helps(table: Mapping[str, Entry]) -> dict[str, str]:
-    """What each entry of a table is, by name."""
+    """Name -> help of each entry of a table."""
     return {entry.name: entry.help for entry in table.values()}
 
 
@@ -60,7 +60,7 @@ def usual_solvers() -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for: the files, and what is done with them.
+    """The request of a command line: settings, files, and output.
 
     log_every : rows between two lines of the log with the mean loss of an epoch's rows so far; None: no such lines.
     """
@@ -275,7 +275,7 @@ def choose(
 ) -> tuple[Spec, WarmStart | None]:
     """The spec of a run, and the model to resume from, if there is one.
 
-    Raises UsageError for what cannot be combined, and as load_earlier.
+    Raises UsageError for choices that cannot be combined, and the errors of load_earlier.
     """
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
@@ -287,7 +287,7 @@ def choose(
 
 
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:
-    """The model file: as named, or named after the first input. Raises UsageError where neither gives a file."""
+    """The model file: as given, or named after the first input. Raises UsageError if neither gives a file name."""
     if output == "-":
         raise UsageError("a model cannot be written to standard output; give a file name with -o")
     if output is not None:
@@ -341,7 +341,7 @@ def run(log: Log, request: Request) -> None:
 
 
 def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, threads: int) -> Table:
-    """Read examples and say so."""
+    """Read examples and log it."""
     from fmcli.cli.training_log import log_read
     from fmcli.data.reader import read
 

@@ -1,4 +1,4 @@
-"""What fmcli train says: about its data, its plan, every epoch and the model."""
+"""The log of fmcli train: its data, its plan, every epoch, and the model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from fmcli.data.reader import Table
     from fmcli.training.warm_start import WarmStart
 
-# What durations are at least taken to be when rates are made of them.
+# The least duration from which a rate is computed.
 LEAST_SECONDS = 1e-9
 
 
 def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
-    """What was read, and what is odd about it."""
+    """Log what was read, and warn about unusual data."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     data = table.dataset
     log.line(
@@ -49,7 +49,7 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
 
 
 def log_plan(log: Log, plan: Plan, again: bool) -> None:
-    """What will be trained, and why so; `again`: on all rows once the epoch is chosen."""
+    """Log what will be trained, and why; `again`: the model is refitted on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
     log.line(f"loss {spec.loss}: {reason(plan)}")
     if plan.labels.hint:
@@ -89,7 +89,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
 
 
 def log_warm_start(log: Log, plan: Plan, earlier: WarmStart) -> None:
-    """What training resumes from, what it takes over and what it changes."""
+    """Log the model that training resumes from, what is inherited, and what changes."""
     state = "weights and solver state" if plan.resumes else "weights"
     epochs = f"{earlier.epochs:,} epoch{'s' if earlier.epochs != 1 else ''}"
     new = plan.data.seen(plan.rows)
@@ -104,7 +104,7 @@ def log_warm_start(log: Log, plan: Plan, earlier: WarmStart) -> None:
 
 
 def scale_warning(odd: OddColumns, method: str) -> str:
-    """Which columns are of a scale that training will not like, and the way out."""
+    """The warning about columns whose scale is bad for training, with the option that helps."""
     if odd.large:
         others = f", and {odd.large - 1:,} more columns have values beyond {LARGE:,.0f}" if odd.large > 1 else ""
         found = f"column {odd.widest} has values up to {odd.highest:.3g}{others}"
@@ -120,7 +120,7 @@ def scale_warning(odd: OddColumns, method: str) -> str:
 
 
 def reason(plan: Plan) -> str:
-    """Why the loss is what it is."""
+    """Why this loss was chosen."""
     labels = plan.labels
     if MODELS[plan.spec.model].closed_form:
         return "the one with a closed form"
@@ -135,7 +135,7 @@ def reason(plan: Plan) -> str:
 
 
 def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
-    """Figures of data and model."""
+    """The sizes of the data and the model."""
     data = plan.data
     held = data.rows - len((trained.validated.plan if trained else plan).rows)
     then = ", then trained on" if trained and trained.chosen_by else ""
@@ -151,12 +151,12 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
 
 
 def needs(plan: Plan) -> dict[str, str]:
-    """What training would take: bytes beyond the rows, which are in memory already, and what can be had."""
+    """The memory that training needs beyond the rows, which are in memory already, and the available memory."""
     return {"memory": f"{human_bytes(plan.bytes)} needed", "available": human_bytes(available())}
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
-    """Which epoch was kept, or chosen to train again, and why training ended early."""
+    """Log which epoch was kept, or chosen for the refit, and why training stopped early."""
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
     log_convergence(log, trained)
     if validation is None or not epochs:
@@ -176,7 +176,7 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
 
 
 def log_divergence(log: Log, trained: Trained, again: bool) -> None:
-    """Which model is written though training diverged; `again`: on all rows, after the epoch was chosen."""
+    """Log which model is written although training diverged; `again`: the refit on all rows diverged."""
     if again:
         log.line("training again diverged; the model of the rows that were not held out is written")
     else:
@@ -185,13 +185,13 @@ def log_divergence(log: Log, trained: Trained, again: bool) -> None:
 
 
 def log_refit(log: Log, plan: Plan) -> None:
-    """What is trained again."""
+    """Log the refit."""
     epochs = plan.spec.values["epochs"]
     log.line(f"training again on all {len(plan.rows):,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}")
 
 
 def log_convergence(log: Log, trained: Trained) -> None:
-    """Whether the objective has settled, for solvers that minimise it until it does."""
+    """Log whether the objective has converged, for solvers with a stopping tolerance."""
     epochs, values = trained.epochs, trained.plan.spec.values
     if not values.get("tol") or not epochs:
         return
@@ -205,7 +205,7 @@ def log_convergence(log: Log, trained: Trained) -> None:
 
 
 def figures(summary: dict[str, Any]) -> dict[str, str]:
-    """The figures of a model that people look at, those of metrics by "train-" and "valid-" and their names."""
+    """The figures of a model for its readers; metrics have names that begin with "train_" or "valid_"."""
     shown = {"sparsity": f"{summary['sparsity']:.4f}"}
     if summary["loss"] is not None:
         shown["loss"] = f"{summary['loss']:.6f}"
@@ -221,14 +221,14 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
     return shown
 
 
-# The event of JSON that has the loss over a part of an epoch's rows, by the kind of the epochs.
+# The JSON event with the running mean loss of an epoch, by the kind of the epoch.
 ROWS = {"epoch": "rows", "refit": "refit-rows"}
 
 
 class Progress(Observer):
-    """Epochs as lines of the log and of JSON, and their rows as the log's progress line.
+    """Writes epochs as lines of the log and of JSON, and rows as the log's progress line.
 
-    kind : "epoch", or "refit" for epochs on all rows after the number of them has been chosen.
+    kind : "epoch", or "refit" for the epochs of the refit on all rows.
     """
 
     def __init__(self, log: Log, lines: Lines, plan: Plan, every: int | None = None, kind: str = "epoch") -> None:
@@ -240,7 +240,7 @@ class Progress(Observer):
         self._begin = time.perf_counter()
 
     def epoch(self, epoch: Epoch) -> None:
-        """Say the figures of an epoch."""
+        """Print the figures of an epoch."""
         valid = "".join(f"  valid-{name} {value:.6f}" for name, value in epoch.valid.items())
         self._log.line(
             f"{self._numbered(epoch.number)}  loss {epoch.loss:.6f}  penalty {epoch.penalty:.6f}"
@@ -265,7 +265,7 @@ class Progress(Observer):
         )
 
     def loss(self, epoch: int, rows: int, loss: float) -> None:
-        """Say the mean loss over the rows of an epoch so far."""
+        """Print the running mean loss of an epoch."""
         self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {loss:.6f}")
         self._event(ROWS[self._kind], {"epoch": self._before + epoch, "rows": rows, "loss": loss})
 
@@ -280,7 +280,7 @@ class Progress(Observer):
         self._lines(json.dumps({"event": kind, **finite(figures)}, allow_nan=False))
 
     def rows(self, epoch: int, rows: int) -> None:
-        """Say how far an epoch is, and, once rows are done, how fast it goes and how long all will take."""
+        """Show the progress of an epoch and, once rows are done, the speed and the remaining time of the run."""
         if self._log.due():
             done = (epoch - 1) * self._rows + rows
             text = f"{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"

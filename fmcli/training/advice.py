@@ -1,5 +1,5 @@
-"""What a finished run has to be told about its model: options for parts that it does not have, factors that are all
-zero, landmarks that most of the rows have nothing in common with, a model no better than a constant."""
+"""Warnings about a finished run: options for parts that its model does not have, factors that are all zero, landmarks
+that share few features with the rows, and a model that is no better than a constant."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ if TYPE_CHECKING:
     from fmcli.models.model import Model
     from fmcli.training.trained import Trained
 
-# How much weaker or stronger a penalty, or how much smaller or larger a step, to try.
+# The factor by which a weaker or stronger penalty, or a smaller or larger step, is proposed.
 FACTOR = 10
-# Epochs without penalties after which factors have usually grown, and how many more to try where there were too few.
+# The number of epochs without penalties after which factors have usually grown, and the factor by which more epochs are
+# proposed if there were too few.
 DENSE_EPOCHS, MORE_EPOCHS = 5, 3
-# What a penalty of 0 counts as when a stronger one is proposed.
+# A penalty of 0 counts as this when a stronger one is proposed.
 LEAST = 1e-6
-# How much worse than a constant a model is on its own rows, as a part of the constant's metric, before that is said:
-# steps on single rows leave the bias near its best value, not at it.
+# A model that is worse than the constant on the training rows gets a warning only beyond this part of the constant's
+# metric: stochastic steps leave the bias near its best value, not at it.
 CLEARLY = 0.01
-# The share of entries that landmarks may lack before that is said: of ids they lack most, of columns of numbers none.
+# A warning is given if landmarks lack the features of more than this share of the entries: with ids they lack most of
+# them, with columns of numbers none.
 MOST_LACKING = 0.1
 ENTRIES_AT_A_TIME = 1 << 20
-# Penalties of factors that make zeros.
+# The penalties that set factors to zero.
 SPARSE = ("l1_v", *GROUP_PENALTIES, "nuclear")
 
 
 def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
     """Warnings, each with its likely cause and the option that helps and is not yet in use.
 
-    summary : of the run, as training.summary has it.
+    summary : the summary of the run, from `fmcli.training.trained.summary`.
     """
     if not trained.epochs:
         return
@@ -104,8 +106,8 @@ def kernel_weights_are_zero(model: Model) -> bool:
 
 
 def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
-    """Whether many entries of the rows have features that no landmark has. Whatever their values, they add nothing to
-    the kernel functions."""
+    """A warning if many entries of the rows have features that no landmark has. Whatever their values, such entries add
+    nothing to the kernel functions."""
     data, landmarks = trained.plan.data, model.landmarks
     has = landmarks.seen(np.arange(landmarks.rows, dtype=np.int32))
     runs = range(0, data.nnz, ENTRIES_AT_A_TIME)
@@ -146,7 +148,7 @@ def why_zero(trained: Trained) -> str:
 
 
 def why_no_better(trained: Trained, name: str) -> str:
-    """Why a model may predict no better than a constant: it has not learned, or it has learned its rows by heart."""
+    """Why a model may predict no better than a constant: it has not learned anything, or it overfits."""
     assert trained.outcome is not None
     values = trained.plan.spec.values
     train = measure([name], trained.outcome)[name]
@@ -159,7 +161,7 @@ def why_no_better(trained: Trained, name: str) -> str:
 
 
 def why_not_learned(trained: Trained) -> str:
-    """Why a model may be no better than a constant on its own rows."""
+    """Why a model may be no better than a constant on its training rows."""
     values, epochs = trained.plan.spec.values, trained.epochs
     if MODELS[trained.plan.spec.model].closed_form:
         return f"try a larger {OPTIONS['rank'].flag} or a weaker {OPTIONS['l2'].flag}"
