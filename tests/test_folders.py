@@ -103,3 +103,22 @@ def test_the_compiled_core_names_no_flags():
     for path in (ROOT / "cython_src").rglob("*.pyx"):
         for line in path.read_text().splitlines():
             assert not re.search(r"""["'][^"']* ?--[a-z]""", line.partition("  #")[0]), f"{path}: {line}"
+
+
+# Modules below the commands whose messages still spell out flags.
+SPELLED = {"data/labels.py", "scoring/evaluation.py", "training/warm_start.py"}
+
+
+def test_no_other_module_below_the_commands_spells_out_flags():
+    """Their errors carry the names of options, or take the flags from the registry."""
+    side = SIDES[0]
+    found = set()
+    for path in side.rglob("*.py"):
+        if folder(path) in (None, "cli", "registry"):
+            continue
+        tree = ast.parse(path.read_text())
+        expressions = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        if any(re.search(r"--[a-z]", node.value) for node in texts if id(node) not in expressions):
+            found.add(str(path.relative_to(side)))
+    assert found == SPELLED
