@@ -223,7 +223,9 @@ def test_a_disk_that_is_full_only_at_the_end_is_an_error(run, sample, adult_mode
 
 def test_what_is_meant_for_a_closed_stream_lands_in_no_file(run, sample, adult_model, tmp_path):
     noisy = (
-        "import os, fmcli.scoring.prediction as p; write = p.format_values;"
+        # As the command does before it imports anything: libffi, for one, keeps a file open from its import on.
+        "import os, fmcli.cli; fmcli.cli._occupy_closed_streams();"
+        "import fmcli.scoring.prediction as p; write = p.format_values;"
         "p.format_values = lambda values: (os.write(2, b'noise'), write(values))[1]"
     )
     test = sample / "adult.test.libsvm"
