@@ -19,6 +19,13 @@ static inline int has_partner(const FieldEntries* p, ptrdiff_t entry, ptrdiff_t 
     return own >= 0 && (q != own || p->count[q] > 1);
 }
 
+// Whether every entry has an index and a field that no other has, and the model has all of these fields.
+static inline int all_single(const Sample* x, const FieldEntries* p) {
+    int single = p->slots == x->nnz;  // in that case p has counted every entry, in a slot of its own
+    for (ptrdiff_t i = 1; i < x->nnz && single; ++i) single = x->index[i] != x->index[i - 1];
+    return single;
+}
+
 // Where `group_by_field` has put what it found of a sample.
 static inline FieldEntries grouped_in(const Sample* x, ptrdiff_t fields, int32_t* room) {
     const ptrdiff_t most = fields < x->nnz ? fields : x->nnz;

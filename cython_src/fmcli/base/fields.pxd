@@ -11,6 +11,7 @@ cdef extern from "fmcli/base/fields.h" nogil:
         int32_t* end
 
     bint has_partner(const FieldEntries* p, Py_ssize_t entry, Py_ssize_t q)
+    bint all_single(const Sample* x, const FieldEntries* p)
     FieldEntries grouped_in(const Sample* x, Py_ssize_t fields, int32_t* room)
     FieldEntries group_by_field(const Sample* x, Py_ssize_t fields, int32_t* room)
     Sample summed(const Sample* x, int32_t* index, float* value)

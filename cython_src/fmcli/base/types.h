@@ -54,6 +54,18 @@ typedef struct Points {
     ptrdiff_t n;
 } Points;
 
+// The gradient by a sample's rows as a formula, from which a step computes each row's part when it needs it. The body of
+// the row of entry i has the derivative slope x_i beta (sums - v_i x_i), and its weight slope x_i. With fields, entry i
+// has a row v_{i,f} for each field f, and v_{i,f(j)}, where j is another entry, has the derivative slope x_i x_j v_{j,f(i)}.
+typedef struct GradientFormula {
+    const float* value;    // x_i; NULL: the gradient is not a formula
+    double slope;
+    const real* sums;      // the sum of all v_i x_i; NULL where rows have no body
+    const real* beta;      // NULL for ones
+    const int32_t* field;  // of each entry, all different; NULL: each entry has one row
+    ptrdiff_t fields;      // rows of each feature
+} GradientFormula;
+
 // The gradient by one block, sparse: the rows that one update touches, and the gradient of each.
 typedef struct SparseGradient {
     int block;
@@ -63,6 +75,7 @@ typedef struct SparseGradient {
     real* body;       // n x lanes, contiguous; NULL where rows have no body
     real* weight;     // n; NULL where rows have no weight
     const uint8_t* touched;  // n x lanes / LANES: which of a row's factors are meant, so many at a time; NULL: all
+    GradientFormula formula; // if it is given, body and weight are not set; with fields, row and n are those of entries
 } SparseGradient;
 
 // Rows in compressed form, as a Dataset has them.
@@ -102,6 +115,7 @@ typedef struct Scratch {
     int n_gradients;
     double* score;   // C
     double* slope;   // C
+    int formulas;       // whether `gradient` may give formulas instead of numbers
     double rate_share;  // what the solver's schedule leaves of learning rates in this update; for `finish_update`
     real* work;      // the model's own: what `score` leaves for `gradient`
     int32_t* ids;    // the model's own: row ids that are not the sample's

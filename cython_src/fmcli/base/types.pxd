@@ -35,6 +35,14 @@ cdef extern from "fmcli/base/types.h" nogil:
         const double* squares
         Py_ssize_t n
 
+    struct GradientFormula:
+        const float* value
+        double slope
+        const real* sums
+        const real* beta
+        const int32_t* field
+        Py_ssize_t fields
+
     struct SparseGradient:
         int block
         const int32_t* row
@@ -43,6 +51,7 @@ cdef extern from "fmcli/base/types.h" nogil:
         real* body
         real* weight
         const uint8_t* touched
+        GradientFormula formula
 
     struct Csr:
         const int64_t* indptr
@@ -70,6 +79,7 @@ cdef extern from "fmcli/base/types.h" nogil:
         int n_gradients
         double* score
         double* slope
+        bint formulas
         double rate_share
         real* work
         int32_t* ids

@@ -58,6 +58,8 @@ typedef struct Kernels {
     // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; a feature's factors for field f begin f * apart
     // behind its first. Leaves in `sums` (slots^2 times lanes, padded) what the gradient needs.
     double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries, real* sums);
+    // The same of a sample whose entries all have fields of their own.
+    double (*single_field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x);
     // The gradient for entry i and the field of slot q where they meet: out[place[i * slots + q] * padded lanes ..], or
     // one behind the other where `place` is NULL; written or, with `add`, added to.
     void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,

@@ -27,6 +27,7 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         double (*lifted)(const Lifted*, const Sample*, real*) noexcept nogil
         void (*lifted_gradient)(const Lifted*, const Sample*, const real*, double, real*, real*) noexcept nogil
         double (*field_pairs)(const Factors*, Py_ssize_t, const Sample*, const FieldEntries*, real*) noexcept nogil
+        double (*single_field_pairs)(const Factors*, Py_ssize_t, const Sample*) noexcept nogil
         void (*field_pairs_gradient)(
             const Factors*, Py_ssize_t, const Sample*, const FieldEntries*, const real*, double, const int32_t*,
             bint, real*) noexcept nogil

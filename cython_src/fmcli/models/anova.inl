@@ -55,7 +55,9 @@ double anova_of(const Factors* factors, const Sample* x, const Anova& k, real* w
         constexpr ptrdiff_t size = N * width<V>;
         real* const all = work + at * column;
         real* before = all + m * size;
-        V e[most_degrees<M>][N] = {}, a[N];
+        V e[most_degrees<M>][N], a[N];  // of which only m are used, and cleared
+        for (int t = 0; t < m; ++t)
+            for (int n = 0; n < N; ++n) e[t][n] = V{};
         auto enter = [&]() __attribute__((always_inline)) {
             for (int t = 0; t < m - 1; ++t) store_run(before + t * size, e[t]);
             before += (m - 1) * size;
@@ -98,7 +100,7 @@ void anova_gradient_of(const Factors* factors, const Sample* x, const Anova& k, 
         constexpr ptrdiff_t size = N * width<V>;
         const real* const all = work + at * column;
         const real* before = all + column * size;
-        V l[most_degrees<M>][N] = {}, a[N], seed[N];
+        V l[most_degrees<M>][N], a[N], seed[N];
         for (int n = 0; n < N; ++n) {
             seed[n] = (real)slope - V{};
             if (k.beta) seed[n] *= load<V>(k.beta + at + n * width<V>);
@@ -151,6 +153,9 @@ inline void by_degree(int order, F f) {
         case 3: return f(Order<3>{});
         case 4: return f(Order<4>{});
         case 5: return f(Order<5>{});
+        case 6: return f(Order<6>{});
+        case 7: return f(Order<7>{});
+        case 8: return f(Order<8>{});
         default: return f(Order<0>{});
     }
 }

@@ -62,6 +62,31 @@ double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, con
     return total;
 }
 
+// The same where every entry has a field of its own: a sum is one entry's, so that there is nothing to keep.
+double single_field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x) {
+    const Factors v = *factors;
+    const ptrdiff_t lanes = v.lanes;
+    double total = 0;
+    by_run(lanes, [&](ptrdiff_t at, auto run) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        for (ptrdiff_t p = 0; p < x->nnz; ++p) {
+            const real* own = v.at + x->index[p] * v.stride + at;
+            const real xp = x->value[p];
+            V products[N] = {};
+            for (ptrdiff_t q = 0; q < p; ++q) {
+                const real xq = x->value[q];
+                V a[N], b[N];
+                load_row(own + x->field[q] * apart, lanes - at, a);
+                load_row(v.at + x->index[q] * v.stride + x->field[p] * apart + at, lanes - at, b);
+                for (int n = 0; n < N; ++n) products[n] += a[n] * xp * (b[n] * xq);
+            }
+            for (int n = 0; n < N; ++n) total += sum(products[n]);
+        }
+    });
+    return total;
+}
+
 void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,
                           const real* sums, double slope, const int32_t* place, bool add, real* out) {
     const Factors v = *factors;

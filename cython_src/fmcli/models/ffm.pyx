@@ -6,8 +6,8 @@ from fmcli.models.layout import FEATURES, BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
-from fmcli.base.fields cimport FieldEntries, group_by_field, grouped_in, has_partner, summed
-from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, prefetch_reals, real
+from fmcli.base.fields cimport FieldEntries, all_single, group_by_field, grouped_in, has_partner, summed
+from fmcli.base.types cimport LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport FieldColumns, kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
@@ -211,6 +211,8 @@ cdef class FFM(Model):
         self.usual_rows(&once, row, n)
         if self.whole:
             self.place_in_rows(x, &p, once.nnz)
+        elif s.formulas and all_single(x, &p):
+            row[self.pairs], n[self.pairs] = x.index, x.nnz
         else:
             row[self.pairs] = p.end + x.nnz * p.slots
             n[self.pairs] = self.name_alone(x, &p) if once.nnz == x.nnz else self.place_alone(x, &p)
@@ -287,8 +289,10 @@ cdef class FFM(Model):
             if self.linear:
                 w = self.weights(self.pairs if self.whole else self.pairs - 1, c)
                 s.score[c] += kernels.linear(&w, x)
-            if p.slots:
-                v = self.factors(self.pairs, 0, c)
+            v = self.factors(self.pairs, 0, c)
+            if (s.formulas or s.gradient_buffer == NULL) and all_single(x, &p):  # nobody needs sums
+                s.score[c] += kernels.single_field_pairs(&v, self.apart(), x)
+            elif p.slots:
                 s.score[c] += kernels.field_pairs(
                     &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded())
 
@@ -305,6 +309,11 @@ cdef class FFM(Model):
             of_pairs = gradient + self.pairs
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
+            if s.formulas and all_single(x, &p):
+                of_pairs.formula = GradientFormula(x.value, s.slope[c], NULL, NULL, x.field, self.fields)
+                if self.linear:
+                    (of_pairs - 1).formula = GradientFormula(x.value, s.slope[c], NULL, NULL, NULL, 0)
+                continue
             if self.linear:
                 gradient = of_pairs if self.whole else of_pairs - 1
                 kernels.linear_gradient(&once, s.slope[c], gradient.weight)

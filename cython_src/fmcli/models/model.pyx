@@ -386,6 +386,7 @@ cdef class Model:
                 room += gradient.n * self.block[b].lanes
                 gradient.weight = room
                 gradient.touched = NULL
+                gradient.formula.value = NULL
                 room += gradient.n
                 gradient += 1
         s.n_gradients = self.outputs * self.n_blocks

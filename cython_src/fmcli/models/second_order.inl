@@ -3,6 +3,7 @@
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
 #include "fmcli/kernels/kernels.h"
+#include "fmcli/models/pairs.h"
 
 namespace {
 
@@ -65,13 +66,6 @@ double second_order(const Factors* v, const Sample* x, const real* constant, con
         }
     });
     return total;
-}
-
-// The derivative of one factor's pairs by the number v of a feature with the value x: x times the sum of all others' v x,
-// which is the sum of all without its own; `scale` is x, or what goes with it.
-template <class V, class Scale>
-inline __attribute__((always_inline)) V pairs_derivative(V sum, V v, real x, Scale scale) {
-    return scale * (sum - v * x);
 }
 
 void second_order_gradient(const Factors* factors, const Sample* x, const real* sums, const real* beta, double slope,

@@ -6,7 +6,7 @@ from fmcli.solvers.stochastic.adagrad import AdaGrad
 from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain
 
-from fmcli.base.types cimport Scratch, SparseGradient, real
+from fmcli.base.types cimport GradientFormula, Scratch, SparseGradient, real
 from fmcli.kernels.simd cimport Fobos as Rule
 from fmcli.kernels.simd cimport PenaltyStrength, kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS, Model
@@ -60,7 +60,7 @@ cdef class FOBOS(Solver):
         else:
             self.plain = Plain(**rates, schedule=schedule, power=power, t0=t0)
             self.inner = self.plain
-        self.slots, self.averages_weights = self.inner.slots, True
+        self.slots, self.averages_weights, self.takes_formulas = self.inner.slots, True, False
         self.one_by_one = prox == "exact"
         # Not by np.zeros, which may write all of what it takes from memory that was freed before.
         self.decay, self.sum = (allocate(2 * (LONGEST + 1), np.float64).reshape(2, -1) for _ in range(2))
@@ -141,7 +141,8 @@ cdef class FOBOS(Solver):
         cdef int32_t zero = 0
         cdef int32_t step
         cdef double share = self.plain.share if self.plain is not None else 1
-        cdef SparseGradient one = SparseGradient(b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL)
+        cdef SparseGradient one = SparseGradient(
+            b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL, GradientFormula(NULL, 0, NULL, NULL, NULL, 0))
         for step in range(self.visited[b][row] + 1, self.now + 1):
             if self.plain is not None:
                 self.plain.set_share(self.shares[step])

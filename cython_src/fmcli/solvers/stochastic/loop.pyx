@@ -67,6 +67,9 @@ cdef class Trainer:
         self.workspace.fit(self.model, self.data)
         self.solver.require(self.model)
         self.data.check_rows(order[start:min(stop + 3 * AHEAD, order.shape[0])])
+        # A formula costs less than numbers, and gives the same bits.
+        self.workspace.scratch.formulas = (
+            self.batch_size == 1 and self.solver.takes_formulas and self.solver.penalty.group == 0)
         if start < stop:
             with nogil:
                 total = self.updates(&order[0], start, stop, order.shape[0], total)

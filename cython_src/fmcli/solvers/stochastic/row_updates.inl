@@ -2,6 +2,7 @@
 
 #include "fmcli/kernels/kernels.h"
 #include "fmcli/penalties/group_penalties.h"
+#include "fmcli/models/pairs.h"
 #include "fmcli/solvers/stochastic/update_rules.h"
 
 namespace {
@@ -9,8 +10,8 @@ namespace {
 // What is read inside these loops is copied into locals first: to the compiler, a store to a row could change anything
 // that lies behind a pointer.
 
-// on_body(phi, state, at) for every vector of the n rows' bodies, row(i) being the id of the i-th row, and `at` counting
-// lanes as a gradient does.
+// on_body(phi, state, i, f) for every vector of the n rows' bodies. It begins with factor f of the i-th row, whose id is
+// row(i); if a row fills half a vector, the vector may hold the next row too.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
     ptrdiff_t i = 0;
@@ -20,7 +21,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             real* const q = b.body + row(i + 1) * b.body_stride;
             Vec8 phi = join(load<Vec4>(p), load<Vec4>(q)), state[SLOTS + 1];
             for (int j = 1; j <= SLOTS; ++j) state[j - 1] = join(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
-            on_body(phi, state, i * LANES);
+            on_body(phi, state, i, 0);
             split(phi, p, q);
             for (int j = 1; j <= SLOTS; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);
         }
@@ -31,7 +32,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             V state[SLOTS + 1];
             phi = load<V>(p + at);
             for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes + at);
-            on_body(phi, state, i * b.lanes + at);
+            on_body(phi, state, i, at);
             store(p + at, phi);
             for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes + at, state[j]);
         };
@@ -255,6 +256,65 @@ void step_by_row(const Block b, ptrdiff_t n, Row row, const SparseGradient* s, c
     }
 }
 
+// The value of entry i for each lane of a vector; if the vector holds two rows, the next entry's in its second half.
+inline __attribute__((always_inline)) Vec4 values_like(const Vec4&, const float* x, ptrdiff_t i, bool) {
+    return (real)x[i] + Vec4{};
+}
+inline __attribute__((always_inline)) Vec8 values_like(const Vec8&, const float* x, ptrdiff_t i, bool two_rows) {
+    return two_rows ? join((real)x[i] + Vec4{}, (real)x[i + 1] + Vec4{}) : (real)x[i] + Vec8{};
+}
+
+// What all rows share, from p on; if the vector holds two rows, in both halves.
+inline __attribute__((always_inline)) Vec4 shared_like(const Vec4&, const real* p, bool) { return load<Vec4>(p); }
+inline __attribute__((always_inline)) Vec8 shared_like(const Vec8&, const real* p, bool two_rows) {
+    return two_rows ? join(load<Vec4>(p), load<Vec4>(p)) : load<Vec8>(p);
+}
+
+// A step by a gradient that is a formula: no number of it goes through memory. The rows are different, so that each is
+// read before it is written.
+template <class Rule, class Row>
+void step_by_formula(const Block& b, const SparseGradient& s, Row row, const Rule& body, const Rule& weight) {
+    const GradientFormula g = s.formula;
+    const real slope = (real)g.slope;
+    const bool two_rows = b.lanes == width<Vec4>;
+    if (b.body)
+        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t f)
+                                   __attribute__((always_inline)) {
+            const auto x = values_like(phi, g.value, i, two_rows);
+            auto derivative = pairs_derivative(shared_like(phi, g.sums + f, two_rows), phi, x, slope * x);
+            if (g.beta) derivative *= shared_like(phi, g.beta + f, two_rows);
+            update(body, phi, state, derivative);
+        });
+    if (b.weight)
+        each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
+            update(weight, phi, state, gather_like(phi, [&](int r) { return slope * (real)g.value[at(r)]; }));
+        });
+}
+
+// The same for the rows by field of every two entries: each is in one pair, whose two rows are updated together.
+template <class Rule>
+void step_of_field_pairs(const Block& b, const SparseGradient& s, const Rule& rule) {
+    const GradientFormula g = s.formula;
+    const real slope = (real)g.slope;
+    auto row = [&](ptrdiff_t i, ptrdiff_t j) {
+        return b.body + (s.first + s.row[i] * g.fields + g.field[j]) * b.body_stride;
+    };
+    for (ptrdiff_t i = 1; i < s.n; ++i)
+        for (ptrdiff_t j = 0; j < i; ++j) {
+            real *const p = row(i, j), *const q = row(j, i);
+            const Vec4 x = (real)g.value[i] + Vec4{}, y = (real)g.value[j] + Vec4{};
+            const Vec8 other = join(y, x), scale = slope * join(x, y);
+            for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
+                Vec8 phi = join(load<Vec4>(p + at), load<Vec4>(q + at)), state[slots<Rule> + 1];
+                for (int k = 1; k <= slots<Rule>; ++k)
+                    state[k - 1] = join(load<Vec4>(p + k * b.lanes + at), load<Vec4>(q + k * b.lanes + at));
+                update(rule, phi, state, join(high(phi), low(phi)) * other * scale);
+                split(phi, p + at, q + at);
+                for (int k = 1; k <= slots<Rule>; ++k) split(state[k - 1], p + k * b.lanes + at, q + k * b.lanes + at);
+            }
+        }
+}
+
 template <class Rule>
 void step(const Block* block, const SparseGradient* gradient, const Rule* body, const Rule* weight) {
     const Block b = *block;
@@ -266,9 +326,17 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
                         __attribute__((always_inline)) { return target(rule, phi, state, g, h); });
         return;
     }
+    if (s.formula.value) {
+        if (s.formula.field)
+            step_of_field_pairs(b, s, on_body);
+        else
+            step_by_formula(b, s, row, on_body, on_weight);
+        return;
+    }
     if (b.body)
-        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t at) __attribute__((always_inline)) {
-            update(on_body, phi, state, load_like(phi, s.body + at));
+        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t f)
+                                   __attribute__((always_inline)) {
+            update(on_body, phi, state, load_like(phi, s.body + i * b.lanes + f));
         });
     if (b.weight)
         each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {

@@ -13,7 +13,11 @@ cdef class Solver:
     slots : reals of state beside each parameter.
     averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses. Otherwise a
         sample of weight 2 counts like two samples.
+    takes_formulas : whether a step without a group penalty can take a GradientFormula instead of a gradient's numbers.
     """
+
+    def __cinit__(self, *args, **keywords):
+        self.takes_formulas = True
 
     def bytes_needed(self, Model model, updates):
         """Bytes that the solver takes in epochs of so many updates, in addition to the state in the model's rows."""
