@@ -143,6 +143,36 @@ def test_steps(name, solver, loss, penalty):
     follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, own=own)
 
 
+@pytest.mark.parametrize(("name", "solver", "rank"), pairwise(TRAINED, ROW_SOLVERS, [4, 9]))
+def test_formulas_give_the_same_bits_as_numbers(name, solver, rank):
+    """Of rank 4, two rows fill a vector, and of rank 9 a row has several. Where there are fields, each entry has its own,
+    but for one row."""
+    rng = np.random.default_rng(6)
+    rows = random_rows(rng, 5 * ROWS, FEATURES)
+    if fields_of(name):
+        fielded = [{(j, (j + shift) % FEATURES): x for j, x in row.items()} for shift, row in enumerate(rows)]
+        rows = [*fielded[:-1], {(j, 0): x for j, x in rows[1].items()}]
+    data = dataset(rows, FEATURES, rng.integers(3, size=len(rows)))
+    ends = []
+    for formulas in (True, False):
+        model = build(name, FEATURES, 3, rank=rank, fields=FEATURES)
+        options = {key: value for key, value in NUMBERS.items() if key in ROW_SOLVERS[solver].options}
+        trained = ROW_SOLVERS[solver].load()(**make_spec("fm", solver, None, options).keywords(ROW_SOLVERS[solver]))
+        assert trained.takes_formulas == (solver != "fobos")
+        trained.takes_formulas &= formulas
+        model.allocate(trained.slots)
+        fill(model, np.random.default_rng(7), scale=0.15)
+        start = parameters(model)
+        trained.bind(model, Penalty(**PENALTIES["by-part"]))
+        trained.start()
+        Trainer(model, trained, make_loss("softmax"), data).run(np.arange(len(rows), dtype=np.int32), 0, len(rows))
+        trained.end_epoch()
+        ends.append(parameters(model))
+    assert any((ends[0][key] != start[key]).any() for key in start)
+    for key in start:
+        np.testing.assert_array_equal(*[end[key] for end in ends], err_msg=key)
+
+
 # The kinds whose samples touch other rows than their features'.
 NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or KINDS[name].touched is not None]
 

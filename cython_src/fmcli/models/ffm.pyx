@@ -202,6 +202,10 @@ cdef class FFM(Model):
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
         return summed(x, room, <float*>(room + x.nnz))
 
+    # Whether the gradient of a sample is a formula: its entries are in pairs of two rows that no other pair has.
+    cdef inline bint by_formula(self, const Sample* x, const FieldEntries* p, const Scratch* s) noexcept nogil:
+        return s.formulas and not self.whole and all_single(x, p)
+
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef FieldEntries p = group_by_field(x, self.fields, s.ids)
         cdef Sample once = self.by_index(x, &p)
@@ -211,7 +215,7 @@ cdef class FFM(Model):
         self.usual_rows(&once, row, n)
         if self.whole:
             self.place_in_rows(x, &p, once.nnz)
-        elif s.formulas and all_single(x, &p):
+        elif self.by_formula(x, &p, s):
             row[self.pairs], n[self.pairs] = x.index, x.nnz
         else:
             row[self.pairs] = p.end + x.nnz * p.slots
@@ -290,7 +294,7 @@ cdef class FFM(Model):
                 w = self.weights(self.pairs if self.whole else self.pairs - 1, c)
                 s.score[c] += kernels.linear(&w, x)
             v = self.factors(self.pairs, 0, c)
-            if (s.formulas or s.gradient_buffer == NULL) and all_single(x, &p):  # nobody needs sums
+            if self.by_formula(x, &p, s) or s.gradient_buffer == NULL and all_single(x, &p):  # no gradient needs the sums
                 s.score[c] += kernels.single_field_pairs(&v, self.apart(), x)
             elif p.slots:
                 s.score[c] += kernels.field_pairs(
@@ -309,7 +313,7 @@ cdef class FFM(Model):
             of_pairs = gradient + self.pairs
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
-            if s.formulas and all_single(x, &p):
+            if self.by_formula(x, &p, s):
                 of_pairs.formula = GradientFormula(x.value, s.slope[c], NULL, NULL, x.field, self.fields)
                 if self.linear:
                     (of_pairs - 1).formula = GradientFormula(x.value, s.slope[c], NULL, NULL, NULL, 0)

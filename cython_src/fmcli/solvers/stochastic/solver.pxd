@@ -22,7 +22,8 @@ cdef inline double step_of(Steps steps, object layout, bint body):
 
 cdef class Solver:
     cdef readonly int slots
-    cdef readonly bint averages_weights, takes_formulas
+    cdef readonly bint averages_weights
+    cdef public bint takes_formulas
     cdef Model model
     cdef Penalty penalty
     cdef int placed  # the model's, when this was bound to it
