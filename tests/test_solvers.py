@@ -145,8 +145,8 @@ def test_steps(name, solver, loss, penalty):
 
 @pytest.mark.parametrize(("name", "solver", "rank"), pairwise(TRAINED, ROW_SOLVERS, [4, 9]))
 def test_formulas_give_the_same_bits_as_numbers(name, solver, rank):
-    """Of rank 4, two rows fill a vector, and of rank 9 a row has several. Where there are fields, each entry has its own,
-    but for one row."""
+    """With rank 4, two rows fill a vector; with rank 9, a row has several. If there are fields, each entry has one of
+    its own, except in one row."""
     rng = np.random.default_rng(6)
     rows = random_rows(rng, 5 * ROWS, FEATURES)
     if fields_of(name):
