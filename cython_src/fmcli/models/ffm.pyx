@@ -7,7 +7,8 @@ from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
 from fmcli.base.fields cimport FieldEntries, all_single, group_by_field, grouped_in, has_partner, summed
-from fmcli.base.types cimport LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real
+from fmcli.base.types cimport (
+    LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport FieldColumns, kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
@@ -294,7 +295,8 @@ cdef class FFM(Model):
                 w = self.weights(self.pairs if self.whole else self.pairs - 1, c)
                 s.score[c] += kernels.linear(&w, x)
             v = self.factors(self.pairs, 0, c)
-            if self.by_formula(x, &p, s) or s.gradient_buffer == NULL and all_single(x, &p):  # no gradient needs the sums
+            # No gradient needs the sums of such samples.
+            if self.by_formula(x, &p, s) or s.gradient_buffer == NULL and all_single(x, &p):
                 s.score[c] += kernels.single_field_pairs(&v, self.apart(), x)
             elif p.slots:
                 s.score[c] += kernels.field_pairs(
