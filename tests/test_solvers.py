@@ -190,6 +190,18 @@ def test_models_that_name_their_rows(name, solver):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
+def test_parts_of_a_row_that_a_group_penalty_outweighs(solver):
+    """The numbers that a sample touches do not become 0 while others of their row stay."""
+    own = {"rank": 6, "by_row": True}
+    model = build("ffm", FEATURES, **own)
+    labels = labels_of("squared", np.random.default_rng(5))
+    follow(
+        "ffm", model, solver, make_loss("squared"), slow_losses.squared, labels, penalty="group-only", own=own,
+        learning_rate=0.3, alpha=0.3, l1_from_epoch=1,
+    )  # fmt: skip
+
+
 # Rows of other shapes than the usual options give: several constants, with a matrix each, and several factors.
 OTHER_SHAPES = {"order": 3, "fit_beta": True, "augment": True}
 
