@@ -1,4 +1,4 @@
-"""Objects of the compiled core, as the registry and a run's choices describe them."""
+"""Constructors of compiled objects (model, loss, trainer) from registry entries and the options of a run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def build_model(
     kind: ModelEntry, features: int, outputs: int, options: Mapping[str, Any], fields: int = 0, by_row: bool = False
 ) -> Model:
-    """A model of a kind, without memory yet.
+    """A model of a kind. Its arrays are not allocated yet.
 
     Parameters
     ----------
-    options : the kind's own, by keyword.
-    fields : of the data.
-    by_row : whether all that a feature owns will be one group of a penalty.
+    options : the options of the kind, by keyword.
+    fields : the number of fields in the data.
+    by_row : whether all parameters of a feature form one group of a group penalty.
     """
     context = {"fields": fields, "by_row": by_row}
     model: Model = kind.load()(features, outputs, **options, **{name: context[name] for name in kind.context})
@@ -32,7 +32,7 @@ def build_model(
 
 
 def build_loss(spec: Spec, loss: str, outputs: int) -> Loss:
-    """The loss of a spec."""
+    """The loss named `loss`, with the options of the spec."""
     entry = LOSSES[loss]
     by_classes = {"outputs": outputs} if entry.task == "classes" else {}
     built: Loss = entry.load()(**spec.keywords(entry), **by_classes)
@@ -40,5 +40,5 @@ def build_loss(spec: Spec, loss: str, outputs: int) -> Loss:
 
 
 def build_trainer(task: Task) -> Trainer:
-    """The trainer of a task, by its solver; it takes no memory yet."""
+    """The trainer for the solver of a task. Its arrays are not allocated yet."""
     return task.spec.solver_entry.trainer()(task)

@@ -1,4 +1,5 @@
-"""Which models, solvers, losses and penalties there are and what combines, by the registry and the checks of a spec."""
+"""The list of models, solvers, losses and penalties, and which of them can be combined. The combinations are determined
+by the checks of `make_spec`."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from fmcli.registry.options import COMMON, OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 
-# Penalties by option name. What is left by itself refines another: l1_w is l1 of the linear weights.
+# Penalties by option name.
 PENALTIES = {name: OPTIONS[name] for name in COMMON if OPTIONS[name].group == "penalty"}
-# The strength with which penalties are tried; an option of theirs that counts epochs is tried with its smallest number.
+# The value with which `refusal` tries a penalty option; an option that counts epochs is tried with its smallest value.
 SOME_STRENGTH = 1e-3
 
 
 def catalogue() -> dict[str, list[dict[str, Any]]]:
-    """All entries by kind, each with its options' defaults and what it can be combined with."""
+    """All entries, by type of component. Each has the defaults of its options and the components that it supports."""
     return {
         "models": [
             {
@@ -54,12 +55,12 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
 
 
 def described(entry: Entry) -> dict[str, Any]:
-    """Name, help, and options with the defaults they have for it; None: that of another option."""
+    """The name, the help, and the options with their defaults for this entry; None: the default of another option."""
     return {"name": entry.name, "help": entry.help, "options": {name: default(entry, name) for name in own(entry)}}
 
 
 def own(entry: Entry) -> Iterator[str]:
-    """The options that an entry takes, or gives another default; not those that it refuses."""
+    """The options that an entry takes or changes the default of, except for those that it refuses."""
     yield from entry.options
     yield from (name for name in entry.defaults if name not in entry.options and name not in entry.refuses)
 
@@ -70,14 +71,14 @@ def default(entry: Entry, name: str) -> Any:
 
 
 def in_json(default: Any) -> Any:
-    """A default, or the rule in words where it depends on the data."""
+    """A default as a JSON value. A default that depends on the data is described in words."""
     return default.text if isinstance(default, Derived) else default
 
 
 def refusal(
     model: str = DEFAULT_MODEL, solver: str | None = None, loss: str | None = None, penalty: str | None = None
 ) -> str:
-    """Why such a run is refused, or "" if it is not."""
+    """The reason why this combination is refused, or "" if it is supported."""
     option = OPTIONS[penalty] if penalty else None
     options: Mapping[str, Any] = {option.name: option.kind(max(option.low or 0, SOME_STRENGTH))} if option else {}
     try:
@@ -88,7 +89,7 @@ def refusal(
 
 
 def refusals() -> list[str]:
-    """Why models, solvers, losses and penalties cannot be combined, each reason once, in the order of the registry."""
+    """The reasons why some combinations are refused, each reason once, in the order of the registry."""
     return list(
         dict.fromkeys(
             reason

@@ -1,4 +1,5 @@
-"""Defaults that depend on the training data, or on other options: a text for people, and a function for the run."""
+"""Defaults that depend on the training data or on other options: a description for the help, and a function that
+computes the value."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Facts:
-    """What a default may depend on. All of it is known as soon as the rows to train on are.
+    """The values that a default may depend on. They are known once the training rows have been read.
 
-    rows, nonzeros : number of the training rows and of their entries, without the rows that are held out.
-    features : number of the features that occur in them.
-    longest : the largest sum of a row's squared values, as the model sees them. Held-out rows count too, for the model
-        may be trained on them in the end.
+    rows, nonzeros : number of the training rows and of their entries, without the held-out rows.
+    features : number of the features that occur in the training rows.
+    longest : the largest squared norm of a row, after scaling. Held-out rows are included, because the model may be
+        trained on them later (--refit).
     validated : whether there are validation data.
-    solver : its name.
-    by_rows : whether it goes through the data row by row.
-    values : all options by name. Those that precede the default's own in the registry are already resolved.
+    solver : the name of the solver.
+    by_rows : whether the solver is stochastic.
+    values : all options by name. Options that precede this one in the registry are already resolved.
     """
 
     rows: int
@@ -33,10 +34,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Derived:
-    """A default, or a value, that is computed when the training data are known.
+    """The value of an option that is computed after the training data have been read.
 
-    text : the rule in words, for the help and the guide: "1/rows".
-    of : the value, for the facts of a run.
+    text : the rule, for the help and the guide, such as "1/rows".
+    of : a function that computes the value from the facts of a run.
     """
 
     text: str
@@ -47,8 +48,8 @@ class Derived:
 
 
 def of_libfm(strength: float) -> Derived:
-    """libFM's strength of an L2 penalty: a row solver applies it in every update; for the others it weighs against the
-    sum of the losses, as in ALS, where ours weighs against their mean."""
+    """An L2 penalty strength in libFM's convention. Stochastic solvers apply it in every update. For the other solvers
+    it is relative to the sum of the losses, as in ALS, and is divided by the rows to be relative to their mean."""
     return Derived(
         f"{strength:g} in every update, or {strength:g}/rows",
         lambda facts: strength if facts.by_rows else strength / facts.rows,
@@ -56,10 +57,10 @@ def of_libfm(strength: float) -> Derived:
 
 
 def by_longest_row(most: float, share: float) -> Derived:
-    """A step size of at most `most`, and so much smaller if rows are long that training does not diverge.
+    """A step size of at most `most`, which is smaller if rows have large norms, so that training does not diverge.
 
-    The derivative of an FM's score by its factors grows with the square of the row's norm, so the steps that are stable
-    shrink with its fourth power. Steps that adapt to the gradients need no such care.
+    The derivative of an FM's score with respect to its factors grows with the square of the row norm, so the largest
+    stable step is proportional to the inverse of its fourth power. Adaptive steps are not limited.
     """
 
     def of(facts: Facts) -> float:
@@ -70,13 +71,13 @@ def by_longest_row(most: float, share: float) -> Derived:
 
 
 def per_row(strength: float) -> Derived:
-    """A strength against the mean loss that weighs as much as that many rows."""
+    """A penalty strength of `strength` relative to the sum of the losses, converted to one relative to their mean."""
     return Derived(f"{strength:g}/rows", lambda facts: strength / facts.rows)
 
 
 def by_occurrence(strength: float, most: float) -> Derived:
-    """An L2 penalty that is inverse to the mean number of rows in which a feature occurs, for in so many updates row
-    solvers apply it; but no more than `most`."""
+    """An L2 penalty of at most `most` that is inversely proportional to the mean number of rows in which a feature
+    occurs, because stochastic solvers apply it in each update of a feature."""
     return Derived(
         f"min({most:g}, {strength:g} features/non-zeros)",
         lambda facts: min(most, strength * facts.features / max(1, facts.nonzeros)),
@@ -84,7 +85,8 @@ def by_occurrence(strength: float, most: float) -> Derived:
 
 
 def by_order(*values: float, cd: float | None = None) -> Derived:
-    """A default for order 2, 3 and so on, the last one also for all orders above; cd may have one of its own."""
+    """A default for each order from 2 on; the last one also applies to all higher orders. `cd` is a separate default
+    for coordinate descent."""
     last = len(values) + 1
     names = [f"order {order}" for order in range(2, last)] + ["above" if last > 2 else ""]
     shown = [f"{value:g} ({name})" if name else f"{value:g}" for value, name in zip(values, names, strict=True)]
@@ -100,7 +102,7 @@ def by_order(*values: float, cd: float | None = None) -> Derived:
 
 
 def by_degree(second: float, above: float) -> Derived:
-    """A default for degree 2 and one for each degree above, up to the order."""
+    """A list with a default for degree 2 and another one for each higher degree, up to the order."""
     return Derived(
         f"{second:g} (degree 2) / {above:g} (above)",
         lambda facts: [second, *[above] * (facts.values["order"] - 2)],

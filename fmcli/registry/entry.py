@@ -1,4 +1,4 @@
-"""What the registry's entries of models, solvers and losses have in common."""
+"""The base class of the registry entries of models, solvers and losses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Entry:
-    """A class that can be chosen by name, and the options that it takes.
+    """A component that can be chosen by name, and the options that it takes.
 
-    help : one sentence that says what it is.
-    path : module:class, or a function that makes one of several classes; imported when it is used.
+    help : a one-sentence description.
+    path : "module:class", or "module:function" for a function that returns an instance; imported on first use.
     options : names of the options that the class takes as keywords.
-    defaults : of options, if they differ from the options' own.
-    refuses : option -> why it cannot be given.
+    defaults : defaults of options that differ from the defaults in OPTIONS.
+    refuses : option -> the reason why it cannot be used with this component.
     """
 
     name: str
@@ -27,11 +27,11 @@ class Entry:
     refuses: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> Any:
-        """The class."""
+        """Import the class."""
         return load(self.path)
 
 
 def load(path: str) -> Any:
-    """What module:name stands for."""
+    """Import the object at "module:name"."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)

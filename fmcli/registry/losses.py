@@ -16,8 +16,8 @@ CLOSED_FORM_LOSS = "squared"
 class LossEntry(Entry):
     """A loss.
 
-    task : which labels it takes: binary (two values), real, counts or classes.
-    smooth : whether its slope is continuous.
+    task : the type of the labels: binary (two values), real, counts or classes.
+    smooth : whether it is differentiable.
     """
 
     task: str

@@ -18,15 +18,15 @@ DEFAULT_MODEL = "fm"
 class ModelEntry(Entry):
     """A model.
 
-    solver : the solver that trains it if none is named.
+    solver : the default solver.
     with_solver : solver -> defaults of options with that solver.
-    limits : option -> its largest value, if that is below the option's own.
-    positive : penalties without which it would be another model.
+    limits : option -> its largest value, if that is smaller than the limit in OPTIONS.
+    positive : penalties that must be positive, because they define the model.
     by_degree : options that may be lists, with a value for each of the degrees 2 to `order`.
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
-    by_fields : whether it learns from the fields of entries.
-    closed_form : whether it is solved in closed form, by no solver.
-    before : what model files of earlier versions mean that lack an option, if that is not its default.
+    by_fields : whether it uses the fields of entries.
+    closed_form : whether it is solved in closed form, without a solver.
+    before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
     """
 
     solver: str = DEFAULT_SOLVER
@@ -40,15 +40,15 @@ class ModelEntry(Entry):
     before: Mapping[str, Any] = field(default_factory=dict)
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
-        """Whether, with these options, the rows to train on must have fields."""
+        """Whether training rows must have fields, given these options."""
         return self.by_fields and values.get("split_index") is None
 
 
 _FM = ("rank", "bias", "linear")
 _BETA = ("fit_beta", "beta_start")
-# Standard deviations of initial values by kind, chosen on held-out rows of training data. Products of several factors
-# near 0 have gradients near 0. Coordinate descent updates the weights of kernels before the factors; if these are near
-# 0, both stay there.
+# Standard deviations of the initial factors by kind, chosen on held-out rows of training data. They must not be too
+# small: the gradient of a product of several factors near 0 is near 0. Coordinate descent updates the kernel weights
+# before the factors; if the factors are near 0, both stay there.
 _START = {
     name: {"init_std": std}
     for name, std in {
@@ -63,20 +63,20 @@ _START = {
         "lifted-pn": 0.03,
     }.items()
 }
-# Makes factors sparse without loss of quality. FTRL adds it to the sum of the losses, so that with few rows the usual
-# strength would be too large.
+# An L1 strength that makes factors sparse without loss of quality. In FTRL it is relative to the sum of the losses, so
+# that it must be smaller if there are few rows.
 _SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
-# The linear functions of pn start near the constant 1 and not near 0, so that its derivatives are larger than an FM's.
+# The linear functions of pn are initially near 1, not near 0 as in an FM, so that its derivatives are larger.
 _PN_STEP = by_longest_row(0.01, 5)
-# Chosen on held-out rows; with a stronger penalty, the factors of rare features become zero.
+# Chosen on held-out rows; a stronger penalty sets the factors of rare features to zero.
 _LIFTED_PN_L2_V = by_occurrence(20, most=0.1)
-# In models without linear weights, the linear effect of a feature depends on all of its factors. A stochastic step
-# changes all of them at once, so that the last rows influence every prediction; coordinate descent has no such noise.
-# The effect is spread over the factors, so that their penalty shrinks it less than it shrinks interactions.
+# The default solver of models without linear weights is coordinate descent. In these models, the linear effect of a
+# feature depends on all of its factors. A stochastic step changes all of them at once, so that the last rows of an
+# epoch influence every prediction; coordinate descent has no such noise. Because the effect is spread over the factors,
+# their penalty shrinks it less than it shrinks interactions.
 _BY_COLUMNS = "cd"
-# The default penalties of the models with a sparse group lasso.
-# Factors start near 0, a saddle point that they never leave if they are penalized from the start. So the penalties
-# begin later.
+# Defaults of the models with sparsity penalties. The initial factors are near 0, which is a saddle point; with an L1
+# penalty from the first epoch they would never leave it, so that the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
 

@@ -10,32 +10,32 @@ from fmcli.registry.derived import Derived, by_longest_row
 
 @dataclass(frozen=True)
 class Option:
-    """One number or switch, under the name of the keyword by which a class takes it."""
+    """An option of the command line. Its name is also the keyword argument of the classes that take it."""
 
     name: str
     kind: type  # int, float, bool, or str for a choice
-    default: Any  # None: another option's, as the help says; Derived: computed when the training data are known
+    default: Any  # None: the default is explained in the help; Derived: computed from the training data
     help: str
-    group: str  # the heading it stands under in the help: model, penalty, solver or run
-    flags: tuple[str, ...] = ()  # short flag; the long one derives from the name
+    group: str  # the section of the help: model, penalty, solver or run
+    flags: tuple[str, ...] = ()  # short flag; the long flag is derived from the name
     low: float | None = None
     high: float | None = None
-    open_low: bool = False  # `low` itself is out of range
+    open_low: bool = False  # whether `low` itself is excluded
     choices: tuple[str, ...] = ()
-    by_degree: bool = False  # may be a list, one number per degree, for a model of which `by_degree` names it
+    by_degree: bool = False  # whether it may be a list with one value per degree; see ModelEntry.by_degree
 
     @property
     def flag(self) -> str:
-        """The long flag; a switch that can only be turned off is known by the flag that does it."""
+        """The long flag. For a switch that can only be turned off, this is the flag --no-NAME."""
         return ("--no-" if self.negative else "--") + self.name.replace("_", "-")
 
     @property
     def negative(self) -> bool:
-        """Whether only the flag that turns it off exists."""
+        """Whether it has only the flag --no-NAME."""
         return self.kind is bool and self.default is True and self.name in NEGATIVE_ONLY
 
     def range(self) -> str:
-        """The permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty where all are."""
+        """The permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty if there is no restriction."""
         if self.choices:
             return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
         if self.low is None:
@@ -45,7 +45,7 @@ class Option:
         return f"{self.low} to {self.high}"
 
     def permits(self, value: Any) -> bool:
-        """Whether a value is one of the choices, or a finite number in range, or a list of such."""
+        """Whether a value is one of the choices, a finite number in range, or a list of permitted values."""
         if self.choices:
             return value in self.choices
         if self.by_degree and isinstance(value, list):
@@ -57,13 +57,13 @@ class Option:
         return self.high is None or value <= self.high
 
 
-# Switches that are on unless they are turned off, so that their help has only the flag that does it.
+# Switches that are on by default, and have only the flag that turns them off (--no-NAME).
 NEGATIVE_ONLY = ("bias", "linear")
 
-# Validation data end training before it overfits; without them, as many epochs would ruin models of many features.
+# With validation data, early stopping prevents overfitting; without them, 30 epochs overfit if there are many features.
 _EPOCHS = Derived("30 with validation data, else 10", lambda facts: 30 if facts.validated else 10)
-# Steps of plain gradients. Because of outliers the longest row of standardized columns has some 100 times the squared
-# norm of most, as in cadata and cpusmall, which chose the number; norms below 11.9 change nothing.
+# The step size of solvers without adaptive steps. The number 200 was chosen on cadata and cpusmall with standardized
+# columns, where outliers have about 100 times the squared norm of most rows. Norms below 11.9 do not change the step.
 _STEP = by_longest_row(0.01, 200)
 
 _OPTIONS = (
@@ -279,12 +279,12 @@ _OPTIONS = (
 )
 OPTIONS = {option.name: option for option in _OPTIONS}
 
-# The strengths of penalties of whole rows, in the order of the list in cython_src/fmcli/penalties/group_penalties.h.
+# The strengths of group penalties, in the order of the list in cython_src/fmcli/penalties/group_penalties.h.
 GROUP_PENALTIES = ("group_l1",)
-# What every run takes, whatever its model, solver and loss.
+# Options that every model, solver and loss takes.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch"),
     *("epochs", "batch_size", "clip", "scale", "norm", "shuffle", "seed"),
 )
-# What a solver does not support if its penalties must be smooth.
+# Options that a solver does not support if it needs smooth penalties.
 NOT_SMOOTH = ("l1", "l1_w", "l1_v", *GROUP_PENALTIES, "l1_from_epoch")

@@ -1,4 +1,4 @@
-"""What to try after an error, in terms of a run's options."""
+"""Suggestions after an error: options of the run to change, with values."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from fmcli.errors import DivergedError, FmcliError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 
-# The solvers' step sizes, which options for parts of a model refine.
+# The step sizes of the solvers; options for parts of a model, such as alpha_v, refine them.
 WHOLE_STEPS = ("alpha", "learning_rate")
-# How much smaller a step to try after divergence.
+# After divergence, a step size that is smaller by this factor is proposed.
 STEP_BACK = 10
 
 
 def with_flags(error: FmcliError) -> str:
-    """The message of an error, with the flags of the options that help."""
+    """The message of an error, followed by the flags of the options that help."""
     flags = [
         f"see {OPTIONS[name].flag}" if value is None else f"try {OPTIONS[name].flag} {value}"
         for name, value in error.options.items()
@@ -22,8 +22,8 @@ def with_flags(error: FmcliError) -> str:
 
 
 def diverged(spec: Spec, what: str) -> DivergedError:
-    """The error for training that went astray, with a step size to try where there is one, and the option that scales
-    the features unless it is in use."""
+    """The error for training that diverged. It proposes a smaller step size, if the solver has one, and scaled
+    features, unless they are scaled already."""
     scaled = spec.values["scale"] != "none"
     remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
     steps = [f"{OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})" for name, step in steps_of(spec).items()]
@@ -34,7 +34,7 @@ def diverged(spec: Spec, what: str) -> DivergedError:
 
 
 def steps_of(spec: Spec) -> dict[str, float]:
-    """The step sizes of a spec by option name: that of the whole, and those of parts that differ from it."""
+    """The step sizes of a spec by option name: that of the whole model, and those of parts if they differ from it."""
     values = spec.values
     steps: dict[str, float] = {name: values[name] for name in WHOLE_STEPS if name in values}
     parts = [part for part, whole in REFINES.items() if whole in steps and part in values]

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer
 
 DEFAULT_SOLVER = "adagrad"
-# The name that stands for the solver of a model that is solved in closed form.
+# The solver name of models that are solved in closed form.
 CLOSED_FORM = "closed-form"
-# What trains by any solver that goes through the data row by row.
+# The trainer of all stochastic solvers.
 ROW_TRAINER = "fmcli.solvers.stochastic.trainer:StochasticTrainer"
 
 
@@ -23,12 +23,12 @@ ROW_TRAINER = "fmcli.solvers.stochastic.trainer:StochasticTrainer"
 class SolverEntry(Entry):
     """A solver.
 
-    Its class is a fmcli.solvers.stochastic.solver.Solver if it goes through the data row by row, else its Trainer.
+    Its class is a fmcli.solvers.stochastic.solver.Solver if it is stochastic, else a Trainer.
 
-    by_rows : whether it goes through the data row by row, with a step size.
-    sums_losses : whether penalties weigh against the sum of the losses rather than their mean.
-    penalizes_at_once : whether penalties that begin to act in an epoch (--l1-from-epoch) are applied to all rows at
-        the end of the epoch before.
+    by_rows : whether it is stochastic: it updates the parameters after each row or batch, with a step size.
+    sums_losses : whether penalties are relative to the sum of the losses rather than their mean.
+    penalizes_at_once : whether penalties that begin in an epoch (--l1-from-epoch) are applied to all parameter rows at
+        the end of the previous epoch.
     """
 
     by_rows: bool = True
@@ -36,12 +36,12 @@ class SolverEntry(Entry):
     penalizes_at_once: bool = False
 
     def trainer(self) -> type[Trainer]:
-        """The class that trains by this solver."""
+        """Import the trainer class of this solver."""
         found: type[Trainer] = load(ROW_TRAINER) if self.by_rows else self.load()
         return found
 
 
-# What solvers of the whole objective have in common.
+# Default penalties of the solvers that minimize the whole objective.
 _PER_ROW = {
     "l2_w": per_row(1),
     "l2_v": per_row(10),
@@ -92,12 +92,12 @@ _SOLVERS = (
 )
 SOLVERS = {solver.name: solver for solver in _SOLVERS}
 
-# It belongs to models and cannot be chosen, so that it is not in the table.
+# Users cannot choose it, because it belongs to a model; therefore it is not in SOLVERS.
 _CLOSED_FORM = SolverEntry(
     CLOSED_FORM, "The solution in closed form.", "fmcli.solvers.closed_form:ClosedFormTrainer", by_rows=False
 )
 
 
 def solver_entry(name: str) -> SolverEntry:
-    """The entry of a solver, or of what stands for one."""
+    """The entry of a solver, including the closed form."""
     return _CLOSED_FORM if name == CLOSED_FORM else SOLVERS[name]

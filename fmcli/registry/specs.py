@@ -1,4 +1,4 @@
-"""What to train: a model, a solver, a loss and their numbers, complete and checked before any data is read."""
+"""The specification of a run: model, solver, loss and all option values, completed and checked before data are read."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from fmcli.text import number
 
 E = TypeVar("E", bound=Entry)
 
-# Options that refine another for one part of a model: without a value of their own they take the other's.
-# Where the run has none of that name, they take its default.
+# Options that refine another option for one part of a model. If such an option is not given, it has the value of the
+# other option, or that option's default if the run does not take it.
 REFINES = {
     **{"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"},
     **dict.fromkeys(("learning_rate_w", "learning_rate_v", "anchor_rate"), "learning_rate"),
 }
 
-# Of options that count something and have no limit of their own: what fits the compiled core.
+# The limit of integer options that declare no limit: the largest int32, which the compiled core uses.
 LARGEST_COUNT = 2**31 - 1
 
 
-# What stands for the solver among the names of what a run was given.
+# The entry of Spec.given that means that the solver was given.
 SOLVER = "solver"
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A run's choices.
+    """The specification of a run.
 
-    values : every option that the model, the solver and the loss take, by name, with defaults filled in; those that
-        depend on the data stay Derived until `resolve` replaces them.
-    given : names of the options that were explicitly given, and SOLVER if the solver was.
+    values : every option that the model, the solver and the loss take, by name, with defaults filled in; defaults that
+        depend on the data are Derived until `resolve` replaces them.
+    given : names of the options that were explicitly given, and SOLVER if the solver was given.
     """
 
     model: str
@@ -50,12 +50,12 @@ class Spec:
 
     @property
     def solver_entry(self) -> SolverEntry:
-        """The solver's entry in the registry."""
+        """The registry entry of the solver."""
         return solver_entry(self.solver)
 
     @property
     def by_rows(self) -> bool:
-        """Whether a solver trains the model row by row."""
+        """Whether the solver is stochastic."""
         return self.solver_entry.by_rows
 
     def keywords(self, entry: Entry) -> dict[str, Any]:
@@ -69,17 +69,19 @@ def make_spec(
     loss: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Spec:
-    """Complete and check the choices of a run.
+    """Check the options of a run, and fill in the defaults.
 
     Parameters
     ----------
-    model, solver, loss : registered names; no solver: the model's usual one; no loss: by the labels.
-    options : values by option name; what is not given takes its default.
+    model, solver, loss : registered names. solver None: the default solver of the model. loss None: chosen later, by
+        the labels.
+    options : values by option name; options that are missing or None have their defaults.
 
     Raises
     ------
     UsageError
-        A name that is not registered, an option that neither the model nor the solver takes, or a value out of range.
+        If a name is not registered, no component takes an option, a value is out of range, or the components or
+        options cannot be combined.
     """
     kind, chosen_solver, chosen_loss = find(MODELS, "model", model), None, None
     if kind.closed_form:
@@ -112,7 +114,7 @@ def make_spec(
 
 
 def resolve(spec: Spec, *, rows: int, nonzeros: int, features: int, longest: float = 0.0, validated: bool) -> Spec:
-    """The spec with numbers in place of the defaults that depend on the data; the parameters are those of Facts."""
+    """The spec in which defaults that depend on the data are replaced by numbers. The parameters are those of Facts."""
     values = dict(spec.values)
     for name in OPTIONS:
         default = values.get(name)
@@ -123,11 +125,11 @@ def resolve(spec: Spec, *, rows: int, nonzeros: int, features: int, longest: flo
 
 
 def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of all options: as given, else as the model has them with this solver, else as the model has them, else
-    as the solver and the loss do.
+    """Values of all options. In decreasing precedence: given values, defaults of the model with this solver, defaults
+    of the model, defaults of the loss and the solver, defaults of the options.
 
-    An option that refines another goes with it: --l2 decides for linear weights and factors, too, unless one of these
-    is given, whatever a solver would have them be.
+    A value of an option also replaces lower-precedence values of the options that refine it: a given --l2 applies to
+    linear weights and factors, even if the solver has defaults for --l2-w and --l2-v.
     """
     values = {name: OPTIONS[name].default for name in taken}
     pairs = [kind.with_solver.get(entry.name, {}) for entry in others]
@@ -138,7 +140,7 @@ def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Map
 
 
 def check_smooth(solver: SolverEntry | None, loss: LossEntry) -> None:
-    """UsageError if a solver needs a smooth loss, which this one is not."""
+    """Raise UsageError if the solver needs a differentiable loss, but the loss is not differentiable."""
     if solver and not solver.by_rows and not loss.smooth:
         raise UsageError(
             f"{solver.name} needs a differentiable loss, and {loss.name} is not; use --loss squared-hinge, or another "
@@ -147,7 +149,7 @@ def check_smooth(solver: SolverEntry | None, loss: LossEntry) -> None:
 
 
 def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
-    """UsageError if a solver refuses the penalties that make a model what it is."""
+    """Raise UsageError if the solver does not support a penalty that the model requires."""
     refused = [OPTIONS[name].flag for name in kind.positive if name in solver.refuses]
     if refused:
         raise UsageError(
@@ -157,7 +159,7 @@ def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
 
 
 def check_nuclear(kind: ModelEntry, values: Mapping[str, Any]) -> None:
-    """UsageError where the nuclear norm is asked for without kernels of order 2 whose weights are fitted."""
+    """Raise UsageError if a nuclear norm penalty is given for a model without order 2 and fitted kernel weights."""
     if not values.get("nuclear"):
         return
     flag = OPTIONS["nuclear"].flag
@@ -169,27 +171,27 @@ def check_nuclear(kind: ModelEntry, values: Mapping[str, Any]) -> None:
 
 
 def check_group_penalties(values: Mapping[str, Any]) -> None:
-    """UsageError if a row would have two penalties as a whole, or one beside the nuclear norm."""
+    """Raise UsageError if two group penalties, or a group penalty and the nuclear norm, are given."""
     flags = [OPTIONS[name].flag for name in ("nuclear", *GROUP_PENALTIES) if values.get(name)]
     if len(flags) > 1:
         raise UsageError(f"{' and '.join(flags)} cannot be combined; choose one")
 
 
 def check_clip(loss: str | None, clip: bool | None) -> None:
-    """UsageError where another loss is asked to clip; None: its loss is not known yet."""
+    """Raise UsageError if --clip is given with a loss other than squared. If the loss is None, it is not known yet."""
     if clip and loss not in (None, CLIPPED_LOSS):
         raise UsageError(f"{OPTIONS['clip'].flag} applies only to --loss {CLIPPED_LOSS}, not to {loss}; leave it out")
 
 
 def check_schedule(values: Mapping[str, Any]) -> None:
-    """UsageError if learning rates both follow a schedule and adapt to the gradients."""
+    """Raise UsageError if a schedule is combined with adaptive learning rates."""
     if values.get("adaptive") and values["schedule"] != OPTIONS["schedule"].default:
         given = f"{OPTIONS['schedule'].flag} {values['schedule']}"
         raise UsageError(f"{given} needs --no-adaptive: adaptive learning rates have no schedule")
 
 
 def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
-    """UsageError where a model that is solved in closed form is asked for with a solver or another loss."""
+    """Raise UsageError if a solver, or a loss other than squared, is given for a model with a closed-form solution."""
     if solver not in (None, CLOSED_FORM):
         raise UsageError(
             f"{model} is solved in closed form, without a solver; leave out -s {solver}, or choose another -m"
@@ -202,7 +204,7 @@ def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
 
 
 def check_degrees(kind: ModelEntry, values: Mapping[str, Any]) -> None:
-    """UsageError where an option has several numbers, but the model takes one, or not so many."""
+    """Raise UsageError if an option has several values and the model takes a single one or a different number."""
     for name, value in values.items():
         if not isinstance(value, list):
             continue
@@ -217,12 +219,12 @@ def check_degrees(kind: ModelEntry, values: Mapping[str, Any]) -> None:
 
 
 def find(table: Mapping[str, E], what: str, name: str) -> E:
-    """The entry of that name; UsageError naming similar ones if there is none."""
+    """The entry with this name. Raises UsageError, which suggests similar names, if there is none."""
     return table[find_name(what, name, table)]
 
 
 def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: list[Entry]) -> None:
-    """UsageError if an option does not exist, is not taken by the chosen model, solver and loss, or is out of range."""
+    """Raise UsageError if an option does not exist, does not apply to the chosen components, or is out of range."""
     option = OPTIONS[find_name("option", name, OPTIONS)]
     chosen = (kind, *others)
     for entry in chosen:
@@ -247,14 +249,14 @@ def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: lis
 
 
 def as_given(value: Any) -> str:
-    """An option's value as the command line has it."""
+    """The value of an option as it is written on the command line."""
     if isinstance(value, list):
         return "/".join(map(str, value))
     return number(value) if isinstance(value, float) else str(value)
 
 
 def takes(name: str, model: str, solver: str, loss: str) -> bool:
-    """Whether a run of this model, solver and loss takes an option; names that are not registered have none."""
+    """Whether a run with this model, solver and loss takes an option. Names that are not registered are ignored."""
     entries: list[Entry] = [
         table[chosen] for table, chosen in ((MODELS, model), (SOLVERS, solver), (LOSSES, loss)) if chosen in table
     ]

@@ -1,4 +1,4 @@
-"""Streams of random numbers, all drawn from a run's one seed."""
+"""Independent streams of random numbers, all derived from the seed of the run."""
 
 import numpy as np
 
@@ -8,5 +8,5 @@ START_STREAM, SHUFFLE_STREAM, HOLDOUT_STREAM, PREPARE_STREAM = 0, 1, 2, 3
 
 
 def generator(spec: Spec, *stream: int) -> np.random.Generator:
-    """The random numbers of one purpose: independent of how many any other has used."""
+    """A generator for one purpose. Its numbers do not depend on how many numbers other streams have drawn."""
     return np.random.default_rng([spec.values["seed"], *stream])

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 # The factor by which a weaker or stronger penalty, or a smaller or larger step, is proposed.
 FACTOR = 10
-# The number of epochs without penalties after which factors have usually grown, and the factor by which more epochs are
-# proposed if there were too few.
+# The number of epochs without penalties after which factors have usually grown. The factor by which the number of
+# epochs is increased in a proposal.
 DENSE_EPOCHS, MORE_EPOCHS = 5, 3
-# A penalty of 0 counts as this when a stronger one is proposed.
+# If a penalty is 0, this value is multiplied by FACTOR to propose a stronger one.
 LEAST = 1e-6
-# A model that is worse than the constant on the training rows gets a warning only beyond this part of the constant's
-# metric: stochastic steps leave the bias near its best value, not at it.
+# A model that is worse than the constant on the training rows gets a warning only if the difference exceeds this share
+# of the constant's metric, because stochastic steps leave the bias near its optimum, but not exactly there.
 CLEARLY = 0.01
-# A warning is given if landmarks lack the features of more than this share of the entries: with ids they lack most of
-# them, with columns of numbers none.
+# A warning is given if landmarks lack the features of more than this share of the entries. If features are ids, they
+# lack most of them; if features are numeric columns, none.
 MOST_LACKING = 0.1
 ENTRIES_AT_A_TIME = 1 << 20
 # The penalties that set factors to zero.
@@ -99,8 +99,8 @@ def factors_are_zero(model: Model) -> bool:
 
 
 def kernel_weights_are_zero(model: Model) -> bool:
-    """Whether the model fits weights of its factors' kernels, and all of them are 0: then the factors have neither an
-    effect nor a gradient."""
+    """Whether the model fits weights of its factors' kernels, and all of them are 0. In this case, the
+    factors have neither an effect nor a gradient."""
     names = [array.name for layout in model.layout if layout.role == "kernel weights" for array in layout.body]
     return bool(names) and not any(model.parameters[name].any() for name in names)
 
@@ -123,7 +123,8 @@ def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
 
 
 def why_zero(trained: Trained) -> str:
-    """All factors are 0, or the weights of their kernels: what that means, and why it may be so."""
+    """A warning that all factors, or all kernel weights, are 0, with the effect on the model, the likely cause and a
+    remedy."""
     values, model = trained.plan.spec.values, trained.plan.model
     linear = any(model.parameters[name].any() for name in linear_weights(model))
     what = "factors" if factors_are_zero(model) else "weights beta of the factors"
@@ -139,7 +140,7 @@ def why_zero(trained: Trained) -> str:
         verb = "is" if len(strong) == 1 else "are"
         late = min(DENSE_EPOCHS, values["epochs"])
         if strong != ["nuclear"] and values.get("l1_from_epoch", late) < late:
-            weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that they grow before it acts"
+            weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that the factors grow before the penalty acts"
         return f"{found}{used} {verb} too strong for them: try {weaker}"
     if not values["init_std"]:
         return f"{found}they start from 0, where their gradients are 0: leave out {OPTIONS['init_std'].flag} 0"
