@@ -140,7 +140,7 @@ def why_zero(trained: Trained) -> str:
         verb = "is" if len(strong) == 1 else "are"
         late = min(DENSE_EPOCHS, values["epochs"])
         if strong != ["nuclear"] and values.get("l1_from_epoch", late) < late:
-            weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that the factors grow before the penalty acts"
+            weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that they grow before the penalty acts"
         return f"{found}{used} {verb} too strong for them: try {weaker}"
     if not values["init_std"]:
         return f"{found}they start from 0, where their gradients are 0: leave out {OPTIONS['init_std'].flag} 0"
