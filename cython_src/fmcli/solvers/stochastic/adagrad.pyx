@@ -1,4 +1,4 @@
-"""AdaGrad: a learning rate of its own for every parameter."""
+"""AdaGrad: one adaptive learning rate per parameter."""
 
 from fmcli.base.types cimport SparseGradient
 from fmcli.kernels.simd cimport Adagrad as Rule
@@ -7,7 +7,7 @@ from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
 
 
 cdef class AdaGrad(Solver):
-    """G <- G + g^2, h = sqrt(G)/rate, phi <- prox(phi - g/h, h) on the touched rows; the state is G - 1."""
+    """G <- G + g^2, h = sqrt(G)/rate, phi <- prox(phi - g/h, h) on the touched rows; the state holds G - 1."""
 
     def __init__(self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None):
         self.slots, self.averages_weights = 1, True

@@ -17,29 +17,30 @@ from fmcli.solvers.stochastic.solver cimport Solver, Steps, steps_by_part
 from libc.stdint cimport int32_t
 
 cdef enum:
-    # The tables of running sums have so many entries. After so many steps, all rows are brought up to date.
+    # The number of steps that the tables of running sums hold. After this many steps, all rows are brought up to date.
     LONGEST = 1 << 20
 
-# If the product of decays falls below this, it loses digits, and all rows are brought up to date.
+# A product of decays below this value would lose digits, so all rows are brought up to date.
 cdef double SMALLEST_DECAY = 1e-200
 
 
 cdef class FOBOS(Solver):
     """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
 
-    The step itself is SGD's or, with `adaptive`, AdaGrad's. The prox steps of rows that an update does not touch are
-    deferred: they are applied when the row is read next, and to all rows at the end of an epoch. They have a closed
-    form, which takes running sums (deferred.h). They are applied one by one with prox="exact", which is slow and the
-    oracle of the closed form, and if the steps of the group penalty have no closed form.
+    The step itself is that of SGD or, with `adaptive`, that of AdaGrad. The prox steps of rows that an update does not
+    touch are deferred: they are applied when the row is read next, and to all rows at the end of an epoch. They have a
+    closed form, which uses running sums (deferred.h). With prox="exact", they are applied step by step instead, which
+    is slow and tests the closed form. They are also applied step by step if the prox steps of the group penalty have no
+    closed form.
     """
 
     cdef Solver inner
-    cdef SGD plain  # the inner solver where it is SGD
-    cdef bint one_by_one, exact  # as asked for, and as the penalty permits
+    cdef SGD plain  # the inner solver if it is SGD, else None
+    cdef bint one_by_one, exact  # whether steps are applied one by one: as requested, and as the penalty requires
     cdef Steps rates
     cdef int32_t now
-    cdef double[:, ::1] decay, sum  # [part, step]: for rate and l2 of weights (0) and of factors (1)
-    cdef double[::1] shares  # of the rates, by step
+    cdef double[:, ::1] decay, sum  # [part, step]: for the rate and l2 of weights (0) and of factors (1)
+    cdef double[::1] shares  # the schedule's factor of the rates, by step
     cdef double rate[2]
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
@@ -62,16 +63,16 @@ cdef class FOBOS(Solver):
             self.inner = self.plain
         self.slots, self.averages_weights, self.takes_formulas = self.inner.slots, True, False
         self.one_by_one = prox == "exact"
-        # Not by np.zeros, which may write all of what it takes from memory that was freed before.
+        # Not np.zeros: it may reuse freed memory, and would then write the whole array.
         self.decay, self.sum = (allocate(2 * (LONGEST + 1), np.float64).reshape(2, -1) for _ in range(2))
         self.decay[0, 0] = self.decay[1, 0] = 1
         self.shares = allocate(LONGEST + 1, np.float64)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Model model, updates):
-        """Bytes of the tables of running sums, as far as they are used, and of each row's last step."""
+        """Bytes of the used part of the tables of running sums, and of the number of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
-        a_step = (2 + 2 + 1) * sizeof(double)  # decay and sum of both parts, and the share
+        a_step = (2 + 2 + 1) * sizeof(double)  # decay and sum of both parts, and the share of the rates
         return min(updates, LONGEST) * a_step + sizeof(int32_t) * rows
 
     def bind(self, Model model, Penalty penalty):
@@ -123,7 +124,7 @@ cdef class FOBOS(Solver):
             gradient = s.gradients + i
             self.bring_up(gradient.block, gradient.row, gradient.n, gradient.first)
 
-    # Apply the prox steps that rows have missed; without `row`, those of the first n rows of the block.
+    # Apply the prox steps that the given rows have missed. If `row` is NULL, these are the first n rows of the block.
     cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
         cdef Py_ssize_t i
         if not self.penalised[b] or self.now == 0:
@@ -136,7 +137,7 @@ cdef class FOBOS(Solver):
         for i in range(n):
             self.steps_one_by_one(b, first + row[i] if row != NULL else i)
 
-    # The missed steps of one row, each as the inner solver's step with a gradient of 0.
+    # Apply the missed steps of one row, each as a step of the inner solver with a gradient of 0.
     cdef void steps_one_by_one(self, int b, Py_ssize_t row) noexcept nogil:
         cdef int32_t zero = 0
         cdef int32_t step
@@ -157,7 +158,7 @@ cdef class FOBOS(Solver):
         cdef double rate
         cdef SparseGradient* gradient
         for i in range(s.n_gradients):
-            s.gradients[i].touched = NULL  # the prox step acts on whole rows, which are up to date
+            s.gradients[i].touched = NULL  # the prox step acts on whole rows; `catch_up` brought them up to date
         self.inner.step(s)
         self.now += 1
         if self.plain is not None:

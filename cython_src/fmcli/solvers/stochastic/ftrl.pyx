@@ -1,4 +1,4 @@
-"""FTRL-Proximal, by coordinate."""
+"""FTRL-Proximal with per-coordinate learning rates."""
 
 from fmcli.base.types cimport SparseGradient
 from fmcli.kernels.simd cimport Ftrl as Rule
@@ -10,8 +10,8 @@ from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_pa
 cdef class FTRL(Solver):
     """FTRL-Proximal ([SH] Algorithm 1): state (z, n), H(n) = (beta + n)^power / alpha, phi = prox(-z/h, h).
 
-    State starts where the closed form without l1 returns the start values. When l1 and the group penalty begin to act
-    on factors, all rows are visited again.
+    The initial state is such that the closed form without l1 returns the start values. When l1 and the group penalty
+    begin to act on factors, all rows are recomputed from their state.
     """
 
     cdef Steps alphas

@@ -1,4 +1,4 @@
-// What solvers do to the rows of a block.
+// The updates that row solvers apply to the rows of a block.
 
 #include "fmcli/kernels/kernels.h"
 #include "fmcli/penalties/group_penalties.h"
@@ -7,15 +7,15 @@
 
 namespace {
 
-// What is read inside these loops is copied into locals first: to the compiler, a store to a row could change anything
-// that lies behind a pointer.
+// Values that these loops read are copied into local variables first: otherwise the compiler must assume that a store
+// to a row can change any value behind a pointer.
 
-// on_body(phi, state, i, f) for every vector of the n rows' bodies. It begins with factor f of the i-th row, whose id is
-// row(i); if a row fills half a vector, the vector may hold the next row too.
+// Calls on_body(phi, state, i, f) for every vector of the bodies of n rows. The vector begins with factor f of the i-th
+// row, whose id is row(i). If a row fills only half a vector, the vector may also hold the next row.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
     ptrdiff_t i = 0;
-    if (b.lanes == width<Vec4>)  // two short rows fill a vector, and a root or a division costs as much for half of one
+    if (b.lanes == width<Vec4>)  // two short rows share a vector: a root or a division of half a vector costs as much
         for (; i + 2 <= n; i += 2) {
             real* const p = b.body + row(i) * b.body_stride;
             real* const q = b.body + row(i + 1) * b.body_stride;
@@ -42,7 +42,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
     }
 }
 
-// A vector of numbers from as many places.
+// The vector of f(0), f(1), ...
 template <class V, class F>
 inline __attribute__((always_inline)) V gather(F f) {
     if constexpr (width<V> == 4)
@@ -56,8 +56,8 @@ inline __attribute__((always_inline)) V gather_like(const V&, F f) {
     return gather<V>(f);
 }
 
-// The weights of as many rows as V is wide, from the i-th on; where fewer are left the last is taken again, to the same
-// result.
+// Calls on_weight for the weights of as many rows as V is wide, from the i-th on. If fewer rows are left, the last one
+// is repeated: all weights are read before any is written, so the result is the same.
 template <class V, int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_t i, ptrdiff_t n, Row row, F on_weight) {
     constexpr int W = width<V>;
@@ -76,8 +76,8 @@ inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_
     }
 }
 
-// on_weight(phi, state, at) for the n rows' weights, several rows at a time; at(r) is the r-th row's index in the
-// sparse gradient.
+// Calls on_weight(phi, state, at) for the weights of n rows, several rows at a time; at(r) is the index of the r-th of
+// them in the sparse gradient.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_weight(const Block b, ptrdiff_t n, Row row, F on_weight) {
     ptrdiff_t i = 0;
@@ -85,7 +85,7 @@ inline __attribute__((always_inline)) void each_weight(const Block b, ptrdiff_t 
     for (; i < n; i += 4) some_weights<Vec4, SLOTS>(b, i, n, row, on_weight);
 }
 
-// A vector of a row's body, or its weight as a vector of which only the first entry exists.
+// Loads a vector of a row's body (`whole`), or the row's weight as the first entry of a vector of zeros.
 template <class V>
 inline __attribute__((always_inline)) V take(const real* p, bool whole) {
     if (whole) return load<V>(p);
@@ -102,8 +102,9 @@ inline __attribute__((always_inline)) void put(real* p, V v, bool whole) {
         *p = v[0];
 }
 
-// f(V, p, apart, at, whole) for each vector of one row: where it begins, how far apart its state slots are, its place in
-// a gradient's row, and whether it is one of the body's.
+// Calls f(V, p, apart, at, whole) for each vector of one row. p: its address; apart: the distance from the parameters
+// to their first state slot, and from slot to slot; at: its offset in a row of a gradient; whole: true for vectors of
+// the body, false for the weight.
 template <class F>
 inline __attribute__((always_inline)) void each_vector(const Block& b, ptrdiff_t row, F f) {
     if (b.body) {
@@ -115,7 +116,7 @@ inline __attribute__((always_inline)) void each_vector(const Block& b, ptrdiff_t
     if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
 }
 
-// The same, but of the body only what `touched` marks.
+// The same, but only for the vectors of the body that `touched` marks, and for the weight.
 template <class F>
 inline __attribute__((always_inline)) void each_touched(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
     if (!touched) {
@@ -128,18 +129,19 @@ inline __attribute__((always_inline)) void each_touched(const Block& b, ptrdiff_
     if (b.weight) f(Vec4{}, b.weight + row * b.weight_stride, (ptrdiff_t)1, b.lanes, false);
 }
 
-// f(v) for each vector of a row's body that is not marked.
+// Calls f(v) for each vector of a row's body that `touched` does not mark.
 template <class F>
 inline __attribute__((always_inline)) void each_untouched(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
     for (ptrdiff_t at = 0; touched && at < b.lanes; at += LANES)
         if (!touched[at / LANES]) f(load<Vec4>(b.body + row * b.body_stride + at));
 }
 
-// While a row is in the middle of its prox, between l1 and l2 and the group penalty, the curvatures d of what is left to
-// minimise lie in the block's room; c lies where the row's numbers do.
+// The prox of a row under a group penalty has two steps: l1 and l2, then the group penalty. Between them, the row's
+// parameters are replaced by the coefficients c of elementwise.h, and the curvatures d are in the block's `room`.
 inline real* curvatures_of(const Block& b) { return reinterpret_cast<real*>(b.room); }
 
-// What the group norm's Newton steps begin from: sums of c^2, of c^2 d, and of the squares before the step; the lowest d.
+// The input of Newton's method for the group norm: sums of c^2, of c^2 d, and of the squares of the row's parameters
+// before the step; the smallest d.
 struct RowSums {
     Vec4 squares = {}, weighted = {}, before = {}, lowest;
     bool begun = false;
@@ -154,7 +156,7 @@ struct RowSums {
     }
 };
 
-// Row <- f(c, d), vector by vector.
+// Sets the row to f(c, d), vector by vector.
 template <class F>
 inline __attribute__((always_inline)) void finish_with(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
     each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
@@ -163,7 +165,7 @@ inline __attribute__((always_inline)) void finish_with(const Block& b, ptrdiff_t
     });
 }
 
-// The rest of a row's prox under the group norm: v = c / (d + l_g / |v|).
+// Completes the prox of a row under the group norm: v = c / (d + l_g / |v|).
 inline void finish_row(GroupNorm, const Block& b, ptrdiff_t row, const uint8_t* touched, const RowSums& sums, real group) {
     const double precision = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
     Vec4 untouched = {};
@@ -189,7 +191,7 @@ inline void finish_row(GroupNorm, const Block& b, ptrdiff_t row, const uint8_t* 
     });
 }
 
-// The same under any other group penalty, by its prox for doubles.
+// Completes the prox of a row under any other group penalty, with the penalty's prox for doubles.
 template <class Penalty>
 inline void finish_row(Penalty penalty, const Block& b, ptrdiff_t row, const uint8_t* touched, const RowSums&, real group) {
     double* const c = b.room + (b.lanes + LANES);
@@ -212,7 +214,7 @@ inline void finish_row(Penalty penalty, const Block& b, ptrdiff_t row, const uin
     });
 }
 
-// The same under the group penalty of a strength, or under none.
+// Completes the prox of a row under the group penalty that acts, if there is one.
 inline __attribute__((always_inline)) void finish_row(const PenaltyStrength& s, const Block& b, ptrdiff_t row,
                                                       const uint8_t* touched, const RowSums& sums) {
     if (s.group > 0)
@@ -223,13 +225,13 @@ inline __attribute__((always_inline)) void finish_row(const PenaltyStrength& s, 
         finish_with(b, row, touched, [](auto c, auto d) { return c / d; });
 }
 
-// The strength of what acts on whole rows of a block, which it has in common for bodies and weights.
+// The strength of the group penalty on the rows of a block, which is the same for bodies and weights.
 template <class Rule>
 inline PenaltyStrength on_rows(const Block& b, const Rule& body, const Rule& weight) {
     return (b.body ? body : weight).strength;
 }
 
-// A step on rows that are groups: the prox in the metric of their h.
+// A step on rows under a group penalty: the prox in the metric of their curvatures h.
 template <class Rule, class Row, class Target>
 void step_by_row(const Block b, ptrdiff_t n, Row row, const SparseGradient* s, const Rule body, const Rule weight,
                  Target target) {
@@ -256,7 +258,8 @@ void step_by_row(const Block b, ptrdiff_t n, Row row, const SparseGradient* s, c
     }
 }
 
-// The value of entry i for each lane of a vector; if the vector holds two rows, the next entry's in its second half.
+// The value of entry i in each lane of a vector; if the vector holds two rows, its second half has the value of entry
+// i + 1.
 inline __attribute__((always_inline)) Vec4 values_like(const Vec4&, const float* x, ptrdiff_t i, bool) {
     return (real)x[i] + Vec4{};
 }
@@ -264,14 +267,14 @@ inline __attribute__((always_inline)) Vec8 values_like(const Vec8&, const float*
     return two_rows ? join((real)x[i] + Vec4{}, (real)x[i + 1] + Vec4{}) : (real)x[i] + Vec8{};
 }
 
-// What all rows share, from p on; if the vector holds two rows, in both halves.
+// A vector of values that all rows share, loaded from p. If the vector holds two rows, its halves are equal.
 inline __attribute__((always_inline)) Vec4 shared_like(const Vec4&, const real* p, bool) { return load<Vec4>(p); }
 inline __attribute__((always_inline)) Vec8 shared_like(const Vec8&, const real* p, bool two_rows) {
     return two_rows ? join(load<Vec4>(p), load<Vec4>(p)) : load<Vec8>(p);
 }
 
-// A step by a gradient that is a formula: no number of it goes through memory. The rows are different, so that each is
-// read before it is written.
+// A step by a gradient that is given as a formula: its values are never stored in memory. All rows are different, so
+// each one is read before it is written.
 template <class Rule, class Row>
 void step_by_formula(const Block& b, const SparseGradient& s, Row row, const Rule& body, const Rule& weight) {
     const GradientFormula g = s.formula;
@@ -291,7 +294,8 @@ void step_by_formula(const Block& b, const SparseGradient& s, Row row, const Rul
         });
 }
 
-// The same for the rows by field of every two entries: each is in one pair, whose two rows are updated together.
+// The same for field-aware models: each pair of entries uses two rows, that of each feature for the field of the other.
+// They occur in no other pair and are updated together.
 template <class Rule>
 void step_of_field_pairs(const Block& b, const SparseGradient& s, const Rule& rule) {
     const GradientFormula g = s.formula;
@@ -344,7 +348,7 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
         });
 }
 
-// By the names in the list of kernels.
+// The names in the list of kernels.
 constexpr auto sgd = step<Sgd>;
 constexpr auto adagrad = step<Adagrad>;
 constexpr auto ftrl = step<Ftrl>;

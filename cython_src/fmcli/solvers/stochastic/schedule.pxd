@@ -13,7 +13,7 @@ cdef struct Schedule:
 
 
 cdef inline double share_at(const Schedule* schedule, int64_t t) noexcept nogil:
-    """What is left of a learning rate in update t, counted from 1."""
+    """The factor of the learning rates in update t, counted from 1."""
     if schedule.kind == CONSTANT:
         return 1
     if schedule.kind == INVSCALING:

@@ -9,7 +9,7 @@ from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
 
 
 cdef class SGD(Solver):
-    """phi <- prox(phi - rate g, 1/rate) on the touched rows; the rates go by a schedule over updates."""
+    """phi <- prox(phi - rate g, 1/rate) on the touched rows; the rates follow a schedule over updates."""
 
     def __init__(
         self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None, schedule="constant",

@@ -1,6 +1,6 @@
-// What each row solver does to a parameter, written once for vectors of any width. A rule takes the parameter's state
-// and its gradient to the curvature h of the prox step, and to h times the point u that the step starts from. Every
-// rule ends in the same prox (elementwise.h), which is all that a rule knows of penalties.
+// The update rule of each row solver for one parameter, written once for vectors of any width. From the parameter, its
+// state and its gradient, a rule computes the curvature h of the prox step, and h u, where u is the point at which the
+// prox is taken. Every rule ends with the same prox (elementwise.h); penalties enter a rule only there.
 #ifndef FMCLI_UPDATE_RULES_H
 #define FMCLI_UPDATE_RULES_H
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// State beside each parameter.
+// The number of state values that the solver keeps for each parameter.
 template <class Rule>
 constexpr int slots = 0;
 template <>
@@ -19,7 +19,7 @@ constexpr int slots<Adagrad> = 1;
 template <>
 constexpr int slots<Ftrl> = 2;
 
-// One step's (h, h u).
+// Returns h u of one step, and sets h.
 template <class V>
 inline V target(const Sgd& rule, V phi, V*, V g, V& h) {
     h = 1 / rule.rate - V{};
@@ -55,28 +55,28 @@ inline void update(const Rule& rule, V& phi, V* state, V g) {
     phi = prox(hu, h, rule.strength);
 }
 
-// The same without a division.
+// The update of SGD, without a division.
 template <class V>
 inline void update(const Sgd& rule, V& phi, V*, V g) {
     phi = prox(phi - rule.rate * g, rule.prox);
 }
 
-// FTRL's (h, h u) again from its state alone, for rows that no gradient reaches.
+// Computes h and h u of FTRL from its state alone, without a gradient.
 template <class V>
 inline V recompute(const Ftrl& rule, const V* state, V& h) {
     h = curvature(rule, state[1]);
     return -state[0];
 }
 
-// State from which FTRL's closed form without l1 returns phi.
+// The state from which the closed form of FTRL without l1 returns phi.
 template <class V>
 inline void start(const Ftrl& rule, const V& phi, V* state) {
     state[1] = V{};
     state[0] = -phi * (curvature(rule, state[1]) + rule.strength.l2);
 }
 
-// The prox steps of FOBOS that a row has missed since a step of its own. Under AdaGrad's state, h does not change in the
-// meantime.
+// The prox steps of FOBOS after step `since`, which a row has missed. With AdaGrad (g2 is its state), h is constant
+// over these steps, because the row has no gradient in them.
 inline DeferredProx<real> deferred(const Fobos& rule, int32_t since) {
     return steps_between(rule.decay, rule.sum, since, rule.now);
 }
