@@ -30,16 +30,11 @@ inline double penalty_of(double v, const ExactStrength& s) {
 }
 
 // The soft threshold sign(x) max(|x| - threshold, 0): twice a positive part is x + |x|, twice a negative part x - |x|,
-// both without rounding.
-template <class V>
-inline V soft(V x, V threshold) {
+// both without rounding. The threshold is one number, or one for each of a vector's.
+template <class V, class Threshold>
+inline V soft(V x, Threshold threshold) {
     V over = x - threshold, under = x + threshold;
     return real(0.5) * ((over + magnitude(over)) + (under - magnitude(under)));
-}
-
-template <class V>
-inline V soft(V x, real threshold) {
-    return soft(x, threshold - V{});
 }
 
 // The prox takes a number from u to argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2, given hu = h u. It does so in two steps,
