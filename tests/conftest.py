@@ -1,4 +1,4 @@
-"""Which fmcli is tested (the checkout where it was built in place, else the installed package); common fixtures."""
+"""Common fixtures, and the choice of the package to test: the checkout if it was built in place, else the installed."""
 
 import importlib.util
 import os
@@ -11,16 +11,17 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# `python -m pytest` puts the checkout first on the path. Where it was not built in place, its fmcli/ has no compiled
-# modules and would hide the installed package, which has.
+# `python -m pytest` puts the checkout first on the path. If the checkout was not built in place, its fmcli/ has no
+# compiled modules and would hide the installed package, which has them.
 if not any((ROOT / "fmcli").rglob("*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
 
-# The processes that tests start import the same package, whatever folder they start in.
+# Subprocesses started by the tests import the same package from any working directory.
 PACKAGE = Path(importlib.util.find_spec("fmcli").origin).resolve().parent.parent
 os.environ |= {"PYTHONPATH": str(PACKAGE), "PYTHONSAFEPATH": "1"}
 
-# A busy machine is no failure: random inputs have no time limits. HYPOTHESIS_PROFILE=nightly tries many more of them.
+# Random inputs have no time limit, so that a busy machine causes no failures. HYPOTHESIS_PROFILE=nightly tries many
+# more inputs.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
@@ -28,8 +29,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Test whole folders on every core, single files in one process, which starts sooner, unless -n is given."""
-    if hasattr(config, "workerinput"):  # a worker starts no workers of its own
+    """Unless -n is given, test folders on every core, and single files in one process, which starts sooner."""
+    if hasattr(config, "workerinput"):  # a worker must not start further workers
         return
     folders = all(Path(argument).is_dir() for argument in config.args)
     if folders and config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None:

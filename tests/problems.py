@@ -1,4 +1,4 @@
-"""Small random data and models, as compiled objects and as what the slow definitions take."""
+"""Small random data and models, as compiled objects and as arguments of the slow definitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
@@ -18,16 +18,16 @@ from fmcli.solvers.stochastic.loop import Trainer
 from reference.kinds import Choices, Params, Sample, column
 
 DOUBLE = REAL == "double"
-# One score or gradient, and parameters that followed many updates.
+# Tolerances: CLOSE for a single score or gradient, FOLLOWED for parameters after many updates.
 CLOSE: dict[str, float] = {"rtol": 1e-12, "atol": 1e-12} if DOUBLE else {"rtol": 1e-5, "atol": 1e-5}
 FOLLOWED: dict[str, float] = {"rtol": 1e-9, "atol": 1e-9} if DOUBLE else {"rtol": 1e-4, "atol": 1e-4}
 
 
-# The kinds that solvers train.
+# The models that are trained by a solver.
 TRAINED = {name: piece for name, piece in MODELS.items() if not piece.closed_form}
-# The solvers that take steps by rows.
+# The stochastic solvers.
 ROW_SOLVERS = {name: piece for name, piece in SOLVERS.items() if piece.by_rows}
-# What kinds need besides a rank, unless a test says otherwise.
+# Default options of the models besides the rank.
 USUAL: dict[str, Any] = {
     **{"pair_bits": 22, "split_index": 4, "fields": 3},
     **{"anchors": 3, "neighbours": 2, "coding_c": 0.2, "lc": 0.1, "llfm_variant": "jo", "anchor_rate": 0.05},
@@ -37,8 +37,10 @@ USUAL: dict[str, Any] = {
 def random_rows(
     rng: np.random.Generator, rows: int, features: int, ones: bool = False, fields: int = 0
 ) -> list[Sample]:
-    """Rows of 0 to `features` entries; the first is empty, the second full. With `fields` an entry has one of so many,
-    and an index may come in two of them."""
+    """Samples of 0 to `features` entries; the first is empty, the second full.
+
+    With `fields`, each entry has one of that number of fields, and an index may occur in two fields.
+    """
     sizes = [0, features, *rng.integers(0, features + 1, size=rows - 2)]
     values = [1.0] if ones else np.float32(rng.uniform(0.2, 2, size=50) * rng.choice([-1, 1], size=50)).tolist()
     found: list[Sample] = [
@@ -51,7 +53,7 @@ def random_rows(
 
 
 def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | None = None, weights=None) -> Dataset:
-    """The rows as the compiled core takes them; values that are all 1 are left out, as the reader does."""
+    """Convert samples to a Dataset. As in the reader, the values are omitted if all of them are 1."""
     keys = [key for x in rows for key in x]
     values = np.array([x[key] for x in rows for key in x], dtype=np.float32)
     with_fields = any(isinstance(key, tuple) for key in keys)
@@ -67,9 +69,9 @@ def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | Non
 
 
 def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Combinations of one member of each list such that every two members of different lists are together in one.
+    """Choose combinations of one member of each list so that every pair of members of different lists occurs.
 
-    Each combination is, of all, the one that has most pairs that are not in one yet.
+    The choice is greedy: the next combination is the one with the most pairs that no chosen combination has yet.
     """
     every = [tuple(combination) for combination in product(*lists)]
     missing = {pair for combination in every for pair in pairs_of(combination)}
@@ -81,12 +83,12 @@ def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
 
 
 def pairs_of(combination: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-    """The pairs of a combination's members, each with the number of its list."""
+    """Return all pairs of a combination's members; each member is given with the index of its list."""
     return set(combinations(enumerate(combination), 2))
 
 
 def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:
-    """A registered model without memory yet; options that it does not take are left out, such as a rank."""
+    """Build a registered model whose memory is not allocated yet. Options that the model does not take are ignored."""
     kind = MODELS[name]
     options = USUAL | options
     own = taken(name, options)
@@ -94,22 +96,22 @@ def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:
 
 
 def taken(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options that a kind takes."""
+    """Select the options that the model takes."""
     return {key: value for key, value in options.items() if key in MODELS[name].options}
 
 
 def fields_of(name: str) -> int:
-    """Fields that rows for a kind must have; 0: none."""
+    """Return the number of fields that samples for a model need; 0 means that samples have no fields."""
     return USUAL["fields"] if name in MODELS and "fields" in MODELS[name].context else 0
 
 
 def choices(model: Model, **options: Any) -> Choices:
-    """What the slow definitions take of a model besides its arrays."""
+    """Return the options and constants of a model that its slow definition needs besides the arrays."""
     return USUAL | options | model.constants
 
 
 def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
-    """Random parameters for an allocated model; returns them as float64, as the build's real type has them."""
+    """Set the parameters of an allocated model to random values. Return them, as rounded to REAL, in float64."""
     for name, array in model.parameters.items():
         array[...] = scale * rng.normal(size=array.shape)
         if name in on_the_simplex(model):
@@ -118,7 +120,7 @@ def fill(model: Model, rng: np.random.Generator, scale: float = 0.5) -> Params:
 
 
 def on_the_simplex(model: Model) -> list[str]:
-    """The arrays whose rows are projected after every step."""
+    """Return the names of the arrays whose rows are projected onto the simplex after every step."""
     return [name for layout in model.layout if layout.constraint == "simplex" for name in layout.names]
 
 
@@ -134,20 +136,20 @@ def parameters(model: Model) -> Params:
 
 
 def by_feature(model: Model, name: str) -> np.ndarray:
-    """A parameter's array with its axis of features in front, then that of classes."""
+    """Return a parameter array with the axis of features moved to the front, before that of classes."""
     array = model.parameters[name]
     return np.moveaxis(array, array.shape.index(model.features), 0)
 
 
 def assert_close(ours: Mapping[str, Any], slow: Mapping[str, Any], tolerance: Mapping[str, float]) -> None:
-    """All arrays agree, and there is something to agree on."""
+    """Check that both mappings have the same arrays, with equal values up to the tolerance."""
     assert ours.keys() == slow.keys()
     for name in slow:
         np.testing.assert_allclose(ours[name], slow[name], err_msg=name, **tolerance)
 
 
 def score_all(model: Model, data: Dataset) -> np.ndarray:
-    """Scores (rows, C)."""
+    """Return the scores of all examples, of shape (rows, C)."""
     model.remeasure()
     out = np.empty((data.rows, model.outputs))
     scores(model, data, Workspace(model, data.longest), 0, data.rows, out)
@@ -155,7 +157,7 @@ def score_all(model: Model, data: Dataset) -> np.ndarray:
 
 
 def gradient(model: Model, x: Sample, solver: Any, loss: Loss, label: float) -> Params:
-    """Minus what one step of plain gradient descent at rate 1 adds: the derivative of the loss."""
+    """Return the gradient of the loss: with a learning rate of 1, one SGD step subtracts exactly the gradient."""
     before = parameters(model)
     Trainer(model, solver, loss, dataset([x], model.features, [label])).run(np.zeros(1, dtype=np.int32), 0, 1)
     after = parameters(model)

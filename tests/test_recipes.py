@@ -1,5 +1,5 @@
-"""The recipes of CONTRIBUTING.md, followed with a real piece each (toys): its line in the registry and its slow
-definition are enough to have it trained, saved, listed, loaded and tested."""
+"""The recipes of CONTRIBUTING.md, tested with real components (toys): with its registry entry and its slow definition
+alone, a component can be trained, saved, loaded, listed and tested."""
 
 import json
 import os
@@ -25,14 +25,14 @@ from reference.slow_penalties import GROUPS
 ROOT = Path(__file__).resolve().parent.parent
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 RECIPES = dict(re.findall(r"^## How to add a (\w+)\n(.*?)(?=^## )", CONTRIBUTING, re.M | re.S))
-# The tests that see all kinds, losses or solvers, and need nothing but a definition.
+# The test modules that cover all registered models, losses or solvers and need only their definitions.
 SHARED = (
     *("models", "penalties", "solvers", "descent", "every_pair", "exported", "interactions", "minima", "losses"),
     *("metrics", "core_arguments", "modelcheck", "inspection", "settings", "divergence", "l1_from_epoch", "defaults"),
     *("reference_models", "reference_solvers", "reference_losses"),
 )
 
-LEAST_CASES = 80  # of them, which toys.plugin chooses
+LEAST_CASES = 80  # minimum number of test cases that toys.plugin selects
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def compiled(tmp_path_factory):
 
 @pytest.fixture
 def environment(compiled):
-    """What a process needs to import the toys."""
+    """The environment variables with which a subprocess can import the toys."""
     path = [os.environ["PYTHONPATH"], str(ROOT / "tests"), str(compiled)]
     return os.environ | {"PYTHONPATH": os.pathsep.join(path)}
 
@@ -58,7 +58,7 @@ def registered(compiled, monkeypatch):
 
 
 def test_all_shared_tests_take_the_toys(environment):
-    """With nothing but the recipes' lines, a new piece is in every test over all of its sort, and passes it."""
+    """A component that only follows the recipe is covered by every shared test of its kind, and passes them."""
     files = [str(ROOT / "tests" / f"test_{name}.py") for name in SHARED]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "toys.plugin", "-p", "no:cacheprovider", "-n", "0", *files]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -85,7 +85,7 @@ def test_a_wrong_definition_is_found(registered, monkeypatch, sort):
 
 @pytest.mark.parametrize(("model", "penalty"), [("fm", "group"), ("shfm", "group-only"), ("ffm", "group-only")])
 def test_a_group_penalty(registered, monkeypatch, model, penalty):
-    """A solver that is compiled with another list of group penalties follows the definition of the one at its end."""
+    """A solver compiled with another list of group penalties agrees with the definition of the last one in the list."""
     monkeypatch.setitem(ROW_SOLVERS, toys.SOLVER.name, toys.BY_LARGEST)
     monkeypatch.setitem(GROUPS, "group_l1", toys.LARGEST)
     test_solvers.test_steps(model, toys.SOLVER.name, "squared", penalty)
@@ -127,7 +127,7 @@ def test_the_command_line_has_the_toys(environment, tmp_path):
 
 @pytest.mark.parametrize("kind", ["model", "loss", "penalty", "solver"])
 def test_the_places_are_there(kind):
-    """Every name that follows a file in a step is in that file, and each of the piece's own places is named."""
+    """Every identifier that follows a file in a step occurs in that file. Each recipe names at least four of them."""
     found = 0
     for step in re.split(r"^\d+\. ", RECIPES[kind], flags=re.M)[1:]:
         place = None

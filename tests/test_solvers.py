@@ -1,4 +1,4 @@
-"""Every row solver against its naive transcription, update by update, for every model."""
+"""Every stochastic solver against its slow definition, update by update, for every model."""
 
 from dataclasses import asdict, replace
 
@@ -42,8 +42,8 @@ PENALTIES = {
 }
 for _option in GROUP_PENALTIES[1:]:
     PENALTIES |= {_option: PENALTIES["by-part"] | {_option: 0.1}, f"{_option}-only": {_option: 0.2}}
-# FOBOS's closed form of missed steps is exact but for a group penalty beside l1, or on rows whose steps differ: there
-# they run one by one.
+# FOBOS's closed form of deferred steps is not exact for a group penalty together with l1, or for rows whose parameters
+# have different step sizes. With these penalties the steps are applied one by one (prox=exact).
 EXACT_ONLY = tuple(name for name, strengths in PENALTIES.items() if strengths.keys() & set(GROUP_PENALTIES))
 NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "beta": 0.7, "l1_from_epoch": 2}
 pytestmark = pytest.mark.isa
@@ -52,10 +52,10 @@ pytestmark = pytest.mark.isa
 def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, own=None,
     lazy_groups=False, **numbers,
 ):  # fmt: skip
-    """Run both side by side and compare all parameters after every update and every epoch.
+    """Run the solver and its slow definition side by side, and compare all parameters after every update and epoch.
 
-    `own` are the model's options that its slow definition needs. With `lazy_groups` a row's numbers have one step size,
-    and missed steps are made up for in closed form, whatever the penalty is.
+    `own` holds the options of the model that its slow definition needs. With `lazy_groups`, all parameters of a row
+    have the same step size, and deferred steps are applied in closed form with every penalty.
     """
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
@@ -71,12 +71,12 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
         **{name: getattr(options, name) for name in ROW_SOLVERS[solver].options if name in asdict(options)},
         **({"prox": "exact" if penalty in EXACT_ONLY and not lazy_groups else "lazy"} if solver == "fobos" else {}),
     )
-    # What FOBOS has not made up for is not to be seen before all rows are up to date.
+    # FOBOS defers steps, so its parameters are comparable only after the end of an epoch, when all rows are up to date.
     look_often = solver != "fobos"
     model.allocate(trained.slots)
-    options = replace(options, model=own | model.constants)  # some are made with the memory
+    options = replace(options, model=own | model.constants)  # some constants exist only after allocate()
     fill(model, np.random.default_rng(4), scale=0.15)
-    if model.has_bias:  # what rows have in common beside the bias, the bias takes away
+    if model.has_bias:  # the bias cancels the part of the score that does not depend on the sample
         bias = model.parameters["bias"]
         bias[...] = 2 * bias - empty_score(model)
     start = parameters(model)
@@ -128,7 +128,7 @@ def make_loss(loss):
     return LOSSES[loss].load()(**({"outputs": 3} if outputs_of(loss) == 3 else {}))
 
 
-# Losses and penalties never meet but through a gradient: each is followed with one of the other.
+# Losses and penalties interact only through the gradient, so each loss is tested with one penalty, and vice versa.
 LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) for name in PENALTIES if name != "both"]
 
 
@@ -145,8 +145,8 @@ def test_steps(name, solver, loss, penalty):
 
 @pytest.mark.parametrize(("name", "solver", "rank"), pairwise(TRAINED, ROW_SOLVERS, [4, 9]))
 def test_formulas_give_the_same_bits_as_numbers(name, solver, rank):
-    """With rank 4, two rows fill a vector; with rank 9, a row has several. If there are fields, each entry has one of
-    its own, except in one row."""
+    """With rank 4, two parameter rows fill a SIMD vector; with rank 9, a row has several vectors. If the model has
+    fields, each entry of a sample has a different field, except in one sample."""
     rng = np.random.default_rng(6)
     rows = random_rows(rng, 5 * ROWS, FEATURES)
     if fields_of(name):
@@ -173,14 +173,14 @@ def test_formulas_give_the_same_bits_as_numbers(name, solver, rank):
         np.testing.assert_array_equal(*[end[key] for end in ends], err_msg=key)
 
 
-# The kinds whose samples touch other rows than their features'.
+# The models in which a sample touches other rows than those of its features.
 NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or KINDS[name].touched is not None]
 
 
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", NAME_THEIR_ROWS)
 def test_models_that_name_their_rows(name, solver):
-    """In batches, with weights, and where several pairs share an entry."""
+    """With batches, example weights, and a hash table in which several pairs share an entry."""
     own = taken(name, {"pair_bits": 3, "rank": 6})
     model = build(name, FEATURES, 3, **own)
     labels = labels_of("softmax", np.random.default_rng(5))
@@ -192,7 +192,7 @@ def test_models_that_name_their_rows(name, solver):
 
 @pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
 def test_parts_of_a_row_that_a_group_penalty_outweighs(solver):
-    """The numbers that a sample touches do not become 0 while others of their row stay."""
+    """The touched parameters of a row do not become 0 if its other parameters are non-zero."""
     own = {"rank": 6, "by_row": True}
     model = build("ffm", FEATURES, **own)
     labels = labels_of("squared", np.random.default_rng(5))
@@ -202,7 +202,7 @@ def test_parts_of_a_row_that_a_group_penalty_outweighs(solver):
     )  # fmt: skip
 
 
-# Rows of other shapes than the usual options give: several constants, with a matrix each, and several factors.
+# Options that give rows other shapes than the defaults: several constants, one matrix for each, and several factors.
 OTHER_SHAPES = {"order": 3, "fit_beta": True, "augment": True}
 
 
@@ -245,8 +245,8 @@ def test_adaptive_fobos(name, penalty, batch_size):
 
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
-    """With l1 and a group penalty together, and on groups whose steps differ, it is right to first order of
-    the steps missed."""
+    """With l1 and a group penalty together, and on groups with different step sizes, the closed form is accurate to
+    first order in the number of deferred steps."""
     ends = {}
     for prox in ("lazy", "exact"):
         model = build("fm", FEATURES, rank=RANK)
@@ -267,7 +267,8 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
 @pytest.mark.parametrize("batch_size", [1, 4, 5, 100])
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_the_hard_cases(solver, batch_size):
-    """Three outputs, batches, a structural row with a projection, strengths and steps by part, weights."""
+    """Three outputs, batches, a structural row with projection, example weights, and separate penalty strengths and
+    step sizes for linear weights and factors."""
     model = Stub(FEATURES, 3, rank=RANK)
     rng = np.random.default_rng(6)
 
@@ -296,7 +297,7 @@ def test_missed_steps_of_groups_with_one_step_size(name, schedule, batch_size):
     ("fm", "fobos", {"adaptive": True}), ("poly2", "ftrl", {}), ("llfm", "adagrad", {}),
 ])  # fmt: skip
 def test_a_group_penalty_that_vanishes_is_none(name, solver, own):
-    """With all else equal, which the group penalty's option leaves as it is."""
+    """All other settings are equal: the option of the group penalty changes none of them."""
     rng = np.random.default_rng(2)
     rows = random_rows(rng, 40, FEATURES, fields=fields_of(name))
     data = dataset(rows, FEATURES, rng.normal(size=40))
@@ -326,12 +327,12 @@ def test_a_solver_refuses_rows_made_for_another():
 @pytest.mark.parametrize("strengths", PENALTIES)
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_a_step_without_gradient_is_the_prox(strengths, rate):
-    """sgd on a row whose label is its score: what is left of the step is argmin ½h(v − u)² + λ1|v| + (λ2/2)v²."""
+    """If the label of a sample is its score, an sgd step is only the prox: argmin ½h(v − u)² + λ1|v| + (λ2/2)v²."""
     from problems import score_all
     from scipy.optimize import minimize_scalar
 
     penalty = Penalty(**PENALTIES[strengths])
-    group = GROUPS[penalty.group_option or "group_l1"]  # a row of one number is a group of its own
+    group = GROUPS[penalty.group_option or "group_l1"]  # a linear weight is a group with one member
     model = build("linear", FEATURES)
     solver = ROW_SOLVERS["sgd"].load()(learning_rate=rate)
     model.allocate(solver.slots)

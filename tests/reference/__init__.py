@@ -1,1 +1,1 @@
-"""Slow definitions to test the fast code against: each is written so that a reader believes it at sight."""
+"""Slow reference definitions that the fast code is tested against. Each is simple enough to be checked by reading."""

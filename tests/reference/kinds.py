@@ -1,14 +1,19 @@
-"""The kinds of models: the definition of each, as sums over combinations of features, and what the tests of all kinds
-have to know of it. Adding a model takes a definition here and its line in ``KINDS``.
+"""The kinds of models: the definition of each kind as sums over combinations of features, and the facts about it that
+the shared tests need. A new model needs a definition here and a line in ``KINDS``.
 
-``params`` is a dict of arrays under the names and shapes of ``fmcli export``, the leading axis C (outputs) always
-there but for anchors (n, d): bias (C), w (C, d), V, P, P2 .., U1 .. (C, d, k), v0 (C, k), beta (C, k), theta (C, m),
-gamma (C, m - 1, k), or for pn (C, k), lifted-pn (C, m, k), lifted-anova (C, m - 1, m, k); W (C, entries); for ffm V is
-(C, d, F, k), and UV (C, d, k) holds bilinear's u or v of each feature; llfm's bias, w and V
-have an axis of anchors behind that of classes. An array that is missing contributes nothing; without beta every kernel
-counts once. A sample x is a dict {index: value}, or {(index, field): value}.
+``params`` is a dict of arrays with the names and shapes of ``fmcli export``. The first axis is always C (outputs),
+except in anchors (n, d). The shapes are:
 
-A definition is one function of one class's arrays, a sample and the kind's options.
+- bias (C); w (C, d); V, P, P2 .., U1 .. (C, d, k); v0 (C, k); beta (C, k); theta (C, m); W (C, entries)
+- gamma (C, m - 1, k), except in pn (C, k), lifted-pn (C, m, k) and lifted-anova (C, m - 1, m, k)
+- ffm: V (C, d, F, k)
+- bilinear: UV (C, d, k) holds u or v of each feature
+- llfm: bias, w and V have an axis of anchors after that of classes
+
+A missing array contributes nothing; without beta, every kernel has weight 1. A sample x is a dict {index: value} or
+{(index, field): value}.
+
+A definition is a function of the arrays of one class, a sample and the options of the kind.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +26,14 @@ from typing import Any
 import numpy as np
 
 Params = dict[str, np.ndarray]
-Key = Any  # of a coordinate: its index, or (index, field)
+Key = Any  # the key of an entry of a sample: its index, or (index, field)
 Sample = dict[Key, float]
 Mask = dict[str, np.ndarray]
-Choices = Mapping[str, Any]  # the kind's options by keyword, such as order; and what it has from its data
-Number = Any  # float, or complex while a derivative is taken
+Choices = Mapping[str, Any]  # the options of the kind by keyword, such as order, and constants found in the data
+Number = Any  # float, or complex if a derivative is computed by complex step
 Shapes = Mapping[str, tuple[Any, ...]]
 
-# Axes of arrays that depend on the data or on options; the others are numbers.
+# Names of the axes whose lengths depend on the data or on options; all other axes are given as numbers.
 D, K = "features", "rank"
 
 
@@ -36,7 +41,7 @@ D, K = "features", "rank"
 
 
 def column(key: Key) -> int:
-    """The index of a coordinate."""
+    """Return the feature index of a key."""
     index: int = key[0] if isinstance(key, tuple) else key
     return index
 
@@ -51,19 +56,25 @@ def affine(p: Params, x: Sample) -> Number:
 
 @cache
 def all_choices(number: int, order: int) -> np.ndarray:
-    """All choices of ``order`` of so many things, a row each."""
+    """Return all combinations of ``order`` of the numbers 0 to number - 1, one in each row."""
     chosen = list(combinations(range(number), order))
     return np.array(chosen, dtype=int).reshape(len(chosen), order)
 
 
 def elementary(order: int, terms: np.ndarray) -> np.ndarray:
-    """For each column (k) the sum over all choices of ``order`` terms of their product: A^m where they are p_j x_j."""
+    """Return, for each column (k), the sum over all combinations of ``order`` terms of their product.
+
+    With terms p_j x_j and order m, this is the ANOVA kernel A^m(p, x).
+    """
     total: np.ndarray = terms[all_choices(len(terms), order)].prod(axis=1).sum(axis=0)
     return total
 
 
 def terms(p: Params, name: str, x: Sample, constants: str = "") -> np.ndarray:
-    """p_j x_j for each entry of the sample, behind the rows of features that are 1 in all, where there are any."""
+    """Return p_j x_j for each entry of the sample.
+
+    The rows of the array ``constants``, if the model has it, come first: they belong to features that are always 1.
+    """
     entries = p[name][np.array(list(x), dtype=int)] * np.array(list(x.values()))[:, None]
     return np.concatenate([np.atleast_2d(p[constants]), entries]) if constants in p else entries
 
@@ -123,8 +134,10 @@ def lifted_pn(p: Params, x: Sample, o: Choices) -> Number:
 
 
 def lifted_anova(p: Params, x: Sample, o: Choices) -> Number:
-    """b + <w, x> + 1/m! sum_s over ordered tuples of distinct entries of prod_t u^t_s x of the t-th; gamma's rows are
-    entries, too."""
+    """b + <w, x> + 1/m! sum_s sum over ordered tuples (j_1 .. j_m) of distinct entries of prod_t u^t_{j_t,s} x_{j_t}.
+
+    The rows of gamma count as entries with value 1.
+    """
     entries = [terms(p, u, x) for u in vectors(p)]
     if "gamma" in p:
         entries = [np.concatenate([p["gamma"][:, t], of_sample]) for t, of_sample in enumerate(entries)]
@@ -136,17 +149,17 @@ def lifted_anova(p: Params, x: Sample, o: Choices) -> Number:
 
 @cache
 def all_tuples(number: int, order: int) -> np.ndarray:
-    """All ordered choices of ``order`` of so many things, a row each."""
+    """Return all ordered tuples of ``order`` distinct numbers from 0 to number - 1, one in each row."""
     return np.array(list(permutations(range(number), order)), dtype=int).reshape(-1, order)
 
 
 def vectors(p: Params) -> list[str]:
-    """U1 .. Um, by their names."""
+    """Return the names of the arrays U1 .. Um in order."""
     return sorted(name for name in p if name[0] == "U" and name != "U")
 
 
 def splitmix64(z: int) -> int:
-    """The hash of that name, on whole numbers of any size."""
+    """The SplitMix64 hash, computed with Python integers."""
     z = (z + 0x9E3779B97F4A7C15) % 2**64
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
@@ -154,7 +167,10 @@ def splitmix64(z: int) -> int:
 
 
 def entry(i: int, j: int, entries: int, o: Choices) -> int:
-    """The entry of pair i < j in the table W, which is exact where it does not have all the entries of a hash."""
+    """Return the index of the pair i < j in the table W.
+
+    A table of 2^bits entries is indexed by a hash; a smaller table has one entry for each pair.
+    """
     bits = o.get("pair_bits", 22)
     return splitmix64(i * 2**32 + j) >> (64 - bits) if entries == 2**bits else j * (j - 1) // 2 + i
 
@@ -168,12 +184,13 @@ def poly2(p: Params, x: Sample, o: Choices) -> Number:
 def bilinear(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum over i of group 0 and j of group 1 of <u_i, v_j> x_i x_j."""
     sides = [[key for key in x if o["group"][column(key)] == side] for side in (0, 1)]
-    uv = p["UV"] if "UV" in p else p["U"] + p["V"]  # in an export, a feature is 0 on the side that it is not on
+    uv = p["UV"] if "UV" in p else p["U"] + p["V"]  # exported U and V are 0 for the features of the other group
     return affine(p, x) + sum(np.sum(uv[column(i)] * uv[column(j)]) * x[i] * x[j] for i in sides[0] for j in sides[1])
 
 
 def ffm(p: Params, x: Sample, o: Choices) -> Number:
-    """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j, of fields that the model has."""
+    """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; fields unknown to the model are ignored.
+    """
     known = [key for key in x if key[1] < p["V"].shape[1]]
     return affine(p, x) + sum(
         np.sum(p["V"][i, g] * p["V"][j, f]) * x[i, f] * x[j, g] for (i, f), (j, g) in combinations(known, 2)
@@ -181,12 +198,12 @@ def ffm(p: Params, x: Sample, o: Choices) -> Number:
 
 
 def llfm(p: Params, x: Sample, o: Choices) -> Number:
-    """sum over anchors of π_i f_i(x), f_i an FM of its own."""
+    """sum over anchors of π_i f_i(x), where each f_i is a separate FM."""
     return sum(share * fm({name: p[name][i] for name in p if name != "anchors"}, x, o) for i, share in coding(p, x, o))
 
 
 def coding(p: Params, x: Sample, o: Choices) -> list[tuple[int, Number]]:
-    """The active anchors and their shares π_i; ties go to the lower index."""
+    """Return the active anchors and their weights π_i. Of anchors at the same distance, the lower index comes first."""
     anchors = p["anchors"]
     distance = [sum((z[j] - x.get(j, 0.0)) ** 2 for j in range(len(z))) for z in anchors]
     nearest = sorted(range(len(anchors)), key=lambda i: (distance[i].real, i))
@@ -205,22 +222,22 @@ def coding(p: Params, x: Sample, o: Choices) -> list[tuple[int, Number]]:
 
 
 def stub(p: Params, x: Sample, o: Choices) -> Number:
-    """b + <w, x> + sum_t theta_t <P_t, x>, the model that only tests meet."""
+    """b + <w, x> + sum_t theta_t <P_t, x>, a model that exists only in the tests."""
     return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
 
 
-# ---- What a sample touches: parameters that enter its score. A mask begins with every global parameter. ----
+# ---- The parameters that a sample touches, that is, that enter its score. A mask has all global parameters set. ----
 
 
 def touch_features(x: Sample, mask: Mask) -> Mask:
-    """The rows of the sample's features."""
+    """Mark the parameter rows of the sample's features."""
     for name in filter(per_feature, mask):
         mask[name][:, [column(key) for key in x]] = True
     return mask
 
 
 def touch_pairs(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
-    """Of poly2's table the entries of the sample's pairs."""
+    """Mark the entries of poly2's table W for the sample's pairs."""
     mask["W"][...] = False
     for i, j in combinations(sorted(x), 2):
         mask["W"][:, entry(i, j, mask["W"].shape[1], o)] = True
@@ -228,7 +245,7 @@ def touch_pairs(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
 
 
 def touch_fields(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
-    """Of ffm's factors those that are in a pair."""
+    """Mark the factors of ffm that enter a pair of the sample."""
     touch_features(x, mask)
     mask["V"][...] = False
     for (i, f), (j, g) in combinations(x, 2):
@@ -238,7 +255,7 @@ def touch_fields(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
 
 
 def touch_anchors(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
-    """What the active anchors have of the sample's features, and the anchors where they are learned."""
+    """Mark the active anchors' parameters of the sample's features, and the anchors themselves if they are learned."""
     mask = {name: np.zeros_like(array) for name, array in mask.items()}
     for i, _ in coding(p, x, o):
         mask["anchors"][i] = o.get("llfm_variant", "jo") != "do"
@@ -256,18 +273,20 @@ def touch_anchors(p: Params, x: Sample, o: Choices, mask: Mask) -> Mask:
 class Kind:
     """A kind of models.
 
-    score : one class's score, from its arrays, a sample and the kind's options.
-    arrays : the axes of its arrays behind that of classes, in small models for the tests of the definitions. An array
-        with the axis D has a row for each feature.
-    options : what its definition takes in those tests.
-    touched : which parameters enter a sample's score, where those are not its features' rows and all that is global.
-    by_field : whether the entries of its samples have fields.
-    fast : whether coordinate descent has faster derivatives than the gradient, for all data.
-    powers : whether scores are powers of a single parameter, up to the order; else they are affine in each.
-    planted : the sizes of random parameters by array, where the usual ones make labels noise, or out of reach.
-    steep : whether scores of orders above 2 are powers of sums, so that large parameters leave small ones no digits.
-    ordered : whether its definition goes through all ordered tuples, so that it is too slow for high orders.
-    ranks : the ranks that suffice where another kind has the same pairs; else all are tried.
+    score : the definition: the score of one class, from the arrays of the class, a sample and the options of the kind.
+    arrays : the axes of each array after that of classes, in the small models that test the definitions. An array with
+        the axis D has a row for each feature.
+    options : the options that the definition takes in those tests.
+    touched : which parameters enter a sample's score. Default: the rows of its features and all global parameters.
+    by_field : whether the entries of samples have fields.
+    fast : whether coordinate descent has faster derivatives than the gradient on all data.
+    powers : whether the score is a polynomial of a degree up to the order in a single parameter; else it is affine.
+    planted : the scales of random parameters by array, if with the default scale the labels would be noise or too
+        hard to learn.
+    steep : whether scores of orders above 2 are powers of sums, in which large parameters make small ones lose their
+        digits.
+    ordered : whether the definition sums over all ordered tuples, which is too slow for high orders.
+    ranks : the ranks to test if another kind covers the same pair interactions. Default: all ranks.
     """
 
     score: Callable[[Params, Sample, Choices], Number]
@@ -306,7 +325,7 @@ KINDS = {
     "lifted-anova": Kind(lifted_anova, {**_LINEAR, **_U, "gamma": (2, 3, K)}, planted={"U1": 1, "U2": 1}, ordered=True),
     "lifted-pn": Kind(lifted_pn, {**_LINEAR, **_U, "gamma": (3, K)}, steep=True),
     "bilinear": Kind(bilinear, {**_LINEAR, "UV": (D, K)}, {"group": [0, 1, 1, -1, 0, 1, 0]}),
-    # An index in several fields of a row is several entries, of which the fast derivatives know nothing.
+    # An index that occurs in several fields of a sample is several entries, which the fast derivatives do not support.
     "ffm": Kind(ffm, {**_LINEAR, "V": (D, 3, K)}, touched=touch_fields, by_field=True, fast=False),
     "llfm": Kind(
         llfm, {"bias": (2,), "w": (2, D), "V": (2, D, K), "anchors": (2, D)}, touched=touch_anchors, ranks=(1, 5)
@@ -314,19 +333,19 @@ KINDS = {
     "stub": Kind(stub, {**_LINEAR, "P": (D, K), "theta": (K,)}),
 }
 
-STRUCTURAL = ("bias", "theta", "anchors")  # arrays that no penalty ever touches
+STRUCTURAL = ("bias", "theta", "anchors")  # arrays that are never penalized
 SIMPLEX = ("theta",)  # arrays that are projected whenever they are written
-SHARED = ("anchors",)  # by all classes: there is no axis of classes
+SHARED = ("anchors",)  # arrays without an axis of classes, shared by all classes
 
 
 @cache
 def per_feature(name: str) -> bool:
-    """Whether an array has a row for each feature; P2 and P3 are two of P, as U1 and U2 of U."""
+    """Whether an array has a row for each feature. Numbered arrays such as P2 and P3 are treated as P."""
     return name not in SHARED and any(
         stem(name) == stem(other) for kind in KINDS.values() for other, axes in kind.arrays.items() if D in axes
     )
 
 
 def stem(name: str) -> str:
-    """The name of an array without its number."""
+    """Return the name of an array without its number."""
     return name.rstrip("0123456789")

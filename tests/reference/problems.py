@@ -10,7 +10,7 @@ PLAIN = Options(learning_rate=0.1, alpha=0.2)
 
 
 def random_params(kind: str, rng: np.random.Generator, outputs: int = 1) -> Params:
-    """Arrays of the shapes that the kind has, nowhere 0."""
+    """Random arrays without zeros, in the shapes of the kind."""
     sizes = {D: FEATURES, K: RANK}
     shapes = {name: tuple(sizes.get(axis, axis) for axis in axes) for name, axes in KINDS[kind].arrays.items()}
     shapes = {name: shape if name in SHARED else (outputs, *shape) for name, shape in shapes.items()}
@@ -18,13 +18,13 @@ def random_params(kind: str, rng: np.random.Generator, outputs: int = 1) -> Para
 
 
 def samples_of(kind: str, rng: np.random.Generator, count: int) -> list[Sample]:
-    """Samples that the kind takes: with fields of which one has several entries, and an index in two fields."""
+    """Random samples in the format of the kind, with fields if it needs them."""
     samples = random_samples(rng, count)
     return [with_fields(x) for x in samples] if KINDS[kind].by_field else samples
 
 
 def with_fields(x: Sample) -> Sample:
-    """The sample with fields, of which one has several entries, and an index in two fields."""
+    """Add fields to a sample, so that one field has several entries and one index occurs in two fields."""
     fields = {(j, j % FIELDS): value for j, value in x.items()}
     return fields | {(j, (j + 1) % FIELDS): 0.5 for j in x if j == 2}
 
@@ -41,7 +41,7 @@ def problem(kind: str, rng: np.random.Generator, count: int = 12):
 
 
 def w_after(solver: str, options: Options, samples: list[Sample], labels: list[float], weights=None, w=(0.5, -0.25)):
-    """A linear model without bias under the squared loss, after one pass in order."""
+    """Train a linear model without bias on the squared loss for one epoch in order; return w."""
     p = {"w": np.array([w], dtype=float)}
     found, losses = run("linear", "squared", solver, p, samples, labels, [range(len(samples))], options, weights)
     return found["w"][0], losses[0]

@@ -1,4 +1,4 @@
-"""Coordinate descent as its formulas, row by row in float64, with derivatives from the slow definitions."""
+"""The formulas of coordinate descent, row by row in float64, with derivatives from the slow definitions."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ SLICE, SWEEPS, HALVINGS, LANES = 16, 5, 30, 4
 
 
 class Problem:
-    """One run: a kind with its options, data with shares of all weight, a loss and a penalty."""
+    """A training problem: a kind with its options, data with weights that sum to 1, a loss and a penalty."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Problem:
         return sum(s * LOSSES[self.loss](y, f) for s, y, f in zip(self.share, self.labels, scores, strict=True))
 
     def derivatives(self, params: Params, c: int, row: Row) -> np.ndarray:
-        """(samples, numbers of the row): by complex step."""
+        """Derivatives of the scores by the parameters of a row, by complex step. Shape (samples, row length)."""
         found = []
         for name, at in row:
             for inner in np.ndindex(np.shape(params[name][at])):
@@ -61,7 +61,10 @@ class Problem:
         return np.array(found).T
 
     def bends(self, params: Params, c: int, row: Row) -> np.ndarray:
-        """(samples, numbers of the row): second derivatives by each number alone; of pn beta m (m - 1) z^(m-2) x^2."""
+        """Second derivatives of the scores by each parameter of a row. Shape (samples, row length).
+
+        In pn: beta m (m - 1) z^(m-2) x^2.
+        """
         found = []
         order = self.choices["order"]
         for name, at in row:
@@ -75,21 +78,21 @@ class Problem:
 
 
 def in_order(layout, features: int, c: int, biased: bool) -> list[Row]:
-    """A block's rows in one class, in the order of visits; with weights of kernels, the bias if there is one."""
+    """Return the rows of a block in one class in the order of updates; the row of kernel weights includes the bias."""
     if layout.penalty == "l2" and biased:
         return [[*((name, (c,)) for name in layout.names), ("bias", (c,))]]
     if not layout.axes:
         return [[(name, (c,)) for name in layout.names]]
     sizes = [features if axis == "features" else axis for axis in layout.axes]
     places = list(np.ndindex(*sizes))
-    if len(sizes) == 2:  # of each feature's several rows the first ones first
+    if len(sizes) == 2:  # features have several rows: first the first row of every feature, and so on
         number = 1 - layout.axes.index("features")
         places.sort(key=lambda place: (place[number], place[1 - number]))
     return [[(name, (c, *place)) for name in layout.names] for place in places]
 
 
 def slices(layout, size: int, whole: bool) -> list[list[int]]:
-    """The places, among a row's numbers, that move together."""
+    """Return the groups of positions within a row that are updated together."""
     if whole:
         return [list(range(size))]
     found, first = [], 0
@@ -112,7 +115,7 @@ def slices(layout, size: int, whole: bool) -> list[list[int]]:
 
 
 def epoch(problem: Problem, params: Params, features: int) -> Params:
-    """Every row once, fitted weights of kernels before all others."""
+    """Update every row once; fitted kernel weights come first."""
     params = {name: array.copy() for name, array in params.items()}
     for c in range(classes(params)):
         for layout in sorted(problem.layouts, key=lambda layout: layout.penalty != "l2"):
@@ -124,13 +127,13 @@ def epoch(problem: Problem, params: Params, features: int) -> Params:
 
 
 def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
-    """Minimise over one row, slice after slice, in place."""
+    """Minimize over one row in place, slice by slice."""
     l1, l2, group = strengths(params, row, problem.penalty)
     simplex = layout.constraint == "simplex"
     whole = group > 0 or simplex
     masks = (touched(problem.kind, params, x, problem.choices) for x in problem.rows)
     if not any(gather(mask, row).any() for mask in masks):
-        return  # the row enters no sample
+        return  # no sample depends on the row
     for places in slices(layout, len(l1), whole):
         q = problem.derivatives(params, c, row)[:, places]
         scores = [score(problem.kind, params, x, problem.choices) for x in problem.rows]
@@ -161,13 +164,13 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
 
 
 def objective(problem: Problem, params: Params, row: np.ndarray, l1, l2, group: float) -> float:
-    """What depends on one row's numbers."""
+    """Return the part of the objective that depends on one row: the mean loss and the penalty of the row."""
     own = np.sum(l1 * abs(row) + l2 / 2 * row**2) + group * GROUPS[problem.penalty.group_kind].value(row)
     return problem.mean_loss(params) + own
 
 
 def sweeps(phi, r, G, l1, l2) -> np.ndarray:
-    """The step of SWEEPS rounds of exact minimisation of <r, s> + s'Gs/2 and the penalty, number by number."""
+    """Return the step s that minimizes <r, s> + s'Gs/2 plus the penalty, by SWEEPS sweeps of coordinate descent."""
     new = phi.copy()
     for _ in range(SWEEPS):
         for f in range(len(phi)):
@@ -181,7 +184,7 @@ def sweeps(phi, r, G, l1, l2) -> np.ndarray:
 
 
 def with_bias(phi, r, G, l1, l2) -> np.ndarray:
-    """The same of a problem whose last number, without penalties, is wherever it is best given the others."""
+    """Like sweeps, but the last coordinate, which has no penalty, is always at its optimum given the others."""
     g = G[:-1, -1]
     step = sweeps(phi[:-1], r[:-1] - g * r[-1] / G[-1, -1], G[:-1, :-1] - np.outer(g, g) / G[-1, -1], l1[:-1], l2[:-1])
     return np.append(step, -(r[-1] + g @ step) / G[-1, -1])
@@ -196,9 +199,12 @@ def put(params: Params, row: Row, numbers: np.ndarray) -> None:
 
 
 def naive_als(params: Params, x: np.ndarray, y: np.ndarray, share: np.ndarray, l2_w: float, l2_v: float) -> Params:
-    """One epoch of ALS on a factorization machine and the squared loss, one parameter at a time, every score anew after
-    each: phi <- phi - (sum of s e q + l2 phi) / (sum of s q^2 + l2). First the bias, then feature by feature its
-    factors and its weight, SWEEPS times each."""
+    """Run one epoch of ALS on a factorization machine with the squared loss.
+
+    Each parameter is updated alone, and all scores are recomputed after each update:
+    phi <- phi - (sum of s e q + l2 phi) / (sum of s q^2 + l2). The order is first the bias, then the factors and the
+    weight of each feature, SWEEPS times.
+    """
     params = {name: array.copy() for name, array in params.items()}
     bias, w, V = params["bias"], params["w"], params["V"]
 

@@ -1,8 +1,8 @@
-"""The losses as their formulas. A loss maps a label and the C scores to a number; slopes come by complex step.
+"""The formulas of the losses. A loss maps a label and the C scores to a number; slopes are computed by complex step.
 
-Labels are real numbers, -1 or +1, or class ids 0..C-1, as the loss wants them. Where a formula has branches they are
-taken on the real part, so that the complex step differentiates the branch that the score is in; at a kink that is the
-branch which the definition names.
+Depending on the loss, labels are real numbers, -1 or +1, or class ids 0..C-1. If a formula has branches, the real part
+of the score selects one, and the complex step differentiates that branch. At a kink, the definition says which branch
+applies.
 """
 
 from collections.abc import Callable
@@ -65,14 +65,14 @@ LOSSES: dict[str, Loss] = {
     "softmax": softmax,
 }
 
-# κ, the largest second derivative in one score. Hinge has none, poisson's grows without end.
+# κ, the maximum of the second derivative by one score. Hinge has no second derivative, that of poisson is unbounded.
 SMOOTHNESS = {"squared": 1.0, "logistic": 0.25, "squared-hinge": 2.0, "huber": 1.0, "softmax": 0.25}
-# Losses whose bias starts from 0, not from the constant that costs least.
+# Losses whose bias starts from 0 instead of from the constant with the least loss.
 FROM_ZERO = ("hinge", "squared-hinge")
 
 
 def slopes(loss: Loss, y: float, scores: np.ndarray) -> np.ndarray:
-    """The C derivatives of the loss by each score."""
+    """Return the C derivatives of the loss, one by each score."""
     steps = np.eye(len(scores)) * COMPLEX_STEP * 1j
     return np.array([np.imag(loss(y, scores + step)) / COMPLEX_STEP for step in steps])
 
@@ -80,10 +80,10 @@ def slopes(loss: Loss, y: float, scores: np.ndarray) -> np.ndarray:
 def best_constants(
     name: str, labels: np.ndarray, weights: np.ndarray | None = None, outputs: int = 1, delta: float = 1.0
 ) -> np.ndarray:
-    """The C scores that the bias starts from: those a model without features would end with.
+    """Return the C start values of the bias: the optimal constant scores, which use no features.
 
-    Of softmax's equally good constants the log frequencies are taken. Without a closed form, the constant is the root
-    of the mean slope, which rises with it.
+    Softmax has many equally good constants; the log frequencies are used. If there is no closed form, the constant is
+    the root of the mean slope, which is an increasing function of the constant.
     """
     y = np.asarray(labels, dtype=float)
     s = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)

@@ -1,4 +1,4 @@
-"""The models' scores, derivatives by complex step, rows and penalties, from the definitions in kinds.py."""
+"""Scores, derivatives by complex step, parameter rows and penalties, all computed from the definitions in kinds.py."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -21,18 +21,18 @@ from reference.kinds import (
 from reference.slow_penalties import GROUPS
 
 NONE: Choices = {}
-COMPLEX_STEP = 1e-100  # no difference is taken, so the step may be so small that its square is 0
+COMPLEX_STEP = 1e-100  # there is no difference that could cancel, so the step may be so small that its square is 0
 
 
 def features(params: Params) -> int:
-    """How many features the model knows, which tells the shape of any array that has a row for each."""
+    """Return the number of features, read from the shape of any array that has a row for each feature."""
     if "anchors" in params:
         return params["anchors"].shape[1]
     return max((array.shape[1] for name, array in params.items() if per_feature(name)), default=0)
 
 
 def support(params: Params, x: Sample) -> Sample:
-    """The entries of x that are not 0 and whose feature the model knows."""
+    """Return the non-zero entries of x whose feature is known to the model."""
     known = features(params) if any(map(per_feature, params)) else inf
     return {key: value for key, value in x.items() if value != 0 and column(key) < known}
 
@@ -46,14 +46,16 @@ def classes(params: Params) -> int:
 
 
 def score(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> np.ndarray:
-    """The C scores of a sample."""
+    """Return the C scores of a sample."""
     x = support(params, x)
     return np.array([KINDS[kind].score(one_class(params, c), x, choices) for c in range(classes(params))])
 
 
 def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Mask:
-    """Which parameters enter the sample's score: its features' rows and every global parameter, unless the kind says
-    otherwise."""
+    """Return a mask of the parameters that enter the sample's score.
+
+    By default these are the rows of its features and every global parameter.
+    """
     x = support(params, x)
     mask = {name: np.full(array.shape, not per_feature(name)) for name, array in params.items()}
     if KINDS[kind].touched is not None:
@@ -62,7 +64,7 @@ def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Ma
 
 
 def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NONE) -> Params:
-    """d score_c / d parameter, for every parameter, by complex step: Im f(p + ih) / h, exact to rounding."""
+    """Return d score_c / d parameter for every parameter, by complex step: Im f(p + ih) / h, exact up to rounding."""
     x = support(params, x)
     stepped = {name: array.astype(complex) for name, array in params.items()}
     derivative = {name: np.zeros(array.shape) for name, array in params.items()}
@@ -75,12 +77,12 @@ def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NO
     return derivative
 
 
-# ---- Rows (the groups of the penalty) and the penalty's value. ----
+# ---- Parameter rows, which are the groups of the group penalty, and the value of the penalty. ----
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """λ1 and λ2 by part ("w": linear weights, "v": all else that is penalised), and λ_g of each group penalty."""
+    """λ1 and λ2 of linear weights ("w") and of all other penalized parameters ("v"), and λ_g of each group penalty."""
 
     l1_w: float = 0.0
     l1_v: float = 0.0
@@ -90,17 +92,23 @@ class Penalty:
 
     @property
     def group_kind(self) -> str:
-        """The group penalty that acts."""
+        """The group penalty in force."""
         return next((kind for kind in GROUPS if getattr(self, kind)), "group_l1")
 
 
-Row = list[tuple[str, tuple[int, ...]]]  # where its pieces stand: (name, the index of a number or vector in that array)
+Row = list[tuple[str, tuple[int, ...]]]  # the parts of a row: (array name, index of a number or vector in that array)
 
 
 def rows(params: Params, choices: Choices = NONE) -> list[Row]:
-    """All parameters, row by row: what one feature owns in one class, of llfm with one anchor; every other array of a
-    class, such as v0; but each gamma_t, of polynomial networks all gamma; every entry of W; factors of ffm for one
-    field where they are rows of their own; each anchor."""
+    """Return all parameters, grouped into rows. In each class, the rows are:
+
+    - all parameters of one feature (llfm: of one feature and one anchor; ffm, if its rows are by field: the factors
+      of one feature for one field separately),
+    - each other array, such as v0, as a whole; but each gamma_t separately (polynomial networks: all gamma together)
+      and each entry of W separately.
+
+    Each anchor is a row, too.
+    """
     owners = [name for name in params if per_feature(name)]
     anchors = range(len(params.get("anchors", ())))
     found: list[Row] = [[("anchors", (i,))] for i in anchors]
@@ -119,12 +127,12 @@ def rows(params: Params, choices: Choices = NONE) -> list[Row]:
 
 
 def gather(arrays: Params, row: Row) -> np.ndarray:
-    """A row's numbers as one vector."""
+    """Return the values of a row as one vector."""
     return np.concatenate([np.ravel(arrays[name][at]) for name, at in row])
 
 
 def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, np.ndarray, float]:
-    """λ1 and λ2 of each of a row's numbers, and the row's λ_g."""
+    """Return λ1 and λ2 of each parameter of a row, and λ_g of the row."""
     by_part = {"w": (penalty.l1_w, penalty.l2_w), "beta": (0.0, penalty.l2_v), **dict.fromkeys(STRUCTURAL, (0.0, 0.0))}
     pairs = [(by_part.get(name, (penalty.l1_v, penalty.l2_v)), np.size(params[name][at])) for name, at in row]
     l1 = np.concatenate([np.full(size, strength[0]) for strength, size in pairs])
@@ -133,7 +141,7 @@ def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, n
 
 
 def penalty_value(params: Params, penalty: Penalty, choices: Choices = NONE) -> float:
-    """R: the sum of λ1|φ| + (λ2/2)φ² over all parameters, and of λ_g Ω(row) over all rows."""
+    """Return R, the sum of λ1|φ| + (λ2/2)φ² over all parameters plus the sum of λ_g Ω(row) over all rows."""
     total = 0.0
     for row in rows(params, choices):
         phi = gather(params, row)

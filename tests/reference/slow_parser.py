@@ -15,7 +15,7 @@ LARGEST_ID = 2**31 - 2
 
 
 class WrongError(Exception):
-    """A token that must not be there; `at` is its line and column, both from 1."""
+    """An invalid token; `at` is its line and column, both counted from 1."""
 
     def __init__(self, line: int, column: int):
         super().__init__(f"{line}:{column}")
@@ -24,7 +24,7 @@ class WrongError(Exception):
 
 @dataclass
 class Rows:
-    labels: list[float] = field(default_factory=list)  # NaN for none
+    labels: list[float] = field(default_factory=list)  # NaN if a row has no label
     entries: list[list[tuple[int, int, float]]] = field(default_factory=list)  # (index, field, value) of each row
     features: int = 0
     fields: int = 0
@@ -63,7 +63,7 @@ def _row(rows, number, tokens, ffm, keep_fields, training, limit):
         _whole(token[4:], 2**63 - 1, WrongError(number, column))
 
     sums: dict[tuple[int, int], float] = {}
-    last: dict[tuple[int, int], int] = {}  # the column where a coordinate came last
+    last: dict[tuple[int, int], int] = {}  # the column of the last occurrence of each (index, field)
     repeated = False
     for column, token in tokens:
         wrong = WrongError(number, column)
@@ -101,7 +101,7 @@ def _number(text: bytes, strto, wrong: WrongError) -> float:
 
 
 def _whole(text: bytes, largest: int, wrong: WrongError) -> int:
-    # The conversion of thousands of digits is refused by Python; so long a number is far too large unless it has zeros.
+    # Python refuses to convert thousands of digits. More than 19 digits after the leading zeros are too large anyway.
     digits = text.lstrip(b"+0")
     if not WHOLE.fullmatch(text) or len(digits) > 19 or int(digits or b"0") > largest:
         raise wrong

@@ -1,4 +1,4 @@
-"""The group penalties as formulas: what a row costs, and its prox."""
+"""The formulas of the group penalties: the value for a row, and the proximal operator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Group:
-    """A penalty of a row as a whole.
+    """A penalty on a whole parameter row.
 
-    value : Ω of all of a row's numbers.
+    value : Ω of all parameters of a row.
     prox : (c, d, strength, rest) -> argmin over v of Σ(½d v² − c v) + strength·Ω([v, rest]).
     """
 

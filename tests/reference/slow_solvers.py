@@ -1,7 +1,7 @@
-"""The row solvers as their formulas, row by row in float64, with gradients from the slow definitions.
+"""The formulas of the stochastic solvers, row by row in float64, with gradients from the slow definitions.
 
-sgd, adagrad, ftrl and fobos differ in the one update function each; all else (batches, weights, which rows are touched,
-when FTRL's λ1 sets in) stands once in ``run``. fobos takes every step on every row: nothing is caught up later.
+sgd, adagrad, ftrl and fobos have one update function each. Everything else (batches, weights, which rows are touched,
+the epoch in which FTRL's λ1 starts) is in ``run``. fobos applies every step to every row at once; no prox is deferred.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from reference.slow_penalties import GROUPS
 
 @dataclass(frozen=True)
 class Options(Penalty):
-    """All numbers of a run; the names are those of the command line."""
+    """All numeric options of a run, named as on the command line."""
 
     learning_rate: float = 0.05
     learning_rate_w: float | None = None
@@ -42,7 +42,7 @@ class Options(Penalty):
     alpha_v: float | None = None
     beta: float = 1.0
     ftrl_power: float = 0.5
-    l1_from_epoch: int | None = None  # as usual: 2 under ftrl, else 1
+    l1_from_epoch: int | None = None  # None: 2 for ftrl, else 1
     batch_size: int = 1
     model: Choices = field(default_factory=dict)
 
@@ -58,7 +58,8 @@ def prox(
 ) -> np.ndarray:
     """argmin over v of Σ ½h(v − u)² + λ1‖v‖_1 + Σ(λ2/2)v² + λ_g·Ω([v, rest]) for one row u.
 
-    h, λ1, λ2 may be one number for each of the row's; ``rest`` are those of its numbers that stay; Ω is the ``kind``'s.
+    h, λ1 and λ2 are scalars or have one value for each parameter in u. ``rest`` holds the other parameters of the row,
+    which do not change. ``kind`` selects the group penalty Ω.
     """
     c = np.sign(u) * np.maximum(np.abs(h * u) - l1, 0)
     d = h + l2 + np.zeros_like(u)
@@ -67,7 +68,7 @@ def prox(
 
 @dataclass
 class State:
-    """One row: its parameters, what a solver keeps beside them, and the penalties in force."""
+    """One parameter row: its parameters, the solver's state for them, and the penalties in force."""
 
     where: Row
     phi: np.ndarray
@@ -77,9 +78,9 @@ class State:
     kind: str  # of the group penalty
     rate: np.ndarray  # η0 of each parameter
     alpha: np.ndarray
-    touched: np.ndarray  # which of its numbers the update moves
+    touched: np.ndarray  # mask of the parameters that the update changes
     seen: bool = False
-    kept: dict[str, np.ndarray] = field(default_factory=dict)  # what the solver keeps beside each parameter
+    kept: dict[str, np.ndarray] = field(default_factory=dict)  # the solver's state for each parameter
 
     def prox(self, u: np.ndarray, h: np.ndarray | float) -> np.ndarray:
         at, v = self.touched, self.phi.copy()
@@ -88,7 +89,7 @@ class State:
         return v
 
 
-# ---- The solvers: r is a row, g its gradient, t the number of the update, o the options. ----
+# ---- The solvers. r is a row, g its gradient, t the number of the update, o the options. ----
 
 
 def share(t: int, o: Options) -> float:
@@ -114,7 +115,7 @@ def adagrad(r: State, g: np.ndarray, t: int, o: Options) -> None:
 
 
 def fobos(r: State, g: np.ndarray, t: int, o: Options) -> None:
-    """Called for every row of the model in every update; g is 0 where the row is not touched."""
+    """Called for every row of the model in every update; g is 0 for parameters that are not touched."""
     if o.adaptive:
         adagrad(r, g, t, o)
     else:
@@ -122,7 +123,7 @@ def fobos(r: State, g: np.ndarray, t: int, o: Options) -> None:
 
 
 def move_anchor(r: State, g: np.ndarray, t: int, o: Options, scheduled: bool) -> None:
-    """Anchors take plain steps, whatever the solver is."""
+    """Anchors take plain gradient steps with every solver."""
     r.phi = r.phi - o.model.get("anchor_rate", 0.01) * (share(t, o) if scheduled else 1.0) * g
 
 
@@ -140,7 +141,7 @@ def ftrl(r: State, g: np.ndarray, t: int, o: Options) -> None:
 
 
 def visit(r: State, o: Options) -> None:
-    """FTRL's parameters from its state, under the penalties in force."""
+    """Compute FTRL's parameters from its state, under the penalties in force."""
     h = ftrl_h(r, r.kept["n"], o)
     r.phi = r.prox(-r.kept["z"] / h, h)
 
@@ -151,13 +152,13 @@ UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
     "fobos": fobos,
     "ftrl": ftrl,
 }
-# What a solver keeps beside each parameter, and what of a row and the options that starts from; fobos keeps it only
-# with adaptive steps.
+# The state arrays of each solver and their start values, as functions of a row and the options. fobos has state only
+# with adaptive steps: that of adagrad.
 STATE: dict[str, dict[str, Callable[[State, Options], np.ndarray | float]]] = {
     "adagrad": {"G": lambda r, o: 1.0},
     "ftrl": {"z": lambda r, o: -r.phi * (ftrl_h(r, 0.0, o) + r.l2), "n": lambda r, o: 0.0},
 }
-# Options with which planted data are learned, where they are not the usual small steps.
+# Options for learning the planted data, for the solvers that need other steps than the usual small ones.
 LEARNING: dict[str, dict[str, Any]] = {
     "adagrad": {"learning_rate": 0.1},
     "ftrl": {"alpha": 0.2},
@@ -166,8 +167,7 @@ LEARNING: dict[str, dict[str, Any]] = {
 
 
 def nearest_in_simplex(u: np.ndarray) -> np.ndarray:
-    """The point of the probability simplex nearest to u: max(u − τ, 0), τ the largest that any number of the largest
-    entries gives."""
+    """Project u onto the probability simplex: max(u − τ, 0), τ = max over n of (sum of the n largest entries − 1)/n."""
     largest = np.sort(u)[::-1]
     tau = max((largest[:n].sum() - 1) / n for n in range(1, len(u) + 1))
     v: np.ndarray = np.maximum(u - tau, 0)
@@ -175,7 +175,7 @@ def nearest_in_simplex(u: np.ndarray) -> np.ndarray:
 
 
 def constrain(r: State) -> None:
-    """Whatever writes θ projects it."""
+    """Project a row of θ onto the simplex, as after every write to it."""
     if r.where[0][0] in SIMPLEX:
         r.phi = nearest_in_simplex(r.phi)
 
@@ -184,7 +184,7 @@ def constrain(r: State) -> None:
 
 
 def start(params: Params, row: Row, solver: str, o: Options) -> State:
-    """A row before the first update."""
+    """Return the state of a row before the first update."""
     phi = gather(params, row)
     l1, l2, group = strengths(params, row, o)
     rate = by_part(params, row, o.learning_rate, o.learning_rate_w, o.learning_rate_v)
@@ -196,21 +196,22 @@ def start(params: Params, row: Row, solver: str, o: Options) -> State:
 
 
 def update(solver: str, r: State, g: np.ndarray, t: int, o: Options) -> None:
-    """One update of what is touched of a row; the rest keeps its state."""
+    """Update the touched parameters of a row; the state of the others is unchanged."""
     before = r.kept.copy()
     UPDATES[solver](r, g, t, o)
     r.kept = {name: np.where(r.touched, now, before[name]) for name, now in r.kept.items()}
 
 
 def by_part(params: Params, row: Row, whole: float, w: float | None, v: float | None) -> np.ndarray:
-    """A step size for each of a row's parameters: that of structural ones, of linear weights, or of factors."""
+    """Return one step size for each parameter of a row: ``whole`` for structural arrays, ``w`` for linear weights, ``v``
+    for all others. ``whole`` replaces ``w`` or ``v`` if that is None."""
     parts = {"w": w, **dict.fromkeys(STRUCTURAL)}
     own = [(parts.get(name, v), np.size(params[name][at])) for name, at in row]
     return np.concatenate([np.full(size, whole if step is None else step) for step, size in own])
 
 
 def penalise(params: Params, r: State, o: Options, factors: bool) -> None:
-    """Put a row's λ1 and λ_g in force, or, with ``factors`` false, only those that do not act on factors."""
+    """Set λ1 and λ_g of a row. If ``factors`` is false, set only those that act on linear weights."""
     r.l1, _, r.group = strengths(params, r.where, o)
     if not factors:
         linear = np.concatenate([np.full(np.size(params[name][at]), name in ("w", "W")) for name, at in r.where])
@@ -231,9 +232,9 @@ def run(
     after_update: Callable[[int, Params], None] | None = None,
     after_epoch: Callable[[int, Params], None] | None = None,
 ) -> tuple[Params, list[float]]:
-    """Train from ``params`` (not changed); returns the parameters and each epoch's progressive loss.
+    """Train from ``params``, which is not changed. Return the parameters and the progressive loss of each epoch.
 
-    ``order_per_epoch`` holds, for each epoch, the sample numbers in the order they are seen. ``after_update`` is called
+    ``order_per_epoch`` holds, for each epoch, the sample numbers in the order of training. ``after_update`` is called
     with t and the parameters after every update, ``after_epoch`` with the epoch and the parameters at its end.
     """
     o = options
@@ -254,7 +255,8 @@ def run(
         for first in range(0, len(kept), o.batch_size):
             batch = kept[first : first + o.batch_size]
             t += 1
-            # All gradients at the parameters before the batch; their mean; the union of what the batch touches.
+            # g is the mean of the batch's gradients, all at the parameters before the batch; mask marks the parameters
+            # that any sample of the batch touches.
             g = {name: np.zeros_like(array) for name, array in params.items()}
             mask = {name: np.zeros(array.shape, dtype=bool) for name, array in params.items()}
             for i in batch:
@@ -294,7 +296,7 @@ def run(
 
 
 def scatter(params: Params, r: State) -> None:
-    """A row's numbers back to their places."""
+    """Write the values of a row back to the arrays."""
     first = 0
     for name, at in r.where:
         size = np.size(params[name][at])

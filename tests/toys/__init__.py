@@ -1,5 +1,5 @@
-"""A toy model, loss, solver and group penalty, as the recipes of CONTRIBUTING.md ask for them: their lines in the
-registry and their slow definitions. The compiled pieces (pieces.pyx) are compiled when the tests of the recipes run."""
+"""A toy model, loss, solver and group penalty that follow the recipes of CONTRIBUTING.md: their registry entries and
+slow definitions. The Cython module with the toys (pieces.pyx) is compiled when the tests of the recipes run."""
 
 import importlib.util
 from dataclasses import replace
@@ -35,8 +35,10 @@ SOLVER = SolverEntry(
 
 
 def fwfm(p, x, o):
-    """b + <w, x> + sum over pairs of r_{field(i),field(j)} <v_i, v_j> x_i x_j, of different features, and of fields
-    that the model has."""
+    """b + <w, x> + sum over pairs of r_{field(i),field(j)} <v_i, v_j> x_i x_j.
+
+    Pairs of a feature with itself, and fields unknown to the model, are skipped.
+    """
     total = affine(p, x)
     for (i, f), (j, g) in combinations(x, 2):
         low, high = sorted((f, g))
@@ -64,7 +66,7 @@ def largest(v):
 
 
 def prox_of_largest(c, d, strength, rest):
-    """sign(c) min(|c|/d, t), where t is what stays or, if that is more, the root of Σ max(|c| − d t, 0) = λ."""
+    """sign(c) min(|c|/d, t), where t is the larger of max |rest_i| and the root of Σ max(|c| − d t, 0) = λ."""
     excess = lambda t: np.maximum(np.abs(c) - d * t, 0).sum() - strength  # noqa: E731
     least = largest(rest)
     level = least if excess(least) <= 0 else brentq(excess, least, largest(c / d), xtol=1e-15)
@@ -74,7 +76,7 @@ def prox_of_largest(c, d, strength, rest):
 LARGEST = Group(largest, prox_of_largest)
 BY_LARGEST = replace(SOLVER, path=f"{MODULE}:ByLargest")
 
-# Each table with a toy's line in it.
+# The registry tables, each with a toy's name and entry.
 LINES = (
     (MODELS, MODEL.name, MODEL),
     (LOSSES, LOSS.name, LOSS),
@@ -88,13 +90,13 @@ LINES = (
 
 
 def register() -> None:
-    """For a process that has not imported anything that looks at these tables."""
+    """Register the toys. Call this before importing any module that reads these tables on import."""
     for table, name, line in LINES:
         table[name] = line
 
 
 def compile_pieces(folder: Path) -> None:
-    """Write the compiled module to a folder, without optimisation, for what it does here is little."""
+    """Compile the toys' module into a folder, without optimization, because the tests do little work with it."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 

@@ -1,5 +1,5 @@
-"""A plugin of pytest that registers the toys before the tests are collected, and keeps only tests of toys: of each
-function and each combination of toys the case in the middle."""
+"""A pytest plugin that registers the toys before collection and selects only tests of toys: for each test function and
+each combination of toys, the case in the middle of the list."""
 
 import toys
 from toys import LOSS, MODEL, SOLVER
