@@ -1,4 +1,4 @@
-// Pairs between two groups of features.
+// Interactions between two groups of features.
 
 #include "fmcli/base/runs.h"
 #include "fmcli/kernels/kernels.h"

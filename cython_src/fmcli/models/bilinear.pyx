@@ -1,4 +1,4 @@
-"""Bilinear regression: pairs between two groups of features, users and items, say."""
+"""Bilinear regression: interactions between two groups of features, for example users and items."""
 
 import numpy as np
 
@@ -23,12 +23,13 @@ cdef enum:
 cdef class Bilinear(Model):
     """b + <w, x> + <sum over i in group 0 of u_i x_i, sum over j in group 1 of v_j x_j> ([HO] 6.1).
 
-    A feature's group is the field, 0 or 1, that it has in the training data; features of other fields have a linear
-    weight only. With `split_index` group 0 is the features below it and group 1 the rest, whatever their fields. Where
-    rows are scored a feature is in the group that it had in training.
+    The group of a feature is its field in the training data, 0 or 1; features of other fields have only a linear
+    weight. With `split_index`, group 0 contains the features with a smaller index and group 1 all others, regardless of
+    their fields. During scoring, every feature keeps the group that it had in training.
 
-    `constants` has `group` (features): 0, 1, or -1 for neither. As a feature is on one side, its u or v is one row of
-    `UV` (classes, features, rank); the arrays U and V of `exported` are 0 on the other side.
+    `constants` contains `group` (features): 0, 1, or -1 for neither. A feature belongs to at most one group, so its u
+    or v is one row of `UV` (classes, features, rank). In the arrays U and V of `exported`, the features of the other
+    group are 0.
     """
 
     cdef int pairs
@@ -50,7 +51,7 @@ cdef class Bilinear(Model):
         if not self.constants:
             self.set_groups(self.by_index_alone())
 
-    # The groups where they do not depend on the data.
+    # The groups without the data: those of `split_index`, or no group for any feature.
     cdef by_index_alone(self):
         group = np.full(self.features, NEITHER if self.split_index is None else 1, dtype=np.int32)
         if self.split_index is not None:
@@ -68,7 +69,7 @@ cdef class Bilinear(Model):
             return
         if data.nnz and data.field is None:
             raise BadInputError(
-                "the rows have no fields, which bilinear needs unless an index splits the features", split_index=None)
+                "the data have no fields; bilinear needs fields unless an index splits the features", split_index=None)
         require(sizeof(int32_t) * self.features, f"finding the field of each of {self.features:,} features")
         group = np.full(self.features, UNSEEN, dtype=np.int32)
         self.find_groups(data, rows, group)
@@ -91,7 +92,7 @@ cdef class Bilinear(Model):
                 elif group[x.index[i]] != found:
                     raise BadInputError(
                         f"feature {x.index[i]} occurs {where(group[x.index[i]])} and {where(found)}: bilinear needs "
-                        "each feature on one side; give those of one field other indices", split_index=None)
+                        "each feature in one group; use different indices in different fields", split_index=None)
 
     def inherit(self, earlier, seen):
         theirs = earlier.constants["group"]
@@ -103,7 +104,7 @@ cdef class Bilinear(Model):
         if len(moved):
             raise BadInputError(
                 f"feature {moved[0]} occurs {where(ours[moved[0]])}, but {where(theirs[moved[0]])} in the data of the "
-                "earlier model: bilinear needs each feature on one side")
+                "earlier model: bilinear needs each feature in one group")
         ours[seen] = theirs[seen]
         self.set_groups(group)
 
@@ -113,7 +114,7 @@ cdef class Bilinear(Model):
         if group.shape != (self.features,) or group.dtype != np.int32:
             raise ValueError(f"group is {group.dtype}{list(group.shape)}, not int32{[self.features]}")
         if len(group) and not NEITHER <= group.min() <= group.max() <= 1:
-            raise ValueError("group has other numbers than 0, 1 and -1")
+            raise ValueError("group has values other than 0, 1 and -1")
         self.set_groups(group.view())
 
     def export_needed(self):
@@ -139,7 +140,7 @@ cdef class Bilinear(Model):
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
         return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
 
-    # The sample with every feature once, though it may have several fields.
+    # The sample with every feature once: the entries of a feature with several fields are summed.
     cdef inline Sample by_index(self, const Sample* x, Scratch* s) noexcept nogil:
         return summed(x, s.ids, <float*>(s.ids + x.nnz))
 
@@ -175,7 +176,7 @@ cdef class Bilinear(Model):
             if self.linear:
                 kernels.linear_gradient(&once, s.slope[c], gradient[self.pairs].weight)
 
-    # A sample's cache is the sums of its two sides, whose products the scores have.
+    # A sample's cache contains the factor sums of the two groups. The score contains their inner product.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return self.sums_size()
 
@@ -183,7 +184,7 @@ cdef class Bilinear(Model):
         if x.nnz:
             memcpy(cache, s.work + output * self.sums_size(), self.sums_size() * sizeof(real))
 
-    # The visit as one to a row of both sides' factors.
+    # The same view of a row that contains the factors of both groups side by side.
     cdef inline ColumnView on_side(self, const ColumnView* v) noexcept nogil:
         cdef ColumnView on_side = v[0]
         on_side.at += self.side[v.row] * (self.sums_size() // 2)
@@ -206,5 +207,5 @@ cdef class Bilinear(Model):
 
 
 def where(group):
-    """A group in words."""
+    """A description of the group for error messages."""
     return f"in field {group}" if group != NEITHER else "in another field"

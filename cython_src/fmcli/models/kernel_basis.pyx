@@ -1,4 +1,4 @@
-"""A linear model plus weighted kernel functions of a few training rows: all weights are fitted in closed form."""
+"""A linear model plus weighted kernel functions of a few training samples. All weights are fitted in closed form."""
 
 import math
 
@@ -13,37 +13,37 @@ from fmcli.models.model cimport Model, Workspace, workspace_for
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-# Where a landmark's entries lie in a model file: by feature, and the landmark and the value of each.
+# Names of the arrays in a model file that contain the landmarks' entries, sorted by feature (CSC).
 INDPTR, LANDMARK, VALUE = "landmarks.indptr", "landmarks.row", "landmarks.value"
 
 
 cdef class KernelBasis(Model):
-    """b + <w, x> + sum_s beta_s K(p_s, x), the landmarks p_s being training rows ([PN] 9.4 without w).
+    """b + <w, x> + sum_s beta_s K(p_s, x), where the landmarks p_s are training samples ([PN] 9.4, which has no w).
 
-    A landmark's kernel function says nothing of features that it lacks; the linear weights say at least their own
-    effects. No solver trains it: bias and beta are constants, in double, for beta may be large numbers of both signs
-    that almost cancel.
+    The kernel function of a landmark ignores the features that the landmark lacks; the linear weights model at least
+    the main effects of these features. No solver trains this model: bias and beta are constants. They have double
+    precision because beta can contain large numbers of both signs that almost cancel.
 
     Parameters
     ----------
-    rank : number of landmarks; all training rows where they are fewer.
-    kernel : "poly": (coef0 + <p, x>)^order; "anova": A^order with order - 1 ones appended to both.
-    basis : what the penalty on beta is; for who fits them.
-    linear : whether there are linear weights w.
+    rank : number of landmarks; if there are fewer training samples, all of them are landmarks.
+    kernel : "poly": (coef0 + <p, x>)^order; "anova": A^order of p and x, each with order - 1 ones appended.
+    basis : the penalty on beta; only the fit uses it.
+    linear : whether the model has linear weights w.
     """
 
     cdef readonly str basis
     cdef readonly Py_ssize_t rank
     cdef Py_ssize_t order
-    cdef Py_ssize_t sums  # numbers that a landmark keeps while a sample's entries are visited
+    cdef Py_ssize_t sums  # running sums for each landmark while the entries of a sample are read
     cdef bint anova
     cdef double coef0, bias_
-    cdef readonly object landmarks  # Dataset, of a model to be fitted
+    cdef readonly object landmarks  # Dataset; only for a model that will be fitted
     cdef const int64_t[::1] indptr
     cdef const int32_t[::1] landmark
     cdef const float[::1] value
     cdef const double[::1] beta
-    cdef double[::1] empty  # (rank, sums): the numbers before the first entry
+    cdef double[::1] empty  # (rank, sums): the running sums before the first entry
 
     def __init__(self, features, outputs, *, rank, basis="nystrom", kernel="poly", coef0=1.0, order=2,
                  linear=True):
@@ -56,15 +56,15 @@ cdef class KernelBasis(Model):
 
     @property
     def parameter_count(self):
-        """Number of parameters, the landmarks' as if none were 0."""
+        """Number of parameters; the landmarks count as dense."""
         return super().parameter_count + 1 + self.rank * (1 + self.features)
 
     def bytes_needed(self, int slots):
-        """Bytes that the linear weights take, and the landmarks by feature while they are made."""
-        # An entry's place in order, and itself before and after.
+        """Bytes for the linear weights and for sorting the landmarks by feature."""
+        # For each entry: its position in the sort order, and the entry before and after sorting.
         entry = sizeof(int64_t) + 2 * (sizeof(int32_t) + sizeof(float))
         entries = 0 if self.landmarks is None else self.landmarks.nnz
-        begins = (2 * sizeof(int64_t) + 1) * (self.features + 1)  # where entries begin, how many they are, and a check
+        begins = (2 * sizeof(int64_t) + 1) * (self.features + 1)  # offsets, counts and a temporary of the check
         return super().bytes_needed(slots) + entry * entries + begins + 4 * sizeof(double) * self.rank * self.sums
 
     def prepare(self, data, rows, generator):
@@ -74,7 +74,7 @@ cdef class KernelBasis(Model):
         self.landmarks, self.rank = data.take(rows), len(rows)
 
     def allocate(self, int slots):
-        """Make the linear weights, and sort the landmarks' entries by feature."""
+        """Allocate the linear weights, and sort the entries of the landmarks by feature."""
         super().allocate(slots)
         data = self.landmarks
         order = np.argsort(data.index, kind="stable")
@@ -86,18 +86,18 @@ cdef class KernelBasis(Model):
                    "beta": np.zeros((1, self.rank)), "bias": np.zeros(1)})
 
     def attach(self, arrays):
-        """Score from arrays as they are. Raises ValueError where they contradict each other, KeyError."""
+        """Score from these arrays without a copy. Raises KeyError if one is missing, ValueError if they do not match."""
         super().attach(arrays)
         self.keep(arrays)
 
     def keep(self, arrays):
-        """Score from these constants. Raises ValueError where they contradict each other, KeyError."""
+        """Score from these constants. Raises KeyError if one is missing, ValueError if they do not match."""
         indptr, landmark, value, beta, bias = [
             arrays[name] for name in (INDPTR, LANDMARK, VALUE, "beta", "bias")]
         for array, dtype in ((indptr, "int64"), (landmark, "int32"), (value, "float32"), (beta, "float64"),
                              (bias, "float64")):
             if array.dtype != dtype:
-                raise ValueError(f"the landmarks have an array of {array.dtype} in place of {dtype}")
+                raise ValueError(f"an array of the landmarks has type {array.dtype}, not {dtype}")
         if beta.ndim != 2 or beta.shape[0] != 1 or bias.shape != (1,):
             raise ValueError("beta and bias are not those of one output")
         if indptr.shape != (self.features + 1,) or landmark.ndim != 1 or landmark.shape != value.shape or (
@@ -111,14 +111,14 @@ cdef class KernelBasis(Model):
         self.constants = {INDPTR: indptr, LANDMARK: landmark, VALUE: value, "beta": beta, "bias": bias}
 
     def fit(self, double bias, beta):
-        """Take a bias and weights (rank) of the landmarks."""
+        """Set the bias and the weights (rank) of the landmarks."""
         self.keep({**self.constants, "bias": np.array([bias]), "beta": np.array([beta], dtype=np.float64)})
 
     def export_needed(self):
         return np.dtype(np.float64).itemsize * self.rank * self.features
 
     def exported(self):
-        """w (1, features) if there are linear weights; bias (1), beta (1, rank), landmarks (rank, features)."""
+        """w (1, features) if the model has linear weights; bias (1), beta (1, rank), landmarks (rank, features)."""
         self.require()
         landmarks = np.zeros((self.rank, self.features))
         landmarks[self.landmark, np.repeat(np.arange(self.features), np.diff(self.indptr))] = self.value
@@ -128,7 +128,7 @@ cdef class KernelBasis(Model):
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.rank * self.sums * sizeof(double) // sizeof(real)
 
-    # s.work <- for each landmark, `sums` numbers, the last of which is the kernel, before its power.
+    # s.work <- `sums` running sums for each landmark. The last one is the kernel value; for "poly" it is <p, x>.
     cdef double* visit(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef double* sums = <double*>s.work
         cdef double* e
@@ -168,7 +168,7 @@ cdef class KernelBasis(Model):
             s.score[0] += self.beta[i] * self.kernel(sums, i)
 
     def kernels(self, Dataset data, const int32_t[::1] rows, double[:, ::1] out):
-        """out (rows, rank) <- K of these rows of the data and the landmarks."""
+        """out (rows, rank) <- K(x, p) for these rows x of the data and the landmarks p."""
         cdef Workspace workspace = workspace_for(self, data, gradients=False)
         cdef const double* sums
         cdef Sample x

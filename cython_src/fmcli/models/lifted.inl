@@ -1,8 +1,8 @@
-// The ANOVA kernel's multi-linear form: the sum, over ordered tuples of distinct entries, of products of m vectors.
+// The multi-linear form of the ANOVA kernel: the sum of products of m vectors over ordered tuples of distinct entries.
 //
-// Subsets T of the m vectors are bit masks. a[T] is the sum over ways to give each vector of T an entry of its own; an
-// entry may take none, or one vector out of T: a[T] += sum over t in T of c_t a[T without t]. Every term is a product of
-// what is there, no difference is taken, so no digits are lost however much one entry outweighs the others.
+// Subsets T of the m vectors are bit masks. a[T] is the sum over all assignments of distinct entries to the vectors of
+// T. A new entry is assigned to no vector of T, or to one: a[T] += sum over t in T of c_t a[T without t]. This recursion
+// only adds products and takes no difference, so no digits are lost, however much one entry outweighs the others.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
@@ -10,8 +10,8 @@
 
 namespace {
 
-// Let one more entry, whose products are c, take part in the sets up to `LAST`; larger sets come first. Up to five vectors
-// the loops are unrolled in full, which keeps sets in registers and is twice as fast.
+// Add one more entry, whose products are c, to the sums of the sets up to `LAST`, larger sets first. For up to five
+// vectors the loops are fully unrolled, which keeps the sums in registers and is twice as fast.
 template <int M, int LAST, class V>
 inline __attribute__((always_inline)) void let_in(V (&a)[1 << M], const V (&c)[M]) {
 #pragma GCC unroll 32
@@ -24,7 +24,7 @@ inline __attribute__((always_inline)) void let_in(V (&a)[1 << M], const V (&c)[M
     for (int t = 0; t < M; ++t) a[1 << t] += c[t];
 }
 
-// c_t = u_t x of the i-th entry, the constants counting first; returns x.
+// c_t = u_t x for the i-th entry, where the constants come first; returns x.
 template <int M, class V>
 inline __attribute__((always_inline)) real load_entry(const Lifted* l, const Sample* x, ptrdiff_t i, ptrdiff_t at,
                                                       V (&c)[M]) {
@@ -40,7 +40,7 @@ inline __attribute__((always_inline)) real load_entry(const Lifted* l, const Sam
     return value;
 }
 
-// The sums before an entry came that gradients need: all but those of no vector and of all.
+// Number of sums over the earlier entries that gradients need: one for each set but the empty one and the full one.
 template <int M>
 constexpr int KEPT = (1 << M) - 2;
 
@@ -63,7 +63,7 @@ __attribute__((noinline)) void lifted_gradient_vector(const Lifted* l, const Sam
                                                       const real* tables, real slope, real* out,
                                                       real* out_constants) {
     const ptrdiff_t lanes = l->u[0].lanes, n = l->constants + x->nnz;
-    V s[1 << M] = {}, p[1 << M], c[M];  // the same sums of the entries behind, and of those before
+    V s[1 << M] = {}, p[1 << M], c[M];  // the same sums over the later entries, and over the earlier ones
     const real* table = tables + at * KEPT<M> * n;
     for (ptrdiff_t i = n - 1; i >= 0; --i) {
         const real scale = slope * load_entry(l, x, i, at, c);
@@ -103,7 +103,7 @@ void lifted_gradient_order(const Lifted* l, const Sample* x, const real* tables,
     });
 }
 
-// f(Order<order>), for orders that are known when the program runs.
+// Calls f(Order<order>) for an order that is known only at run time.
 template <int M = 2, class F>
 inline void by_order(int order, F f) {
     if (order == M)
@@ -130,15 +130,16 @@ void lifted_gradient(const Lifted* l, const Sample* x, const real* tables, doubl
 
 // ---- Columns, for coordinate descent. ----
 //
-// Lifted ANOVA kernels by columns: a row's share is taken out of a sample's sums a[T] over sets T of vectors.
+// Lifted ANOVA kernels by columns: the contribution of one parameter row is removed from a sample's sums a[T] over sets
+// T of vectors.
 //
 // Without entry j, b[T] = a[T] - sum over t in T of c_t b[T without t], smaller sets first, and the derivative by c_t
-// is b[all but t]. Digits go as they do in columns_anova.inl: b[T] is wrong by up to a number's rounding times A[T] =
-// sum over t in T of |c_t| (A[T without t] + |b[T without t]|), and where that is much larger than what derivatives
-// are made of, the b[T] are summed anew from the other entries.
+// is b[all but t]. As in columns_anova.inl, cancellation can lose digits: the error of b[T] is up to the rounding of a
+// number times A[T] = sum over t in T of |c_t| (A[T without t] + |b[T without t]|). If A[T] is much larger than the b[T] that
+// the derivatives use, all b[T] are computed again from the other entries.
 
-// b[T] <- sums without products c, from all entries' sums, `apart` from each other, for all sets but that of all vectors;
-// whether too many digits are lost.
+// b[T] <- the sums without the entry whose products are c, for all sets but the full one. The sums `a` over all entries
+// are `apart` reals from each other. Returns whether too many digits are lost.
 template <int M, class V>
 inline __attribute__((always_inline)) bool take_out(const real* a, ptrdiff_t apart, const V (&c)[M], V (&b)[1 << M]) {
     V loss[1 << M];
@@ -164,7 +165,7 @@ inline __attribute__((always_inline)) bool take_out(const real* a, ptrdiff_t apa
     return lost;
 }
 
-// a[T] <- some lanes of the sums over all entries but the i-th, the constants counting first; -1 leaves out none.
+// a[T] <- some lanes of the sums over all entries except entry `without`, where the constants come first; -1: all of them.
 template <int M, class V>
 __attribute__((noinline)) void sum_up(const Lifted* l, const Sample& x, ptrdiff_t at, ptrdiff_t without,
                                       V (&a)[1 << M]) {
@@ -178,7 +179,7 @@ __attribute__((noinline)) void sum_up(const Lifted* l, const Sample& x, ptrdiff_
     a[0] = real(1) - V{};
 }
 
-// Where a feature's entry is among all, the constants counting first.
+// The number of a feature's entry among all entries, where the constants come first.
 inline ptrdiff_t place_of(const Lifted* l, const Sample& x, ptrdiff_t feature) {
     ptrdiff_t i = 0;
     while (x.index[i] != feature) ++i;
@@ -200,9 +201,10 @@ void lifted_cache(const Lifted* l, const Sample* x, real* cache) {
     });
 }
 
-// f(i, place, a, c, b, anew) for samples i of the view and runs of lanes of which some vector moves, as wide as V: vector
-// t's are at place[t] of the view's, or place[t] is -1; a are the cached sums, c the row's products, b the sums without
-// them; where they are made `anew`, so is that of all vectors.
+// Calls f(i, place, a, c, b, anew) for each sample i of the view and each run of lanes, as wide as V, that the view
+// contains for at least one vector. place[t] is the position of vector t's lanes in the view, or -1 if the view does not
+// contain them; a: the cached sums; c: the row's products; b: the sums without the row. If `anew`, the b are computed
+// from the other entries, and include the sum of the full set.
 template <int M, class V, class F>
 inline void without_row(const ColumnView& v, const Csr* data, const Lifted* l, bool constant, F f) {
     const Factors* const rows = constant ? l->gamma : l->u;
@@ -230,7 +232,7 @@ inline void without_row(const ColumnView& v, const Csr* data, const Lifted* l, b
     }
 }
 
-// f(Order<m>, V) with the widest vectors that no slice of the row cuts.
+// Calls f(Order<m>, V) with the widest vectors V that divide both the row and the view.
 template <class F>
 inline void by_width(const ColumnView& v, const Lifted* l, F f) {
     by_order(l->order, [&](auto order) {

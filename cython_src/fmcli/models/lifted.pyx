@@ -1,4 +1,4 @@
-"""The ANOVA kernel's lifted, multi-linear form."""
+"""The lifted (multi-linear) form of the ANOVA kernel."""
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
@@ -12,13 +12,13 @@ from fmcli.models.model cimport Model
 cdef class LiftedAnova(Model):
     """b + <w, x> + sum over j_1 < ... < j_m of <sym(sum_s u^1_s x .. x u^m_s), x^m> ([PN] section 5).
 
-    The factors' part is 1/m! times the sum of prod_t u^t_{j_t s} x_{j_t} over s and over ordered tuples of distinct
-    j_1, .., j_m. With `augment` there are m - 1 constant features besides, each with a row of its own.
+    The factor term is 1/m! times the sum of prod_t u^t_{j_t s} x_{j_t} over s and over all ordered tuples of distinct
+    j_1, .., j_m. With `augment`, the model adds m - 1 constant features with value 1, each with its own parameter row.
     """
 
     cdef int order, n_constants, body, constant_block
     cdef bint linear
-    cdef Csr data  # the samples that have caches
+    cdef Csr data  # the training data, which the caches belong to
 
     def __init__(self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=False):
         if not 2 <= order <= MOST_LIFTED:
@@ -29,13 +29,13 @@ cdef class LiftedAnova(Model):
         self.constant_block = 0
         if augment:
             self.constant_block = len(layout)
-            # Of a higher order, all of whose products begin small, random constants would never get going.
+            # For order > 2, all products start small, and training would never get going from random constants.
             start = "random" if order == 2 else 1
             layout.append(BlockLayout(axes=(order - 1,), body=[("gamma", (order, rank))], start=start))
         super().__init__(features, outputs, layout)
         self.order, self.n_constants, self.linear = order, order - 1 if augment else 0, linear
 
-    # The tables of lifted.inl, which only gradients need.
+    # The tables of lifted.inl. Only gradients need them.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.tables_size(longest)
 
@@ -88,7 +88,7 @@ cdef class LiftedAnova(Model):
             if self.linear:
                 kernels.linear_gradient(x, s.slope[c], gradient[self.body].weight)
 
-    # A sample's cache is its sums for all sets of vectors.
+    # A sample's cache contains its sums a[T] for all non-empty sets T of vectors (see lifted.inl).
     cdef Py_ssize_t cache_size(self, Dataset data):
         self.data = data.csr
         return ((1 << self.order) - 1) * (self.block[self.body].lanes // self.order)
@@ -110,6 +110,6 @@ cdef class LiftedAnova(Model):
             lifted = self.lifted(v.output)
             kernels.lifted_update_cache(v, &self.data, &lifted, v.block != self.body, step)
 
-    # Does a block hold rows of vectors?
+    # Whether the rows of a block are factors: those of the features or of the constants.
     cdef inline bint of_vectors(self, int b) noexcept nogil:
         return b == self.body or (self.constant_block and b == self.constant_block)

@@ -1,4 +1,4 @@
-"""Polynomial networks, direct and lifted: sums of products of linear functions of a row."""
+"""Polynomial networks, direct and lifted: sums of products of linear functions of a sample."""
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
@@ -12,16 +12,16 @@ from libc.string cimport memcpy
 
 
 cdef class Products(Weighted):
-    """b + <w, x> + sum_s beta_s prod_t (gamma^t_s + <u^t_s, x>), t = 1 .. order; w, gamma and beta it may have or not.
+    """b + <w, x> + sum_s beta_s prod_t (gamma^t_s + <u^t_s, x>), t = 1 .. order; w, gamma and beta are optional.
 
     Parameters
     ----------
-    arrays : names of the u^t: `order` names, or one for a u that all t share.
-    gamma : the size of a row of constants, as BlockLayout takes it; None: they are 0.
-    beta : Beta, or None for ones.
+    arrays : names of the u^t: `order` names, or one name if all t share the same u.
+    gamma : size of the parameter row of constants, as in BlockLayout; None: the constants are 0.
+    beta : Beta, or None if every beta_s is 1.
     """
 
-    cdef int body, gamma_block  # blocks of the features' rows and of the constants'; 0: there is none
+    cdef int body, gamma_block  # block ids of the feature rows and of the constants (0: no constants)
     cdef int order, n_arrays
     cdef bint linear
 
@@ -41,11 +41,11 @@ cdef class Products(Weighted):
     def start(self, seen, init_std, generator):
         super().start(seen, init_std, generator)
         if self.gamma_block and self.order % 2:
-            # Of all of a factor's constants one changes its sign, so that factors begin with either.
+            # Flip the sign of one constant of every second factor, so that the products start with both signs.
             gamma = self.parameters["gamma"]
             (gamma if self.n_arrays == 1 else gamma[:, 0])[:, 1::2] = -1
 
-    # An output's work: the linear functions' values, their products, and the derivative by the former.
+    # Work space of an output: the values of the linear functions, their products, and the derivatives by the values.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.work_stride()
 
@@ -98,7 +98,7 @@ cdef class Products(Weighted):
                 for f in range(self.padded()):
                     gradient[self.beta_block].body[f] = <real>s.slope[c] * values[f]
 
-    # A sample's cache is the linear functions' values.
+    # A sample's cache contains the values of the linear functions.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return self.n_arrays * self.padded()
 
@@ -128,7 +128,7 @@ cdef class Products(Weighted):
         if self.of_factors(v.block):
             kernels.pairs_update_cache(v, NULL, step, 0)
 
-    # Does a block hold rows that enter the linear functions?
+    # Whether the rows of a block are coefficients of the linear functions.
     cdef inline bint of_factors(self, int b) noexcept nogil:
         return b == self.body or (self.gamma_block and b == self.gamma_block)
 
@@ -136,7 +136,7 @@ cdef class Products(Weighted):
 cdef class PN(Products):
     """Polynomial network [PN]: b + <w, x> + sum_s beta_s (gamma_s + <p_s, x>)^m.
 
-    Without `augment` gamma is 0.
+    Without `augment`, gamma is 0.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ cdef class PN(Products):
 cdef class LiftedPN(Products):
     """Lifted polynomial network [PN] section 5: b + <w, x> + sum_s prod_{t=1..m} (gamma^t_s + <u^t_s, x>).
 
-    Without `augment` gamma is 0.
+    Without `augment`, gamma is 0.
     """
 
     def __init__(self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=True):

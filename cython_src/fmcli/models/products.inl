@@ -1,4 +1,4 @@
-// Products of linear functions of a row: polynomial networks.
+// Products of linear functions of a sample: polynomial networks.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
@@ -12,7 +12,7 @@ void project(const Factors* u, const Sample* x, const real* constant, real* sums
     by_run(lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
-        V s[N] = {}, t[N] = {};  // even and odd entries: two chains of additions instead of one
+        V s[N] = {}, t[N] = {};  // sums over even and odd entries: two independent chains of additions
         if (constant) load_row(constant + at, lanes - at, s);
         auto add = [&](ptrdiff_t i, V(&sum)[N]) __attribute__((always_inline)) {
             const real xi = x->value[i];
@@ -82,8 +82,8 @@ void spread(const real* direction, ptrdiff_t lanes, const Sample* x, real* out) 
 
 // ---- Columns, for coordinate descent. ----
 //
-// Coordinate descent over columns for products of linear functions z, whose values are the caches' first: `parts` of
-// them, each of so many `lanes`, or one that counts `order` times.
+// The score is a sum of products of linear functions z. Their values come first in the caches: `parts` functions of
+// `lanes` reals each, or one function that is multiplied `order` times.
 
 // The derivative of a product by one z is the product of the others.
 void product_score_gradient(const ColumnView* view, int parts, ptrdiff_t lanes, real* q) {
@@ -102,7 +102,7 @@ void product_score_gradient(const ColumnView* view, int parts, ptrdiff_t lanes, 
     }
 }
 
-// Derivatives by what enters a score with a share that the cache has `behind` its first number.
+// Multiply the derivatives q by the share of the parameters in the score, the cache's number at index `behind`.
 void share_score_gradient(const ColumnView* view, ptrdiff_t behind, real* q) {
     const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i, q += v.apart) {
@@ -130,7 +130,8 @@ void power_score_gradient(const ColumnView* view, int order, int n, const real* 
     }
 }
 
-// With products A of the z that have moved and Z of those before, A - Z goes from t to t + 1 by (A - Z) z + A (step x).
+// If A and Z are the products of the first t values z after and before the step, then A - Z for t + 1 values is
+// (A - Z) z + A (step x).
 void product_score_changes(const ColumnView* view, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
                      double* out) {
     const ColumnView v = *view;
