@@ -1,5 +1,5 @@
-// The penalty on each parameter by itself, l1 |v| + l2/2 v^2: its value, and its prox in the forms that solvers take.
-// Whatever a solver knows of it is here. V is a double or a vector of reals.
+// The elementwise penalty l1 |v| + l2/2 v^2: its value, and its prox in the forms that solvers use. Solvers use it only
+// through this file. V is a double or a vector of reals.
 #ifndef FMCLI_ELEMENTWISE_H
 #define FMCLI_ELEMENTWISE_H
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// What the penalty of some numbers is made of, whatever the strengths are. T is a double or a vector of doubles.
+// The sums from which the penalty of some parameters follows for any strengths. T is a double or a vector of doubles.
 template <class T>
 struct PenaltySums {
     T magnitudes = {}, squares = {};
@@ -22,23 +22,25 @@ struct PenaltySums {
 inline double l1_term(const PenaltySums<double>& sums, const ExactStrength& s) { return s.l1 * sums.magnitudes; }
 inline double l2_term(const PenaltySums<double>& sums, const ExactStrength& s) { return s.l2 / 2 * sums.squares; }
 
-// The penalty of one number.
+// The penalty of one parameter.
 inline double penalty_of(double v, const ExactStrength& s) {
     PenaltySums<double> sums;
     sums.add(magnitude(v));
     return l1_term(sums, s) + l2_term(sums, s);
 }
 
-// The soft threshold sign(x) max(|x| - threshold, 0): twice a positive part is x + |x|, twice a negative part x - |x|,
-// both without rounding. The threshold is one number, or one for each of a vector's.
+// The soft threshold sign(x) max(|x| - threshold, 0), without branches: x + |x| is twice the positive part of x, and
+// x - |x| is twice its negative part, both without rounding. The threshold is a scalar, or a vector with one threshold
+// for each lane.
 template <class V, class Threshold>
 inline V soft(V x, Threshold threshold) {
     V over = x - threshold, under = x + threshold;
     return real(0.5) * ((over + magnitude(over)) + (under - magnitude(under)));
 }
 
-// The prox takes a number from u to argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2, given hu = h u. It does so in two steps,
-// between which a group penalty has its turn: it minimises d/2 v^2 - c v with c, which is returned, and d.
+// The prox of u is argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2; its argument is hu = h u. It has two steps: `reduce`
+// turns the problem into minimising d/2 v^2 - c v, returns c and sets d; the solution of that problem is c / d. A group
+// penalty acts between the two steps: it is added to the reduced problem.
 template <class V, class Strength>
 inline V reduce(V hu, V h, const Strength& s, V& d) {
     d = h + s.l2;
@@ -51,7 +53,7 @@ inline V prox(V hu, V h, const Strength& s) {
     return c / d;
 }
 
-// The prox with h = 1/rate, multiplied through by the rate so that no division is left in a loop.
+// The prox with h = 1/rate. Its formula is multiplied by the rate, so that a loop needs no division.
 inline ScaledProx scaled_prox(double rate, const PenaltyStrength& s) {
     return {(real)(rate * s.l1), (real)(1 / (1 + rate * s.l2))};
 }

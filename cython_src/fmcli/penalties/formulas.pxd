@@ -1,4 +1,4 @@
-# The penalties' formulas, in C++: of a parameter by itself, and of a row as a whole.
+# The formulas of the penalties in C++: of the elementwise penalty, and of the group penalties of rows.
 from fmcli.kernels.arguments cimport ExactStrength, PenaltyStrength, ScaledProx
 
 

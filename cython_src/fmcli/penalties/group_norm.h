@@ -1,5 +1,5 @@
-// The group lasso: the Euclidean norm of a row. How long the row is after a prox step is found by Newton's method, for the
-// vectors of row solvers and for the doubles of coordinate descent.
+// The group lasso: the Euclidean norm of a row. Newton's method finds the norm of the row after a prox step, both for
+// row solvers (vectors) and for coordinate descent (doubles).
 #ifndef FMCLI_GROUP_NORM_H
 #define FMCLI_GROUP_NORM_H
 
@@ -7,14 +7,18 @@
 
 namespace {
 
-// With the row's numbers v_i, where v minimises sum_i (d_i/2 v_i^2 - c_i v_i) + l_g sqrt(|v|^2 + fixed), `fixed` being
-// the squares of those that stay: v_i = c_i / (d_i + l_g / nu), and this is nu = sqrt(|v|^2 + fixed), 0 where v is.
-// Newton's method on psi(nu) = 1, psi = (sum_i r_i^2)^(-1/2), r_i = c_i / t_i, t_i = d_i nu + l_g (of what stays: t = nu).
-// psi is increasing and concave, linear if all d_i are equal: no step leads beyond the root, wherever it begins.
+// Let v minimise sum_i (d_i/2 v_i^2 - c_i v_i) + l_g sqrt(|v|^2 + fixed), where `fixed` is the sum of squares of the
+// row's other parameters, which do not change. Then v_i = c_i / (d_i + l_g / nu) with nu = sqrt(|v|^2 + fixed). Returns
+// nu, or 0 if the whole row is 0. Newton's method solves psi(nu) = 1 with psi = (sum_i r_i^2)^(-1/2), r_i = c_i / t_i
+// and t_i = d_i nu + l_g (t = nu for fixed parameters). psi is increasing and concave, and linear if all d_i are equal.
+// Therefore no step goes beyond the root, from any start.
 //
-// squares, weighted: sums of c_i^2 and of c_i^2 d_i. lowest: of the d_i, or 0. before: a guess. precision: the relative
-// error of v that ends it. A step squares the error of nu, of which the share l_g / t_i reaches v_i.
-// sums(nu, s2, s3): s2 <- sum r_i^2, s3 <- sum r_i^2 d_i / t_i.
+// squares, weighted: sums of c_i^2 and of c_i^2 d_i.
+// lowest: the smallest d_i, or 0 if it is not known.
+// before: an initial guess of nu, or 0.
+// precision: the relative error of v at which the iteration stops. A step squares the error of nu; the share l_g / t_i
+// of that error reaches v_i.
+// sums(nu, s2, s3): sets s2 to sum r_i^2, and s3 to sum r_i^2 d_i / t_i.
 template <class Sums>
 inline double group_norm(double squares, double weighted, double lowest, double fixed, double group, double before,
                          double precision, Sums sums) {
@@ -40,7 +44,7 @@ inline double group_norm(double squares, double weighted, double lowest, double 
     return nu;
 }
 
-// A group penalty, as group_penalties.h says. Row solvers use a form of its prox for vectors (row_updates.inl).
+// A group penalty as group_penalties.h specifies it. Row solvers use a vectorized form of its prox (row_updates.inl).
 struct GroupNorm {
     static constexpr const char* option = "group_l1";
     static constexpr bool steps_add_up = true;

@@ -1,16 +1,18 @@
-// The penalties of rows as a whole. One adds strength * Omega(row) to the objective for each row; all solvers that take
-// one minimise it by what its struct says:
+// Group penalties. A group penalty adds strength * Omega(row) to the objective for each row of parameters. One struct
+// defines it for all solvers that support group penalties:
 //
-//     option          the option of its strength
-//     add, value      Omega: `add` takes the row's numbers one by one, from a sum of 0; `value` is Omega for the sum
-//     prox            v <- argmin of sum_i (d_i/2 v_i^2 - c_i v_i) + strength * Omega, where Omega is of v and of other
-//                     numbers of the row, which stay: `rest` is what `add` makes of those. All d_i and the strength are
-//                     above 0, and `v` may be `c`.
-//     steps_add_up    whether a prox step with strength a, and then one with strength b, are one with a + b. If not, FOBOS
-//                     makes up for the steps that a row has missed one by one.
+//     option          the name of the option that sets the strength
+//     add, value      Omega: `add` adds one parameter of the row to a sum that starts from 0; `value` returns Omega for
+//                     the sum over the whole row
+//     prox            v <- argmin of sum_i (d_i/2 v_i^2 - c_i v_i) + strength * Omega. Omega includes the row's other
+//                     parameters, which do not change: `rest` is their sum by `add`. All d_i and the strength are
+//                     positive; `v` and `c` may be the same array.
+//     steps_add_up    whether a prox step with strength a, followed by one with strength b, equals one with a + b. If
+//                     not, FOBOS applies deferred steps one by one.
 //
-// Omega is convex, depends on magnitudes alone, and grows with them: therefore l1 and l2 act first, and leave c and d
-// (elementwise.h). Rows are padded with zeros, with c_i = 0, which Omega must not count.
+// Omega must be convex, depend only on the absolute values of the parameters, and increase with them. Therefore l1 and
+// l2 can be applied first, which gives c and d (elementwise.h). Rows are padded with zeros (c_i = 0), which must not
+// change Omega.
 #ifndef FMCLI_GROUP_PENALTIES_H
 #define FMCLI_GROUP_PENALTIES_H
 
@@ -23,7 +25,7 @@ struct ListOf {
     static constexpr int count = sizeof...(Penalties);
     static constexpr const char* options[] = {Penalties::option...};
 
-    // f(penalty) for the one at this place in the list.
+    // Calls f(penalty) for the penalty at this position in the list.
     template <class F>
     static inline __attribute__((always_inline)) void with(int place, F f) {
         int i = 0;
@@ -31,10 +33,10 @@ struct ListOf {
     }
 };
 
-// The list; PenaltyStrength::group_penalty is a place in it. At most one acts in a run.
+// The list of group penalties; PenaltyStrength::group_penalty is a position in it. At most one is active in a run.
 typedef ListOf<GroupNorm> GroupPenalties;
 
-// How many there are, and the members of the one at a place in the list, for callers that are not templates.
+// The number of group penalties, and the members of the one at a position in the list, for callers without templates.
 constexpr int group_penalties = GroupPenalties::count;
 inline const char* group_option(int place) { return GroupPenalties::options[place]; }
 

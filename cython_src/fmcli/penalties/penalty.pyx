@@ -1,7 +1,7 @@
 """Penalties: R = sum over parameters of l1 |phi| + l2/2 phi^2, plus a group penalty of each row.
 
-The formulas are in the headers beside this: elementwise.h and group_penalties.h. Solvers know penalties by those
-alone, and by the strengths that are said here for each part of a model.
+The formulas are in the headers in this folder, elementwise.h and group_penalties.h. Solvers use only these formulas,
+and the strengths that this module defines for each part of a model.
 """
 
 import numpy as np
@@ -16,22 +16,23 @@ GROUP_PENALTIES = tuple([group_option(place).decode() for place in range(group_p
 
 
 cdef class Penalty:
-    """Strengths for linear weights (w) and for factors and all else that is penalised (v), and of the group penalty.
+    """Strengths for linear weights (w), for factors and all other penalized parameters (v), and of the group penalty.
 
     Parameters
     ----------
-    nuclear : strength of sum_s |beta_s| |p_s|^2 ([PN] (29)), which stands for l2_v where it is not 0; models that have
-        it have fitted weights beta of kernels of order 2, whose factors p_s are all bodies of their other blocks.
-    l1_from_epoch : l1 on factors, and the group penalty on rows that have any, act from this epoch on: factors near 0
-        are near a saddle point, where a penalty holds them unless they have grown before.
-    epochs : that the model has gone through already.
-    groups : strengths by the options of the group penalties (GROUP_PENALTIES), of which one at most is above 0.
+    nuclear : strength of sum_s |beta_s| |p_s|^2 ([PN] (29)), which replaces l2_v if it is not 0. Models that support it
+        have fitted weights beta of kernels of order 2; the factors p_s of the kernels are the bodies of their other
+        blocks.
+    l1_from_epoch : the first epoch in which l1 on factors, and the group penalty on rows with factors, are active:
+        factors near 0 are near a saddle point, and a penalty would keep them there unless they have grown first.
+    epochs : the number of epochs that the model has been trained for already.
+    groups : strengths by the options of the group penalties (GROUP_PENALTIES); at most one may be positive.
 
     Attributes
     ----------
-    group_option, group : the option of the group penalty that acts, or None, and its strength.
+    group_option, group : the option of the active group penalty, or None, and its strength.
 
-    Raises ValueError for group penalties that do not exist or cannot be combined.
+    Raises ValueError for unknown group penalties, and if several are positive.
     """
 
     def __init__(
@@ -51,27 +52,27 @@ cdef class Penalty:
 
     @property
     def on_factors(self):
-        """Whether l1 and the group penalty act on factors now."""
+        """Whether l1 and the group penalty act on factors in the current epoch."""
         return self.epochs + 1 >= self.l1_from_epoch
 
     @property
     def smooth(self):
-        """Whether l2 is all that there is."""
+        """Whether l2 is the only penalty."""
         return self.l1_w == self.l1_v == self.group == self.nuclear == 0
 
     @property
     def steps_add_up(self):
-        """Whether the group penalty's prox steps on a row sum to one, as group_penalties.h says."""
+        """Whether several prox steps of the group penalty on a row equal a single one (see group_penalties.h)."""
         return self.group == 0 or group_steps_add_up(self.group_penalty)
 
     def end_epoch(self):
-        """Count an epoch; returns whether an l1 or a group penalty begins to act on factors."""
+        """Count an epoch. Returns whether l1 or a group penalty begins to act on factors."""
         before = self.on_factors
         self.epochs += 1
         return self.on_factors and not before and (self.l1_v > 0 or self.group > 0)
 
-    # The strengths that act on a block's bodies, or on its weights. That of the group penalty, which acts on a row as a
-    # whole, is the same for both.
+    # The strengths for a block's bodies, or for its weights. The strength of the group penalty is the same for both,
+    # because a group is a whole row.
     cdef ExactStrength strength(self, object layout, bint body):
         if layout.penalty == "none":
             return ExactStrength(0, 0, 0, 0)
@@ -85,11 +86,11 @@ cdef class Penalty:
         return ExactStrength(self.l1_w, self.l2_w, group, self.group_penalty)
 
     def l2(self, layout):
-        """(strength on a block's bodies, strength on its weights) of l2."""
+        """The l2 strengths for a block: (for its bodies, for its weights)."""
         return self.strength(layout, True).l2, self.strength(layout, False).l2
 
     def value(self, Model model):
-        """R of the model's parameters as they are, by what acts now."""
+        """R of the model's current parameters, with the penalties that are active in the current epoch."""
         cdef double total = 0
         cdef int i
         cdef ExactStrength body, weight
@@ -107,7 +108,7 @@ cdef class Penalty:
         return total
 
     def kernel_norms(self, Model model):
-        """|p_s|^2 of each kernel (outputs, rank), in double."""
+        """float64 (outputs, rank): |p_s|^2 of each kernel."""
         factors = [
             model.parameters[array.name].astype(float) for layout in model.layout for array in layout.body
             if layout.penalty == "full"]

@@ -1,4 +1,4 @@
-// The penalty of all of a block's rows.
+// The value of the penalty of all rows of a block.
 
 #include "fmcli/kernels/kernels.h"
 #include "fmcli/penalties/elementwise.h"
@@ -10,7 +10,7 @@ typedef double Doubles __attribute__((vector_size(LANES * sizeof(double))));
 
 inline double total(Doubles v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 
-// What a row costs as a whole; `squares` is the sum of its numbers' squares, which l2 needs in any case.
+// The value of the group penalty of a row. `squares` is the sum of squares of its parameters, which l2 needs anyway.
 inline double value_of_row(GroupNorm, const Block&, ptrdiff_t, double squares) { return GroupNorm::value(squares); }
 
 template <class Penalty>
@@ -26,7 +26,7 @@ void add_penalty(const Block* block, ptrdiff_t rows, const ExactStrength* body, 
     PenaltySums<Doubles> lanes;
     PenaltySums<double> bodies, weights;
     double groups = 0;
-    for (ptrdiff_t r = 0; r < rows; ++r) {  // body and weight of a row in one go: they are neighbours in memory
+    for (ptrdiff_t r = 0; r < rows; ++r) {  // body and weight of a row together: they are adjacent in memory
         PenaltySums<Doubles> row;
         double w = 0;
         if (b.body)
