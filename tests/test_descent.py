@@ -1,4 +1,5 @@
-"""Coordinate descent: it never rises, its fast ways are its slow one, and on convex problems it ends as others do."""
+"""Coordinate descent: the objective never rises, the fast derivatives equal the slow ones, and the solutions of convex
+problems equal those of other solvers."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,7 +36,7 @@ LOOSE = FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3}
 
 
 def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
-    """A descent on random rows from random parameters."""
+    """A model with random parameters, and coordinate descent for it on random samples."""
     rng = np.random.default_rng([len(name), seed, 0])
     own = {"rank": RANK, "by_row": penalty in EXACT_ONLY, **options}
     model = build(name, FEATURES, outputs_of(loss), **own)
@@ -49,7 +50,7 @@ def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
 
 
 def objectives_of(descent, epochs):
-    """The objective before the first epoch and after each."""
+    """Return the objective before the first epoch and after each epoch."""
     with ThreadPoolExecutor(1) as pool:
         found = [sum(descent.objective(pool))]
     descent.run(epochs, lambda loss, penalty: bool(found.append(loss + penalty)))
@@ -65,8 +66,8 @@ def test_the_objective_never_rises_and_falls(name, loss, penalty):
         assert objectives[-1] < objectives[0] - 0.01
 
 
-# With the group penalty alone rows die, and what then decides is rounding. Where scores bend in a parameter, only the
-# fast way bends its bound.
+# Not tested: the group penalty alone, with which rows become zero and rounding decides when, and models whose scores
+# have second derivatives in a parameter, because only the fast derivatives include them in the bound.
 @pytest.mark.parametrize(
     ("name", "loss", "penalty"),
     pairwise(
@@ -85,7 +86,7 @@ def test_fast_derivatives_are_the_models_own(name, loss, penalty):
     assert_close(*ends, LOOSE)
 
 
-# Losses and penalties never meet but in a row's problem: each is followed with one of the other.
+# Losses and penalties interact only in the subproblem of a row: each loss is tested with one penalty, and vice versa.
 FOLLOWED_PAIRS = [("squared", penalty) for penalty in PENALTIES]
 FOLLOWED_PAIRS += [(loss, "both") for loss in slow_losses.SMOOTHNESS if loss != "squared"]
 
@@ -106,12 +107,13 @@ def test_each_row_moves_as_defined(name, loss, penalty):
     expected = slow_descent.epoch(slow, before, FEATURES)
     objectives_of(descent, 1)
     assert any(np.abs(expected[key] - before[key]).max() > 0.005 for key in before)
-    # Nothing keeps weights of kernels, which move first, from ending near 0, and factors from making up for that.
+    # Without a penalty, kernel weights, which are updated first, may end near 0 while the factors grow to compensate,
+    # which magnifies rounding errors.
     assert_close(parameters(model), expected, LOOSE if penalty == "none" and "beta" in before else FOLLOWED)
 
 
 def test_iterates_are_those_of_naive_als():
-    """One parameter at a time, every score anew: rows that move as one end where their parameters would one by one."""
+    """Updates of whole rows give the same parameters as ALS that updates one parameter and recomputes all scores."""
     rng = np.random.default_rng(0)
     rows = random_rows(rng, 30, FEATURES)
     y, weight = rng.normal(size=30), rng.uniform(0.5, 2, size=30)
@@ -128,7 +130,7 @@ def test_iterates_are_those_of_naive_als():
 
 @pytest.mark.parametrize(("name", "order"), [("anova", 2), ("anova", 4), ("sha2", 2)])
 def test_weights_of_kernels_that_vanish_stay(name, order):
-    """L1 makes all factors 0. What that leaves in caches is rounding, on which no step would be too long."""
+    """L1 makes all factors 0. The caches then hold only rounding errors, which could cause steps of any length."""
     model = build(name, FEATURES, rank=RANK, order=order)
     model.allocate(0)
     rng = np.random.default_rng(0)
@@ -142,13 +144,13 @@ def test_weights_of_kernels_that_vanish_stay(name, order):
     end = parameters(model)
     assert not any(end[key].any() for key in ("V", "v0") if key in end)
     first, *others = np.diff(found, axis=0)
-    assert first.any()  # the weights come before the factors
+    assert first.any()  # the kernel weights are updated before the factors
     assert not np.any(others)
 
 
 @pytest.mark.parametrize("name", ["fm", "ffm", "poly2", "llfm"])
 def test_threads_change_nothing(name):
-    """Columns of which no two share a sample are visited at once."""
+    """Columns that have no sample in common are updated in parallel."""
     rng = np.random.default_rng(0)
     samples, each = 9000, 40
     chosen = np.stack([rng.integers(each, size=samples) + each * f for f in range(3)], axis=1)

@@ -1,4 +1,4 @@
-"""Every registered model with every registered solver: what must hold whatever the pieces are."""
+"""Properties that must hold for every registered model with every registered solver."""
 
 from functools import cache
 
@@ -20,15 +20,16 @@ from reference.kinds import KINDS, per_feature
 from reference.slow_solvers import LEARNING
 
 FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 4000, 4, 3, 3, 20
-FEW = 500  # rows, where nothing is to be learned
-# Some kinds are made by a penalty that not every solver can have.
+FEW = 500  # rows, in tests that do not need the model to learn
+# Some models need a penalty that not every solver supports.
 PAIRS = [
     (model, solver)
     for model in TRAINED
     for solver in SOLVERS
     if not SOLVERS[solver].refuses.keys() & set(TRAINED[model].positive)
 ]
-# Every pair; with classes every kind with its own solver, and some with all; and every loss with every solver.
+# Every pair with the squared loss. With softmax: every model with its default solver, and some models with all solvers.
+# With fm: every loss with every solver that supports it. With logistic: every other model with its default solver.
 TRIPLES = [(model, solver, "squared") for model, solver in PAIRS]
 TRIPLES += [
     (model, solver, "softmax")
@@ -42,18 +43,21 @@ TRIPLES += [
     if loss not in ("squared", "softmax") and (SOLVERS[solver].by_rows or LOSSES[loss].smooth)
 ]
 TRIPLES += [(model, MODELS[model].solver, "logistic") for model in TRAINED if model != "fm"]
-# Size of planted parameters, where neither the kind nor this says otherwise: 0.5, or 0 if they do not start at random.
+# Scales of planted parameters that are not given by the Kind. Default: 0.5, or 0 if they do not start at random.
 SIZES = {"V": 0.7, "v0": 0.7, "P2": 0.7, "P3": 0.3}
-# Options with which few rows suffice; and those with which nothing but the bodies' start values is random.
+# LEARNABLE: options with which few rows suffice. STEADY: options with which only the start values are random.
 LEARNABLE = {"anchors": 2, "neighbours": 2, "lc": 0.02}
 STEADY = {"anchors": 1}
-# Options of kinds that take long for a row.
+# Options of models that take a long time for each row.
 COSTLY = {"pair_bits", "anchors"}
 
 
 @cache
 def planted(model, loss, seed=0, rows=ROWS):
-    """Samples drawn from a model of the kind itself, with factors that matter; so many to train and to test."""
+    """Return training and test data of ``rows`` samples each, labelled by a random model of the same kind.
+
+    Its factors are large enough to matter.
+    """
     rng = np.random.default_rng(seed)
     outputs = CLASSES if LOSSES[loss].task == "classes" else 1
     own = taken(model, LEARNABLE)
@@ -83,21 +87,21 @@ def planted(model, loss, seed=0, rows=ROWS):
 
 
 def coordinate(model, j):
-    """The index or, for models of fields, (index, field): one of two halves for models of two groups, else of one in
-    three."""
+    """Return the key of feature j: the index, or (index, field) if the model has fields. The fields of models with two
+    groups are the two halves of the features, else j mod 3."""
     if not MODELS[model].by_fields:
         return j
     return j, 2 * j // FEATURES if "split_index" in MODELS[model].options else j % FIELDS
 
 
 def run(model, solver, loss, data, **options):
-    """A trained model, of rows as they are unless `norm` says otherwise."""
+    """Train a model, without normalizing rows unless `norm` is given."""
     spec = make_spec(model, solver, loss, {"norm": False, **taken(model, LEARNABLE), **options})
     return job.train(job.plan(data, spec))
 
 
 def steps(solver, loss):
-    """Steps with which the pair learns, where it needs any; counts have steep gradients."""
+    """Return the step size options with which the pair learns, if the solver has any. Counts have steep gradients."""
     if solver not in ROW_SOLVERS:
         return {}
     if solver in LEARNING:
@@ -106,15 +110,18 @@ def steps(solver, loss):
 
 
 def weak_penalties(model, solver="sgd", loss="squared"):
-    """Penalties that a model takes, so weak that they leave the data alone; but solvers that go to the very minimum
-    need some where labels are few values, which factors learn by heart."""
+    """Return penalties of the model that are too weak to matter.
+
+    Deterministic solvers reach the minimum itself. They need a stronger l2 if labels have few different values, because
+    the factors would overfit.
+    """
     piece = MODELS[model]
     by_heart = solver not in ROW_SOLVERS and LOSSES[loss].task != "real"
     return {**dict.fromkeys(("l2", *piece.positive), 1e-06), **({"l2": 3e-3} if by_heart else {})}
 
 
 def loss_on(trained, data):
-    """Mean loss on data, which training may not have seen."""
+    """Return the mean loss on data, which need not be the training data."""
     label = trained.plan.labels.encode(data.label)
     loss = build_loss(trained.plan.spec, trained.plan.labels.loss, trained.plan.labels.outputs)
     return mean_loss(loss, label, score_all(trained.plan.model, data))
@@ -122,8 +129,8 @@ def loss_on(trained, data):
 
 @pytest.mark.parametrize("model", [model for model in MODELS if model != "linear"])
 def test_by_default_every_kind_predicts_better_than_linear(model):
-    """By its usual solver and all other defaults, on rows that it has not seen. A few landmarks hold little of what all
-    pairs of features do, but no less than linear weights."""
+    """With the default solver and options, on validation data. A kernel machine with few landmarks captures little of
+    the interactions of all pairs of features, but is no worse than a linear model."""
     train, test = planted("fm" if MODELS[model].closed_form else model, "squared")
     found, linear = (
         job.summary(job.train(job.plan(train, make_spec(kind), valid=test, metrics=("rmse",))))["valid"]["rmse"]
@@ -134,9 +141,10 @@ def test_by_default_every_kind_predicts_better_than_linear(model):
 
 @pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
 def test_planted_data(model, solver, loss):
-    """The objective falls, and a model that has more than linear weights predicts better than linear weights do."""
+    """The objective falls, and a model with interactions predicts better than a linear model."""
     train, test = planted(model, loss)
-    # cd fits weights of kernels before the kernels' factors: beside small factors a penalty would shrink them first.
+    # cd fits kernel weights before the factors of the kernels. If the factors were small, the penalty would shrink the
+    # kernel weights first.
     spread = 0.3 if solver == "cd" and "fit_beta" in MODELS[model].options else 0.1
     own = {"rank": RANK, "init_std": spread} if "rank" in MODELS[model].options else {}
     epochs = EPOCHS // 2 if COSTLY & set(MODELS[model].options) and solver != "sgd" else EPOCHS
@@ -144,7 +152,7 @@ def test_planted_data(model, solver, loss):
     trained = run(
         model, solver, loss, train, epochs=epochs, **weak_penalties(model, solver, loss), **steps(solver, loss), **own
     )
-    # Solvers by rows tell the loss while the first epoch goes on, the others at its end.
+    # Stochastic solvers report the progressive loss of the first epoch, the others the loss at its end.
     start = loss_on(run(model, solver, loss, train, epochs=0, **own), train)
     begin = trained.epochs[0].objective if solver in ROW_SOLVERS else start
     assert trained.epochs[-1].objective < (0.98 if is_linear(trained.plan.model) else 0.9) * begin
@@ -156,7 +164,8 @@ def test_planted_data(model, solver, loss):
 
 @pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
 def test_save_load_predict(model, solver, loss, tmp_path):
-    """The same seed gives the same bytes, another seed others, and a loaded model scores what training saw."""
+    """The same seed gives the same bytes, another seed gives others, and a loaded model has the scores of the trained
+    one."""
     train, test = planted(model, loss, rows=FEW)
     files = {}
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
@@ -189,7 +198,7 @@ def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
 
 @pytest.mark.parametrize(("model", "solver"), [pair for pair in PAIRS if pair[1] in ROW_SOLVERS])
 def test_file_order_and_seeds(model, solver):
-    """Without shuffling the order of rows is the file's: then the seed changes start values only."""
+    """Without shuffling, rows are used in file order, and the seed changes only the start values."""
     train, _ = planted(model, "squared", rows=FEW)
     own = {"init_std": 0.0, **taken(model, STEADY)}
     runs = [run(model, solver, "squared", train, epochs=1, shuffle=False, seed=seed, **own) for seed in (1, 2)]

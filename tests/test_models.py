@@ -33,18 +33,21 @@ from reference import slow_models
 from reference.kinds import KINDS, per_feature
 
 FEATURES = 9
-# One lane to several vectors, whole ones and ragged ones.
+# From one SIMD lane to several vectors, some of them only partly filled.
 RANKS = (1, 3, 4, 5, 8, 13, 16, 20, 33)
-# Steps of length 1 show the gradient.
+# With a step size of 1, the step of the anchors is the gradient.
 OWN = {"anchor_rate": 1.0}
-# Options of several values: pairs have a table of their own, or one so small that most share an entry.
+# Options with more than two values. With 3 bits the table of pairs is so small that most pairs share an entry.
 SEVERAL = {"pair_bits": (22, 3), "llfm_variant": OPTIONS["llfm_variant"].choices}
-# Orders of kernels: those that the compiler knows and one that it does not, with few ranks, for definitions are slow.
+# Orders of kernels and their ranks: the orders known at compile time and one that is not. Higher orders have few ranks,
+# because the definitions are slow.
 ORDERS = {2: RANKS, 3: (1, 13), 4: (4, 8), 5: (5,), 6: (3,)}
-# Where the definition goes through all ordered tuples, fewer; of the orders here the constants are left out.
+# Fewer orders and ranks for definitions that sum over all ordered tuples; at order WITHOUT_CONSTANTS, the constants are
+# omitted.
 FEWER = {2: RANKS, 3: (1, 13), 4: (1,), 5: (1,)}
 WITHOUT_CONSTANTS = 5
-# Central differences: weights of scores by steps from a parameter, exact for polynomials up to degree 2, and up to 6.
+# Central differences: the weight of the score at each step from a parameter. The formulas are exact for polynomials up
+# to degree 2 and up to degree 6.
 STEP = 0.5
 SQUARES = {-1: -1 / 2, 1: 1 / 2}
 SIXTH_POWERS = {-3: -1 / 60, -2: 9 / 60, -1: -45 / 60, 1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
@@ -52,7 +55,7 @@ pytestmark = pytest.mark.isa
 
 
 def variants(piece):
-    """The options of a model's variants: every choice of its switches with every rank, of higher orders a few."""
+    """Yield the options of a model's variants: all combinations of its switches and ranks; fewer for higher orders."""
     kind = KINDS[piece.name]
     known = (*piece.options, *piece.context)
     switches = [option for option in ("bias", "linear", "augment", "by_row", *SEVERAL) if option in known]
@@ -75,8 +78,8 @@ def variants(piece):
 
 
 def every_variant():
-    """Every class of models with every choice of its switches, and the test stub."""
-    classes = {piece.path: piece for piece in reversed(TRAINED.values())}  # some models differ in their penalties only
+    """Yield every variant of every model class, and the test stub."""
+    classes = {piece.path: piece for piece in reversed(TRAINED.values())}  # some models differ only in their penalties
     for piece in classes.values():
         for options in variants(piece):
             label = "-".join([piece.name, *(f"{key}={value}" for key, value in options.items())])
@@ -93,7 +96,7 @@ def unallocated(name, options, outputs=1):
 
 
 def scale(name, options):
-    """Of random parameters: powers of numbers beyond 1 would leave small ones no digits."""
+    """The scale of random parameters: powers of numbers above 1 would make small terms lose their digits."""
     return 0.2 if KINDS[name].steep and options.get("order", 2) > 2 else 0.5
 
 
@@ -118,13 +121,13 @@ def test_scores(name, options, ones, outputs):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_gradient_is_that_of_the_definition(name, options):
-    """With labels one below the scores the squared loss has slope 1, and its derivative is the score's."""
+    """If the label is the score minus 1, the slope of the squared loss is 1, and its gradient is that of the score."""
     rng = np.random.default_rng(len(name))
     model = make(name, options)
     for x in random_rows(rng, 4, FEATURES, fields=fields_of(name)):
         params = fill(model, rng, scale(name, options))
         slow = slow_models.gradient(name, params, x, 0, choices(model, **options))
-        for key in on_the_simplex(model):  # keep their projection out of the way
+        for key in on_the_simplex(model):  # the projection changes the step, so it is not the gradient
             slow[key][...] = 0
         solver = SGD(learning_rate=1)
         solver.bind(model, Penalty())
@@ -136,7 +139,7 @@ def test_gradient_is_that_of_the_definition(name, options):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_gradient_by_central_differences(name, options):
-    """Scores are polynomials of low degree in a parameter, for which central differences are exact at any distance."""
+    """Scores are polynomials of low degree in each parameter, so central differences are exact for any step size."""
     rng = np.random.default_rng(len(name))
     model = make(name, options)
     fill(model, rng, scale(name, options))
@@ -154,7 +157,7 @@ def test_gradient_by_central_differences(name, options):
     solver = SGD(learning_rate=1)
     solver.bind(model, Penalty())
     ours = gradient(model, x, solver, Squared(), score_all(model, data)[0, 0] - 1)
-    for key in (*on_the_simplex(model), "anchors"):  # these are projected; in anchors, scores are no polynomials
+    for key in (*on_the_simplex(model), "anchors"):  # theta is projected; scores are not polynomials in the anchors
         derivative.pop(key, ours.pop(key, None))
     assert_close(ours, derivative, CLOSE)
 
@@ -185,7 +188,7 @@ def test_attach_refuses_what_does_not_fit():
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_start_values(name):
-    features = 70_000  # more than are drawn at a time
+    features = 70_000  # more than one block of random numbers
     model = build(name, features, 2, rank=5)
     model.allocate(2)
     seen = np.random.default_rng(0).random(features) < 0.5
@@ -230,7 +233,7 @@ def test_beta_starts_as_it_is_told(name, start, low, high):
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", WITH_BETA)
 def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
-    """Not by gradients, nor by penalties that act on all features or at the ends of epochs."""
+    """Beta is changed neither by gradients nor by penalties that act on all features or at the end of an epoch."""
     rng = np.random.default_rng(0)
     rows = random_rows(rng, 20, FEATURES)
     data = dataset(rows, FEATURES, rng.normal(size=20))
@@ -245,7 +248,7 @@ def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
         for _ in (1, 2):
             trainer.run(np.arange(20, dtype=np.int32), 0, 20)
             trained.end_epoch()
-        # FTRL's state gives its start values back to rounding.
+        # FTRL recomputes the start values from its state, up to rounding.
         rounding = 2 * np.finfo(REAL_TYPE).eps
         moved[fit_beta] = {
             key: not np.allclose(array, before[key], rtol=rounding, atol=0) for key, array in model.parameters.items()
@@ -255,7 +258,7 @@ def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
 
 
 def make_solver(name):
-    """A solver with steps that suit the tests' small data."""
+    """A solver with step sizes that suit the small data of the tests."""
     steps = {"learning_rate": 0.01, "alpha": 0.05}
     piece = ROW_SOLVERS[name]
     return piece.load()(**{key: steps.get(key, OPTIONS[key].default) for key in piece.options})
@@ -276,7 +279,7 @@ def test_shapes_and_counts_are_those_of_the_arrays():
         model.allocate(1)
         assert {key: array.shape for key, array in model.parameters.items()} == shapes, name
         assert model.parameter_count == sum(array.size for array in model.parameters.values())
-        kept = (1 + 1) * sum(array.nbytes for array in model.parameters.values())  # with a slot of state
+        kept = (1 + 1) * sum(array.nbytes for array in model.parameters.values())  # parameters and one state slot
         assert model.bytes_needed(1) >= kept + sum(array.nbytes for array in model.constants.values()), name
 
 

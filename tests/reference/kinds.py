@@ -189,7 +189,9 @@ def bilinear(p: Params, x: Sample, o: Choices) -> Number:
 
 
 def ffm(p: Params, x: Sample, o: Choices) -> Number:
-    """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j; fields unknown to the model are ignored.
+    """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j.
+
+    Entries with fields unknown to the model are ignored in the pairs.
     """
     known = [key for key in x if key[1] < p["V"].shape[1]]
     return affine(p, x) + sum(

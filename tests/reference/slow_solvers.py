@@ -203,8 +203,11 @@ def update(solver: str, r: State, g: np.ndarray, t: int, o: Options) -> None:
 
 
 def by_part(params: Params, row: Row, whole: float, w: float | None, v: float | None) -> np.ndarray:
-    """Return one step size for each parameter of a row: ``whole`` for structural arrays, ``w`` for linear weights, ``v``
-    for all others. ``whole`` replaces ``w`` or ``v`` if that is None."""
+    """Return one step size for each parameter of a row.
+
+    It is ``whole`` for structural arrays, ``w`` for linear weights and ``v`` for all others; ``whole`` also replaces
+    ``w`` or ``v`` if that is None.
+    """
     parts = {"w": w, **dict.fromkeys(STRUCTURAL)}
     own = [(parts.get(name, v), np.size(params[name][at])) for name, at in row]
     return np.concatenate([np.full(size, whole if step is None else step) for step, size in own])
