@@ -1,4 +1,4 @@
-"""fmcli evaluate: the metrics of a model, or of a file of predictions, on labelled rows."""
+"""fmcli evaluate: compute metrics of a model, or of a file of predictions, on labelled rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fmcli export: the arrays of a model, for other programs."""
+"""fmcli export: write the arrays of a model for other programs."""
 
 from __future__ import annotations
 

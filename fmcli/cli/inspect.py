@@ -1,4 +1,4 @@
-"""fmcli inspect: the properties of a model, and what it has learned."""
+"""fmcli inspect: show the properties of a model, and what it has learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fmcli models: what there is to choose from, and what combines."""
+"""fmcli models: list the models, solvers, losses and penalties, and which of them can be combined."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def grid(rows: list[list[str]]) -> Iterator[str]:
 
 
 def entry(name: str, text: str, options: str) -> Iterator[str]:
-    """A piece: its name, what it is, and its options."""
+    """A component: its name, its help, and its options."""
     indent = " " * 18
     yield from wrapped(text, f"  {name:<14}  ", indent)
     if options:

@@ -1,4 +1,4 @@
-"""Options in sections, those of the registry, and those that several commands share."""
+"""Options of the commands: help in sections, options of the registry, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fmcli.registry.specs import REFINES, takers_of
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Sections of the help, in order, by the registry's names of groups.
+# Sections of the help, in order: group in the registry -> title.
 SECTIONS = {
     "model": "Model",
     "penalty": "Loss and penalty",
@@ -32,9 +32,10 @@ SECTIONS = {
     "output": "Output",
 }
 METAVARS = {int: "N", float: "X", str: "NAME"}
-# Metavars of options whose values are files, for shells to complete.
+# Metavars of options whose values are files, for shell completion.
 FILES = ("FILE", "MODEL")
-# fmcli.scoring.metrics has them, and takes NumPy's time to import.
+# The names of METRICS in fmcli.scoring.metrics, and sparsity. They are repeated here because that module imports numpy,
+# which is slow.
 METRIC_NAMES = (
     *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
     "sparsity",
@@ -44,7 +45,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def by_degree(kind: type) -> Callable[[str], Any]:
-    """The type of an option that is a number, or several with slashes between them."""
+    """The type of an option that is a number, or several numbers separated by slashes."""
     one = click.types.convert_type(kind)
 
     def convert(value: str) -> Any:
@@ -55,13 +56,13 @@ def by_degree(kind: type) -> Callable[[str], Any]:
 
 
 def strength(value: str) -> float | Derived:
-    """The type of an option that is the strength of an L2 penalty: a number, or LIBFM and one of libFM's."""
+    """The type of an L2 penalty option: a number, or the prefix LIBFM and a strength in libFM's convention."""
     number = float(click.FLOAT(value.removeprefix(LIBFM)))
     return of_libfm(number) if value.startswith(LIBFM) else number
 
 
 def share(value: str) -> float:
-    """The type of an option that is a share below 1; "nan", which no range excludes, is none."""
+    """The type of an option that is a share from 0 to below 1. Unlike click's ranges, it rejects nan."""
     number = float(click.FLOAT(value))
     if not 0 <= number < 1:
         raise click.BadParameter(f"{number} is not in the range 0<=x<1.")
@@ -69,7 +70,7 @@ def share(value: str) -> float:
 
 
 class FileName(StringParamType):
-    """A file, which may not exist: shells complete it as one."""
+    """The type of a file name, which shells complete. The file need not exist."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -78,9 +79,9 @@ class FileName(StringParamType):
 
 
 class SectionOption(click.Option):
-    """An option that stands in a section of the help.
+    """An option that is listed in a section of the help.
 
-    names : the values there are, for shells to complete: names, or names and what each means.
+    names : the possible values, for shell completion; if it is a mapping, name -> description.
     """
 
     def __init__(self, *args: Any, section: str = "output", names: Iterable[str] = (), **kwargs: Any) -> None:
@@ -103,21 +104,21 @@ class SectionOption(click.Option):
             text += " [required]"
         elif not self.is_flag and not self.count and "default: " not in text:
             text += " [default: none]"
-        # An option without a positive flag begins with the blank and slash that say so. Our own help tells the range.
+        # click writes " / " before the flag of an option that has only a negative flag.
         return record and (record[0].removeprefix(" / "), text)
 
 
-# Of address space, which numpy and its libraries take.
+# The address space that numpy and its libraries need.
 NUMPY_BYTES = 88 << 20
 
 
 class SectionCommand(click.Command):
-    """A command whose options are listed in sections and whose examples keep their lines.
+    """A command whose help lists options in sections and does not wrap examples.
 
     Parameters
     ----------
-    examples : lines, each command below one that begins with # and says what it does.
-    lists : title -> ((name, help), ...), listed behind the options.
+    examples : lines; before each command, a line that starts with # and describes it.
+    lists : title -> ((name, help), ...), listed after the options.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class SectionCommand(click.Command):
             records = [
                 record
                 for parameter in self.get_params(ctx)
-                # The help option is click's own and has no section.
+                # The option --help is created by click and has no section.
                 if isinstance(parameter, click.Option) and getattr(parameter, "section", "output") == section
                 if (record := parameter.get_help_record(ctx))
             ]
@@ -168,16 +169,17 @@ class SectionCommand(click.Command):
 
 
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
-    """An option in a section; without a default its value is None where it is not given."""
+    """An option in a section of the help. If it has no default and is not given, its value is None."""
     return click.option(*flags, cls=SectionOption, section=section, **attributes)
 
 
-# Types of options that take more than numbers.
+# Types of options whose values are not only numbers.
 TYPES = {"l2_w": strength, "l2_v": strength}
 
 
 def registered(section: str) -> Callable[[F], F]:
-    """The registry's options of one group. What is not given is None, so that no default passes for a choice."""
+    """The options of one group of the registry. An option that is not given is None, to distinguish it from a given
+    default."""
 
     def decorate(function: F) -> F:
         for choice in reversed([choice for choice in OPTIONS.values() if choice.group == section]):
@@ -206,7 +208,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
 
 
 def notes(choice: Option) -> str:
-    """Who takes an option, its defaults and range: "[ftrl; default: 0.5; 0 to 1]"."""
+    """The components that take an option, its defaults and its range: "[ftrl; default: 0.5; 0 to 1]"."""
     tables = (MODELS, SOLVERS, LOSSES)
     takers = [] if choice.name in COMMON else [name for table in tables for name in takers_of(table, choice.name)]
     parts = [", ".join(takers)] if takers else []
@@ -228,8 +230,8 @@ def notes(choice: Option) -> str:
 
 
 def own_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
-    """(default, solver) -> names: the defaults of an option that differ from its usual one, in words, and the models,
-    solvers and losses that have them; a model with that solver, or "" for any."""
+    """(default, solver) -> names of the models, solvers and losses with a default of an option that differs from its
+    usual one; the solver is "" if the default applies to any solver."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
         if shows(entry, choice.name):
@@ -241,12 +243,12 @@ def own_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
 
 
 def shows(entry: Entry, name: str) -> bool:
-    """Whether an entry has a default of its own for an option that can be given."""
+    """Whether an entry has a separate default for an option that it does not refuse."""
     return name in entry.defaults and name not in entry.refuses
 
 
 def in_words(choice: Option, value: Any) -> str:
-    """A default of an option: a switch's is the flag without its dashes; "" for None."""
+    """A default of an option as text: for a switch, the flag without its dashes; "" for None."""
     if value is None or isinstance(value, Derived):
         return str(value or "")
     if choice.kind is bool:
@@ -256,7 +258,7 @@ def in_words(choice: Option, value: Any) -> str:
 
 
 def threads_option(section: str = "run") -> Callable[[F], F]:
-    """-j: how many threads."""
+    """-j: the number of threads."""
     return option(
         section,
         "-j",
@@ -288,10 +290,8 @@ def logging_options(function: F) -> F:
 
 
 def check_last(inputs: Sequence[str], product: str) -> None:
-    """Refuse a last one of several inputs that is missing: other tools name their output there.
-
-    Raises MissingInputError.
-    """
+    """Raise MissingInputError if the last of several inputs does not exist: in other tools, the last argument is the
+    output, so that the message suggests -o."""
     import os
 
     if len(inputs) > 1 and inputs[-1] != "-" and not os.path.lexists(inputs[-1]):
@@ -301,10 +301,10 @@ def check_last(inputs: Sequence[str], product: str) -> None:
 
 
 def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
-    """Refuse an output that would overwrite an input or another output, standard input read twice, and inputs that are
-    missing.
+    """Check the file arguments of a command.
 
-    Raises UsageError and MissingInputError.
+    Raises UsageError if an output would overwrite an input or another output, or if standard input is given twice, and
+    MissingInputError if an input does not exist.
     """
     import os
     from itertools import combinations, product

@@ -1,4 +1,4 @@
-"""fmcli predict: predictions of a model for the rows of the inputs."""
+"""fmcli predict: write the predictions of a model for the rows of the inputs."""
 
 from __future__ import annotations
 

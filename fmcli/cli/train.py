@@ -1,4 +1,4 @@
-"""fmcli train: from examples to a model file."""
+"""fmcli train: train a model on examples and write it to a file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
 
 
 def usual_solvers() -> str:
-    """Which model is trained with which solver: "adagrad; ftrl for shfm, sha2"."""
+    """The default solvers of the models, in words: "adagrad; ftrl for shfm, sha2"."""
     models: dict[str, list[str]] = {}
     for kind in MODELS.values():
         if kind.solver != DEFAULT_SOLVER and not kind.closed_form:
@@ -60,9 +60,9 @@ def usual_solvers() -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """The request of a command line: settings, files, and output.
+    """The arguments of the command: training settings, input files, and output.
 
-    log_every : rows between two lines of the log with the mean loss of an epoch's rows so far; None: no such lines.
+    log_every : the number of rows after which the running mean loss is printed; None: never.
     """
 
     settings: Settings
@@ -273,9 +273,9 @@ def choose(
     init_model: str | None,
     log_json: str | None,
 ) -> tuple[Spec, WarmStart | None]:
-    """The spec of a run, and the model to resume from, if there is one.
+    """The spec of the run, and the model to resume from, if one is given.
 
-    Raises UsageError for choices that cannot be combined, and the errors of load_earlier.
+    Raises UsageError if the options cannot be combined, and the errors of load_earlier.
     """
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
@@ -287,7 +287,7 @@ def choose(
 
 
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:
-    """The model file: as given, or named after the first input. Raises UsageError if neither gives a file name."""
+    """The path of the model file: as given, or derived from the first input. Raises UsageError if there is no name."""
     if output == "-":
         raise UsageError("a model cannot be written to standard output; give a file name with -o")
     if output is not None:
@@ -298,7 +298,7 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
 
 
 def run(log: Log, request: Request) -> None:
-    """Read, train and save."""
+    """Read the data, train the model, and save it."""
     from fmcli.cli.training_log import Progress, log_best_epoch, log_divergence, log_plan, log_refit, needs, sizes
     from fmcli.training import job
     from fmcli.training.refit import refit, refits, whole
@@ -341,7 +341,7 @@ def run(log: Log, request: Request) -> None:
 
 
 def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, threads: int) -> Table:
-    """Read examples and log it."""
+    """Read examples, and log what was read."""
     from fmcli.cli.training_log import log_read
     from fmcli.data.reader import read
 
@@ -355,7 +355,7 @@ def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, thre
 def save(
     log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, *, diverged: bool
 ) -> None:
-    """Write the model and its figures."""
+    """Write the model, and report its figures and warnings."""
     from fmcli.cli.training_log import figures, sizes
     from fmcli.training.advice import advice
     from fmcli.training.checkpoints import save_model

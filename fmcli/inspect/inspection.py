@@ -1,6 +1,6 @@
 """The inspection of a model: its properties, and what it has learned.
 
-It is an ordered list of views. Each view decides by the arrays or the kind of a model whether it applies, and returns
+It is an ordered list of views. A view applies to models that have certain arrays or are of a certain kind, and returns
 figures: values by name, or the rows of a table. A new kind of model may add a view.
 """
 

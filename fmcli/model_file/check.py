@@ -149,7 +149,7 @@ ENTRIES = {
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
 }
-# Entries that files of earlier versions do not have, with the value that their absence stands for: see WarmStart in
+# Entries that files of earlier versions do not have, with the values that are assumed for them; see WarmStart in
 # training/warm_start.py.
 LATER: dict[str, Any] = {"occurrences": None, "epochs": 0, "given": None, "range": None}
 # Options of all runs that earlier versions did not have.
@@ -157,10 +157,10 @@ LATER_OPTIONS = (SCALE,)
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata, completed with what earlier versions did not write: an option that was added later has its default,
-    or what the kind did without it.
+    """The metadata, completed with entries and options that earlier versions did not write. An option that was added
+    later has its default, or the value that corresponds to the earlier behaviour of the kind.
 
-    The metadata may be invalid; then they are completed as far as possible.
+    Invalid metadata are completed only where this is possible; they are checked afterwards.
     """
     whole = {**LATER, **meta}
     options, kind, loss = (whole.get(name) for name in ("options", "model", "loss"))
@@ -233,7 +233,7 @@ def check_options(kind: ModelEntry, loss: LossEntry, options: Mapping[str, Any])
 
 def permits(option: Option, kind: ModelEntry, value: Any) -> bool:
     """Whether the value of an option has its type and is in its range."""
-    if value is None:  # in a file, an option that refines another one has its value
+    if value is None:  # in a file, an option that refines another one is never null
         return option.default is None and option.name not in REFINES
     if type(value) is list:
         return option.name in kind.by_degree and all(

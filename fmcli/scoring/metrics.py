@@ -1,8 +1,8 @@
-"""The metrics that a model is judged by, computed from labels, raw scores and weights.
+"""Metrics of the quality of predictions, computed from labels, raw scores and weights.
 
-A metric that the data leave undefined is nan, never an error: the auc where one of the two classes is absent, r2 where
-all labels are the same number, every metric where no row has weight or where a score is not finite. Nothing here
-depends on the number of threads: sums run in the order of the rows, equal scores included, and no BLAS is called.
+An undefined metric is nan, never an error: auc if one of the two classes is absent, r2 if all labels are equal, and
+every metric if all weights are 0 or a score is not finite. The results do not depend on the number of threads: sums
+are computed in the order of the rows, also for equal scores, and no BLAS is called.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Outcome:
         predicted: bool = False,
         clip: Range | None = None,
     ):
-        # Sums of ones are the same in any order, so that equal scores need not keep theirs.
+        # If all weights are 1, sums do not depend on the order of equal scores, so that the sort need not be stable.
         self.sort: Literal["stable", "quicksort"] = "stable" if weight is not None else "quicksort"
         if weight is None:
             weight = np.ones(len(label))

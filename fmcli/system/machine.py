@@ -26,7 +26,7 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
     own: dict[str, Path] = {}
     for line in lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
-        for name in controllers.split(","):  # v2 names none: its path is kept under ""
+        for name in controllers.split(","):  # cgroup v2 lists no controllers; its path has the key ""
             own[name] = Path(path)
     for line in lines(root / "proc/self/mountinfo"):
         mount, _, system = line.partition(" - ")
@@ -55,7 +55,7 @@ def lines(path: Path) -> list[str]:
 
 
 def number(path: Path) -> int | None:
-    """The number in a file of the kernel; None if it has another word or cannot be read."""
+    """The number in a file of the kernel; None if it is not a number or the file cannot be read."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):

@@ -1,5 +1,5 @@
-"""The options of libFM, libffm, xLearn, alphaFM, liblinear and VW: a sentence for each of their options that fmcli does
-not have, and for values that show that another tool's option was meant.
+"""Options of libFM, libffm, xLearn, alphaFM, liblinear and VW: a message for each of their options that fmcli does not
+have, and for option values that have a meaning only in another tool.
 
 The letters -b -c -d -l -n -p -t -u -w have different meanings in these tools, so that no command of fmcli uses them.
 """
@@ -17,7 +17,7 @@ FREE_LETTERS = "bcdlnptuw"
 # Command -> option without leading dashes and with "-" for "_" -> its counterpart in fmcli.
 WORDS: dict[str, dict[str, str]] = {
     "train": {
-        # Letters that several tools use.
+        # Letters that several of the tools use.
         "b": "the L2 penalty (xLearn's -b) is --l2; every index has a weight of its own, without VW's hash",
         "c": "the penalty is weighted by --l2, not the loss (liblinear's -c); VW's cache is not needed",
         "d": "the training file needs no option (VW's -d): fmcli train FILE",
@@ -28,7 +28,7 @@ WORDS: dict[str, dict[str, str]] = {
         "predictions (VW's -p)",
         "t": "passes over the data (libffm's -t) are -e; to test (VW's -t) is fmcli predict; fmcli export writes "
         "parameters (xLearn's -t)",
-        "u": "the spread of the start values (xLearn's -u) is --init-std",
+        "u": "the standard deviation of the initial factors (xLearn's -u) is --init-std",
         "w": "rows of all labels have the same weight; liblinear's -w has no counterpart",
         "B": "a bias is learned unless --no-bias is given (liblinear's -B)",
         "C": "to tune the penalty (liblinear's -C), try values of --l2 with -v FILE",
@@ -40,7 +40,7 @@ WORDS: dict[str, dict[str, str]] = {
         "validation": "the validation file is -v",
         "method": "the solver is -s (libFM's -method): als is -s cd, sgd is -s sgd; there is no mcmc",
         "learn-rate": "the learning rate is -r",
-        "init-stdev": "the spread of the start values is --init-std",
+        "init-stdev": "the standard deviation of the initial factors is --init-std",
         "out": "predictions (libFM's -out) are written by fmcli predict -o FILE",
         "save-model": "the model file is -o",
         "load-model": "the model to resume from is -i",
@@ -58,10 +58,10 @@ WORDS: dict[str, dict[str, str]] = {
         "block": "rows are kept in memory, so that xLearn's -block is not needed",
         "disk": "rows are kept in memory",
         "cv": "there is no cross-validation; --holdout 0.2 holds out a fifth of the rows",
-        "dis-es": "training ends early only by validation data: --holdout 0 trains on all rows to the end",
-        "dis-lock-free": "every run is reproducible, so that there is nothing to turn off",
+        "dis-es": "training stops early only with validation data: --holdout 0 trains on all rows for all epochs",
+        "dis-lock-free": "every run is reproducible, so that xLearn's -dis-lock-free is not needed",
         # alphaFM
-        "mf": "there is one kind of model file; fmcli export writes its parameters (alphaFM's -mf txt)",
+        "mf": "there is one format of model files; fmcli export writes the parameters as text (alphaFM's -mf txt)",
         "im": "the model to resume from (alphaFM's -im) is -i",
         "core": "threads (alphaFM's -core) are -j",
         "fvs": "--group-l1 sets all factors of a feature to zero together (alphaFM's -fvs)",
@@ -108,7 +108,7 @@ WORDS: dict[str, dict[str, str]] = {
         "t": "a model does not change when it predicts, so that VW's -t is not needed",
         "core": "threads (alphaFM's -core) are -j",
         "dim": "the model file knows its rank",
-        "mf": "there is one kind of model file",
+        "mf": "there is one format of model files",
         "mnt": "the model file knows its type of numbers",
         "out": "predictions (alphaFM's and libFM's -out) are written by -o FILE",
         "test": "files to predict need no option (libFM's -test): fmcli predict MODEL FILE",

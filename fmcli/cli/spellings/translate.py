@@ -106,7 +106,7 @@ class _Reading:
     rest: deque[str]
     said: list[str] = field(default_factory=list)
     wrong: list[UsageError | click.UsageError] = field(default_factory=list)
-    given: dict[str, str] = field(default_factory=dict)  # name of an option -> the word that it was given by
+    given: dict[str, str] = field(default_factory=dict)  # name of an option -> the flag with which it was given
 
     def __post_init__(self) -> None:
         self.options = options_of(self.command, self.ctx)
@@ -129,14 +129,14 @@ class _Reading:
                         break
             except (UsageError, click.UsageError) as error:
                 self.wrong.append(error)
-        if len(self.wrong) > 1:  # all at once, for whoever pastes another tool's line
+        if len(self.wrong) > 1:  # report all, for a command line of another tool
             raise click.UsageError("\n".join(map(str, self.wrong)), self.ctx)
         if self.wrong:
             raise self.wrong[0]
         return [*self.said, *self.rest]
 
     def may_be_a_value(self, word: str) -> bool:
-        """Whether a word may be a negative number behind an option that was not understood."""
+        """Whether a word may be a negative number that follows an unknown option."""
         return bool(self.wrong) and word[1] in "0123456789."
 
     def long(self, word: str) -> None:
@@ -150,7 +150,9 @@ class _Reading:
             raise self.unknown(flag)
 
     def short(self, word: str) -> None:
-        """-k8, -qk8: letters up to one that takes a value, unless it is a word that other tools write with one dash."""
+        """Short options such as -k8 and -qk8: letters, the last of which may take a value.
+
+        Raises UsageError for a long option with a single dash, as other tools write it."""
         flag = word.partition("=")[0]
         name = plain(flag)
         if len(name) > 1 and (self.has(f"--{name}") or name in words_of(self.command.name) or self.ctx.parent is None):
@@ -166,7 +168,7 @@ class _Reading:
             self.own(flag, None)
 
     def own(self, flag: str, value: str | None) -> None:
-        """One of our options, with the value that hangs on to it, if any."""
+        """An option of fmcli; `value` is the part of the same word after the flag, if there is one."""
         option = self.options[flag]
         name = option.name or ""
         self.once(name, flag, familiar=False)
@@ -179,7 +181,7 @@ class _Reading:
             raise UsageError(sentence)
 
     def familiar(self, flag: str, value: str | None) -> None:
-        """A spelling of another tool."""
+        """An option of another tool that fmcli accepts."""
         spelling = self.spellings[flag]
         for said in (*spelling.means, *spelling.beside):
             self.once(self.options[said].name or "", flag, familiar=True)
@@ -194,13 +196,13 @@ class _Reading:
         self.said += spelling.arguments(value)
 
     def once(self, name: str, word: str, *, familiar: bool) -> None:
-        """Refuse two spellings of one option."""
+        """Raise UsageError if an option is given in two spellings."""
         earlier = self.given.setdefault(name, word)
         if earlier != word and (familiar or earlier in SPELLINGS):
             raise UsageError(f"{earlier} and {word} set the same option; give one of them")
 
     def has(self, flag: str) -> bool:
-        """Whether a long flag is understood."""
+        """Whether a long flag exists in fmcli or is an accepted spelling."""
         return flag in self.long_flags or flag in self.spellings
 
     def unknown(self, flag: str) -> UsageError | click.UsageError:
@@ -220,12 +222,12 @@ class _Reading:
 
 
 def plain(flag: str) -> str:
-    """A flag's word, as the tables have it."""
+    """A flag as it is written in the tables: without dashes at the start, and with "-" for "_"."""
     return flag.lstrip("-").replace("_", "-")
 
 
 def options_of(command: click.Command, ctx: click.Context) -> dict[str, click.Option]:
-    """A command's options by every flag of theirs."""
+    """The options of a command by flag; an option is listed once for each of its flags."""
     return {
         flag: parameter
         for parameter in command.get_params(ctx)
@@ -235,7 +237,7 @@ def options_of(command: click.Command, ctx: click.Context) -> dict[str, click.Op
 
 
 def options_beside(ctx: click.Context) -> dict[str, dict[str, click.Option]]:
-    """The options of the other commands of a command's group, by the path of each: "fmcli train"."""
+    """The options of the other commands in the same group, by the path of the command, such as "fmcli train"."""
     assert ctx.parent
     group = ctx.parent.command
     assert isinstance(group, click.Group)
