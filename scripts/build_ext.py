@@ -1,8 +1,8 @@
-"""The build command: which modules are compiled, what they share, and the choice of the real type.
+"""The build command: the compiled modules, their shared code, and the choice of the floating-point type.
 
-``FMCLI_REAL=double pip install .`` builds with double parameters and state; the default is float. pyproject.toml cannot
-read the environment, and a stale build folder would be reused without a word when the choice changes: both are done
-here.
+``FMCLI_REAL=double pip install .`` builds with double parameters and solver state; the default is float. This is done
+here because pyproject.toml cannot read the environment, and because the build folder must not be reused if the type
+changes.
 """
 
 import os
@@ -17,25 +17,25 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "cython_src"
-# Cython writes its code for arrays, some 20,000 lines, once into this module instead of into each module of the core.
-# It is C, none of it is a hot loop, and what a compiler warns of there (-w) cannot be mended here.
+# Cython writes its code for arrays, about 20,000 lines, into this module once, instead of into each compiled module. It
+# is C code without hot loops, and its compiler warnings are disabled (-w) because it is generated.
 SHARED = "fmcli.cython_shared"
 SHARED_FLAGS = ["-O1", "-g0", "-w"]
-# But not for this one: it is imported before signals are handled, and therefore imports nothing.
+# This module does not use the shared module: it is imported before signals are handled, and must not import others.
 ALONE = "fmcli.system.interrupt"
 DIRECTIVES = {
     "language_level": 3,
-    "auto_pickle": False,  # objects of the core hold pointers: pickle refuses them without code for it
+    "auto_pickle": False,  # objects hold pointers and cannot be pickled
     "boundscheck": False,
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
-    "allow_none_for_extension_args": False,  # None where an object or an array must be is a TypeError
+    "allow_none_for_extension_args": False,  # passing None for an object or an array raises TypeError
 }
-# -ffp-contract=off: every instruction set gives the same bits. -Wno-psabi: vectors wider than the machine's are passed
-# between inlined functions only, so how an ABI would pass them does not matter.
+# -ffp-contract=off: results have the same bits on every instruction set. -Wno-psabi: vectors that are wider than the
+# registers are passed only between inlined functions, so that the calling convention does not matter.
 FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-ffp-contract=off", "-g0", "-Wall", "-Wextra", "-Wno-psabi"]
-# How a source names others: by a cimport, or by an include of a path below cython_src.
+# The ways in which a source refers to other files: a cimport, or an include of a path below cython_src.
 CIMPORT = re.compile(r"^ *(?:from ([\w.]+) cimport|cimport ([\w.]+))", re.MULTILINE)
 INCLUDE = re.compile(r"""^ *(?:# *include|cdef extern from) +"([^"]+)\"""", re.MULTILINE)
 
@@ -57,7 +57,7 @@ def relative(path: Path) -> str:
 
 
 def needed(source: Path) -> set[Path]:
-    """All files below cython_src that a source cimports or includes, directly or through others."""
+    """All files below cython_src that a source cimports or includes, directly or indirectly."""
     known: set[Path] = set()
     new = {source, source.with_suffix(".pxd")}
     while new:
@@ -73,13 +73,13 @@ def needed(source: Path) -> set[Path]:
 
 
 def pythons_flags() -> list[str]:
-    """The flags with which Python itself was compiled, such as -fwrapv, if setuptools leaves them out: it does where
-    CXXFLAGS is set."""
+    """The flags with which Python itself was compiled, such as -fwrapv. Setuptools omits them if CXXFLAGS is set; else
+    the list is empty."""
     return shlex.split(sysconfig.get_config_var("CFLAGS") or "") if "CXXFLAGS" in os.environ else []
 
 
 class BuildExt(build_ext):
-    """Compile the core as C++17 with one set of flags, and all of it anew when FMCLI_REAL or this file has changed."""
+    """Compile all modules as C++17 with the same flags. All are recompiled if FMCLI_REAL or this file has changed."""
 
     def finalize_options(self):
         self.distribution.ext_modules = [Extension(SHARED, []), *modules()]
@@ -87,7 +87,7 @@ class BuildExt(build_ext):
         self.real = os.environ.get("FMCLI_REAL", "float")
         if self.real not in ("float", "double"):
             raise SystemExit(f"FMCLI_REAL is {self.real!r}; it can be float or double")
-        # Here and not in pyproject.toml: an editable install makes the command anew without reading that table.
+        # Not set in pyproject.toml, because an editable install creates this command without reading that table.
         self.parallel = self.parallel or len(os.sched_getaffinity(0))
         for extension in self.extensions:
             if extension.name == SHARED:
@@ -96,7 +96,7 @@ class BuildExt(build_ext):
             extension.language = "c++"
             extension.include_dirs = [relative(SOURCES)]
             extension.depends = [*extension.depends, "scripts/build_ext.py"]
-            # Setuptools puts the builder's own flags first, where ours would override them; the last one counts.
+            # Setuptools puts CXXFLAGS before these flags, which would override them; they are repeated at the end.
             extension.extra_compile_args = [*pythons_flags(), *FLAGS, *shlex.split(os.environ.get("CXXFLAGS", ""))]
             extension.define_macros = [("FMCLI_REAL", self.real)]
 
@@ -107,8 +107,8 @@ class BuildExt(build_ext):
             self.force = True
             stamp.unlink(missing_ok=True)
         super().run()
-        # Written only now: a build that stopped half-way, and commands that only ask this one for its file list, leave
-        # no claim behind.
+        # Written last, so that neither an interrupted build nor a command that only lists files marks the build as
+        # complete.
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(self.real)
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Fuzz model files: valid ones are changed, their checksums mended, then loaded, predicted with and inspected.
+"""Fuzz model files: change valid files, correct their checksums, then load them, predict with them and inspect them.
 
     python scripts/fuzz_models.py --cases 1000000 --jobs 2
     python scripts/fuzz_models.py --build FOLDER --replay 4711
 
 Compiles fmcli with AddressSanitizer and UndefinedBehaviorSanitizer into a folder (some minutes; --build keeps it for
 other runs), makes small models of every kind, solver and loss there, and lets several processes work on changed copies
-(tests/forging.py). Case N of a seed is always the same file. A case is a hit if the process ends, hangs, or raises
-anything but an error of fmcli's own, or if a message holds what a terminal would not show as it is. Prints counts, and
-every hit with the number that replays it; status 1 if there was one.
+(tests/forging.py). Case N of a seed is always the same file. A case is a hit if the process ends, hangs, or raises an
+exception other than FmcliError, or if a message contains unprintable characters. Prints counts, and every hit with the
+number that replays it. The exit status is 1 if there was a hit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def build(folder: Path) -> None:
-    """Compile the sources with sanitizers in a folder of their own."""
+    """Compile the sources with sanitizers in a separate folder."""
     print(f"compiling with sanitizers in {folder}", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     for name in SOURCES:
@@ -71,7 +71,7 @@ def build(folder: Path) -> None:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What a process needs to run the build."""
+    """The environment variables of a process that uses the build."""
     library = subprocess.check_output(["gcc", f"-print-file-name={LIBRARY}"], text=True).strip()
     sanitizers = {"LD_PRELOAD": library, "ASAN_OPTIONS": ASAN_OPTIONS, "UBSAN_OPTIONS": "print_stacktrace=1"}
     path = f"{folder}{os.pathsep}{folder / 'tests'}"
@@ -86,9 +86,9 @@ def worker(folder: Path, seed: int, first: int, cases: int, progress: str) -> li
 
 @dataclass
 class Job:
-    """A range of cases, and the process at work on them.
+    """A range of cases, and the process that runs them.
 
-    progress : file in which the process keeps the number of its case.
+    progress : the file to which the process writes the number of its current case.
     """
 
     first: int
@@ -101,7 +101,7 @@ class Job:
     counts: dict[str, int] = field(default_factory=dict)
 
     def start(self, folder: Path, seed: int) -> None:
-        """Work on what is left."""
+        """Start a process for the remaining cases."""
         self.progress.write_bytes(self.first.to_bytes(PROGRESS_BYTES, "little"))
         self.case, self.since = self.first, time.monotonic()
         command = worker(folder, seed, self.first, self.end - self.first, str(self.progress))
@@ -109,7 +109,7 @@ class Job:
             self.process = subprocess.Popen(command, env=environment(folder), stdout=log, stderr=subprocess.STDOUT)
 
     def look(self) -> str:
-        """How the process does: "" while it works, "done", or what happened to it."""
+        """The state of the process: "" while it runs, "done", or a description of its failure."""
         assert self.process is not None
         case = int.from_bytes(self.progress.read_bytes(), "little")
         if case != self.case:
@@ -137,7 +137,7 @@ class Job:
 
 
 def fuzz(folder: Path, seed: int, first: int, cases: int, jobs: int, temporary: Path) -> int:
-    """Run all cases in several processes; 1 if there was a hit."""
+    """Run all cases in several processes. Returns 1 if there was a hit, else 0."""
     share = -(-cases // jobs)
     bounds = [(first + i * share, first + min((i + 1) * share, cases)) for i in range(jobs)]
     todo = [Job(*bound, temporary / f"progress{i}", temporary / f"log{i}") for i, bound in enumerate(bounds)]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Write what follows from the list of kernels: the table that C++ fills and the declarations that Cython reads.
+"""Generate code from the list of kernels: the table of functions for C++, and the declarations for Cython.
 
-    python scripts/kernels.py           write both files anew
-    python scripts/kernels.py --check   status 1 if one of them is not what it would be
+    python scripts/kernels.py           write both files
+    python scripts/kernels.py --check   exit with status 1 if a file is not up to date
 
-The list is `struct Kernels` in cython_src/fmcli/kernels/kernels.h: a function pointer each.
+The list is `struct Kernels` in cython_src/fmcli/kernels/kernels.h, which has a function pointer for each kernel.
 """
 
 import re

@@ -1,6 +1,7 @@
-"""Writes the generated tables of the guide: what stands between two marks, from the registry and the commands.
+"""Write the generated tables of the guide from the registry and the commands. Each table replaces the text between two
+marks.
 
-python scripts/reference.py     from the repository's root, with fmcli built in place or installed
+python scripts/reference.py     in the root of the repository, with fmcli built in place or installed
 """
 
 import re
@@ -19,7 +20,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
 GUIDE = Path(__file__).resolve().parent.parent / "fmcli" / "guide"
-# Wide enough that click breaks no line.
+# Wide enough that click does not wrap lines.
 WIDTH = 10_000
 LABELS = {"real": "numbers", "counts": "counts", "binary": "two values", "classes": "classes"}
 
@@ -37,7 +38,7 @@ def code(words: Iterable[str]) -> str:
 
 
 def models() -> Iterator[str]:
-    """Every model, and with which solvers it goes."""
+    """All models, and the solvers that train them."""
     found = catalogue()["models"]
     yield from table(
         ["model `-m`", *(f"`{solver}`" for solver in SOLVERS)],
@@ -55,12 +56,12 @@ def models() -> Iterator[str]:
 
 
 def solvers() -> Iterator[str]:
-    """Every solver."""
+    """All solvers."""
     yield from table(["solver `-s`", ""], ([f"`{solver.name}`", solver.help] for solver in SOLVERS.values()))
 
 
 def losses() -> Iterator[str]:
-    """Every loss."""
+    """All losses."""
     yield from table(
         ["loss `--loss`", "labels", "default metrics"],
         ([f"`{loss.name}`", LABELS[loss.task], code(default_metrics(loss.name))] for loss in LOSSES.values()),
@@ -68,7 +69,7 @@ def losses() -> Iterator[str]:
 
 
 def metrics() -> Iterator[str]:
-    """Every metric, and the losses that it fits."""
+    """All metrics, and the losses that they apply to."""
     yield from table(
         ["metric `-x`", "losses", "definition"],
         (
@@ -79,7 +80,7 @@ def metrics() -> Iterator[str]:
 
 
 def spellings() -> Iterator[str]:
-    """What is understood of other tools, and what never will be."""
+    """The options of other tools that are accepted, and the letters that are not used."""
     yield from table(
         ["understood", "from", "means"],
         (
@@ -99,7 +100,7 @@ def spellings() -> Iterator[str]:
 
 
 def options() -> Iterator[str]:
-    """Every command with its options."""
+    """All commands with their options."""
     top = click.Context(group, info_name="fmcli")
     for name in COMMANDS:
         command = group.get_command(top, name)
@@ -120,7 +121,7 @@ def options() -> Iterator[str]:
 
 
 def rows(command: click.Command, context: click.Context, section: str) -> Iterator[list[str]]:
-    """A command's options in a section, except for --help, which all have."""
+    """The options of a command in a section, except for --help, which all commands have."""
     for option in command.params:
         if isinstance(option, SectionOption) and option.section == section:
             record = option.get_help_record(context)
@@ -140,12 +141,12 @@ MARKS = re.compile(r"(<!-- (?P<part>\w+): [^\n]* -->\n).*?(<!-- end of (?P=part)
 
 
 def written(text: str) -> str:
-    """A page with its generated parts as they must be."""
+    """The text of a page with its generated parts updated."""
     return MARKS.sub(lambda found: f"{found[1]}\n{generated(found['part'])}\n\n{found[3]}", text)
 
 
 def generated(part: str) -> str:
-    """The text of a part."""
+    """The generated text of a part."""
     return "\n".join(PARTS[part]()).strip("\n")
 
 

@@ -1,15 +1,16 @@
-"""All of fmcli's speed in one table, beside its peers and beside an earlier run.
+"""The speed of all parts of fmcli in one table, compared with other tools and with an earlier run.
 
     python scripts/bench/all.py [--rows 1000000] [--only parse] [--save now.json] [--compare before.json] [--json]
                                 [--chart speed.svg]
 
-Makes its own data in a temporary folder: rows of 20 ids with Zipf's frequencies among as many features as rows, ratings
-of users and items, and shorter, longer and narrower variants. Of every case the fastest run counts, for other work on a
-machine only ever slows; the cases take turns. The limit of an epoch is the time of a loop, compiled beside, that only
-touches the same rows of memory. Peers (scikit-learn's reader, Vowpal Wabbit, myFM) are measured if they are installed.
+Data are generated in a temporary folder: rows of 20 ids with Zipf frequencies and as many features as rows, ratings of
+users and items, and variants with other numbers of rows, ids and features. The cases are run in turn, several times,
+and the fastest run of each counts, because other processes can only make a run slower. The limit of an epoch is the
+time of a compiled loop that only reads the same memory. Other tools (scikit-learn's reader, Vowpal Wabbit, myFM) are
+measured if they are installed.
 
---compare names each case that takes over 5 % more than in the saved run, and ends with status 1 if there is one. Both
-runs must be of as many rows, and of the same machine.
+--compare lists the cases that take over 5 % longer than in the saved run, and exits with status 1 if there are any.
+Both runs must have the same number of rows and be from the same machine.
 """
 
 import argparse
@@ -22,14 +23,14 @@ from pathlib import Path
 import chart
 from cases import OTHERS, Bench, cases
 
-# A case that takes so much longer than before is slower.
+# A case counts as slower if its time has grown by more than this factor.
 SLOWER = 1.05
 # Pixels of the chart's labels.
 LABELS = 280
 
 
 def table(seconds: dict[str, float], work: dict[str, str], before: dict[str, float]) -> str:
-    """The seconds of each case, what that is in its own unit, and the ratio to an earlier run."""
+    """The seconds of each case, its speed in the unit of the case, and the ratio to an earlier run."""
     width = max(map(len, seconds))
     lines = []
     for name, value in seconds.items():
@@ -39,12 +40,12 @@ def table(seconds: dict[str, float], work: dict[str, str], before: dict[str, flo
 
 
 def slower(seconds: dict[str, float], before: dict[str, float]) -> list[str]:
-    """The cases of fmcli that take longer than before."""
+    """The cases of fmcli that are slower than before."""
     return [name for name, value in seconds.items() if ours(name) and value > SLOWER * before.get(name, value)]
 
 
 def ours(name: str) -> bool:
-    """Whether a case is fmcli's."""
+    """Whether a case measures fmcli."""
     return not any(other in name for other in OTHERS)
 
 

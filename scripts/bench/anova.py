@@ -1,11 +1,12 @@
-"""The ANOVA kernel's speed against a scalar double one, and epochs of hofm-shared against order and rank.
+"""The speed of the ANOVA kernel compared with a scalar implementation in double precision, and the time of epochs of
+hofm-shared by order and rank.
 
     python scripts/bench/anova.py [--entries 50] [--runs 5]
 
-The first table gives nanoseconds of processor time per non-zero, degree and factor, for scores alone and for scores
-with gradients, and how many times longer the definition takes in double, a factor at a time ([HO] Algorithms 1 and 2,
-in C that this script compiles). The second gives seconds an epoch of hofm-shared with AdaGrad: order and rank should
-both enter linearly. Of all runs the fastest counts, for other work on a machine only ever slows.
+The first table has the nanoseconds of CPU time per non-zero, degree and factor, for scores only and for scores with
+gradients, and the ratio of the time of the scalar implementation ([HO] Algorithms 1 and 2, one factor at a time, in C
+code that this script compiles). The second table has the seconds per epoch of hofm-shared with AdaGrad, which should be
+linear in order and rank. The fastest run counts, because other processes can only make a run slower.
 """
 
 import argparse
@@ -80,7 +81,7 @@ def compiled() -> ctypes.CDLL:
 
 
 def made(entries: int) -> Dataset:
-    """Rows of so many entries each."""
+    """Rows with this number of entries."""
     rng = np.random.default_rng(0)
     rows = NONZEROS // entries
     index = np.concatenate([np.sort(rng.choice(FEATURES, entries, replace=False)) for _ in range(rows)])
@@ -100,7 +101,7 @@ def fastest(runs: int, work: Callable[[], object]) -> float:
 
 
 def kernel(data: Dataset, order: int, rank: int, runs: int, scalar: ctypes.CDLL) -> list[float]:
-    """Seconds of scores and of scores with gradients: ours, then the scalar ones."""
+    """Seconds for scores and for scores with gradients: of fmcli, then of the scalar implementation."""
     model = HigherOrder(FEATURES, 1, [("V", order, rank)], bias=False)
     model.allocate(0)
     factors = np.random.default_rng(1).normal(size=(FEATURES, rank)) / data.longest

@@ -1,4 +1,4 @@
-"""The cases of all.py: what is timed, by name; each run returns its seconds."""
+"""The cases of all.py by name. A case is a function that returns the seconds of a run."""
 
 import importlib.util
 import os
@@ -18,16 +18,16 @@ from fmcli.training import job
 
 FIELDS, RANK, FFM_RANK, EPOCHS = 20, 8, 4, 2
 THREADS = (1, 2)
-# What the names of cases that are not fmcli's contain.
+# Names of cases that do not measure fmcli contain one of these words.
 OTHERS = ("scikit-learn", "Vowpal Wabbit", "myFM", "limit")
-# Megabytes that the readers of peers get: their speed does not depend on the size.
+# Bytes of text for the readers of other tools, whose speed does not depend on the size.
 PEER_BYTES = 20_000_000
 HERE = Path(__file__).resolve().parent
 Run = Callable[[], float]
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """How long it takes."""
+    """The seconds that a function takes."""
     begin = time.perf_counter()
     run()
     return time.perf_counter() - begin
@@ -39,9 +39,9 @@ def in_words(threads: int) -> str:
 
 
 class Bench:
-    """The data, made when a case first needs them, and what cases say of their work.
+    """The data, which are generated when a case first needs them, and the speeds of the cases.
 
-    work : case -> its seconds in a unit of its own.
+    work : case -> its speed in the unit of the case.
     """
 
     def __init__(self, folder: Path, rows: int) -> None:
@@ -69,12 +69,12 @@ class Bench:
         return path
 
     def command(self, *arguments: str) -> None:
-        """Run fmcli in a process of its own."""
+        """Run fmcli in a separate process."""
         command = [sys.executable, "-m", "fmcli", *arguments]
         subprocess.run(command, check=True, capture_output=True, text=True, cwd=self.folder)
 
     def per(self, name: str, took: float, amount: float, unit: str) -> float:
-        """The seconds, which are also shown as an amount a second (unit "MB/s") or in ns of an amount."""
+        """Return the seconds, and keep the speed of the case: "MB/s", or ns per unit of `amount`."""
         best = min(took, getattr(self, "_least", {}).get(name, took))
         self._least = {**getattr(self, "_least", {}), name: best}
         self.work[name] = f"{amount / best / 1e6:.0f} MB/s" if unit == "MB/s" else f"{best / amount * 1e9:.2f} {unit}"
@@ -126,14 +126,14 @@ class Bench:
         return self.per(name, float(done.stdout), data.nnz, "ns/non-zero")
 
     def whole(self, name: str, *arguments: str) -> float:
-        """A command from its start to its end, with the text of one-hot rows."""
+        """The seconds of a command, including its start, on the text of one-hot rows."""
         path = self.text("one-hot")
         took = seconds(lambda: self.command(*arguments, str(path)))
         return self.per(name, took, os.path.getsize(path), "MB/s")
 
 
 def cases(bench: Bench) -> dict[str, Run]:
-    """Every case by its name, "group: what"."""
+    """All cases by name, "group: description"."""
     found: dict[str, Run] = {}
 
     def add(name: str, run: Callable[..., float], *arguments: object, **keywords: object) -> None:
@@ -189,7 +189,7 @@ def cases(bench: Bench) -> dict[str, Run]:
 
 
 def one_row(bench: Bench) -> float:
-    """Predicting a single row, which is starting, mapping and checking the model."""
+    """The prediction of a single row: the time to start, and to map and check the model."""
     path = bench.folder / "one"
     if not path.exists():
         with open(bench.text("one-hot")) as file:

@@ -1,9 +1,9 @@
-"""Draws the guide's chart of measured times, fmcli/guide/speed.svg, from figures.json beside this script.
+"""Draw the chart of measured times in the guide, fmcli/guide/speed.svg, from figures.json in this folder.
 
     python scripts/bench/chart.py
 
-Each chart of figures.json has a title, the data, a unit, and a bar for each tool; less is better. The figures of one
-chart come from one machine: the least of several runs, as descent.py and train.py print them for fmcli.
+Each chart in figures.json has a title, the name of the data, a unit, and a bar for each tool; smaller is better. The
+figures of a chart were measured on one machine: the fastest of several runs, as descent.py and train.py print them.
 """
 
 import json

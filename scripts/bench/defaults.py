@@ -1,12 +1,13 @@
-"""What choices of options are worth on held-out rows of training data: how defaults are chosen and compared.
+"""Compare options by the quality of the models on held-out rows of training data, as a basis for defaults.
 
     python scripts/bench/defaults.py DATA... [--sets u1 adult ...] [--seeds 3] [--try "-m fm" --try "-m fm -e 30" ...]
 
-DATA are folders with the sets below; those that they lack are left out. For every seed a fifth of a set's training rows
-is held out; the rest is the training file of every candidate, given as options of `fmcli train`. A model is judged on
-the held-out rows by RMSE or logloss, as `fmcli evaluate` does. Test files are never read. Without --try every kind is
-trained by its defaults. The table has a line for each candidate: its mean over seeds on every set, then the mean
-difference from the first candidate in percent (less is better), the share of zeros, and the CPU seconds.
+DATA are folders with the data sets below; sets that are not there are skipped. For every seed, a fifth of the training
+rows of a set is held out, and every candidate is trained on the others. A candidate is given as options of `fmcli
+train`; without --try, the candidates are all kinds with their defaults. Models are evaluated on the held-out rows by
+RMSE or logloss, as `fmcli evaluate` does. Test files are never read. The table has a line for each candidate: the mean
+over seeds on each set, the mean difference from the first candidate in percent (smaller is better), the share of zeros,
+and the CPU seconds.
 """
 
 import argparse
@@ -38,7 +39,7 @@ SETS = {
     "hofm": "ml-100k/hofm.train.libsvm",
     "banana": "banana/train.libsvm",
     **{name: f"regression/{name}/train.std.libsvm" for name in ("abalone", "cadata", "cpusmall", "diabetes")},
-    # From generators of click, rating and text data, if somebody has put them there.
+    # Generated click, rating and text data, which may be missing.
     "ctr": "ctr.train.ffm",
     "reco": "reco.train.ffm",
     "text": "text.train.libsvm",
@@ -47,7 +48,7 @@ HELD_OUT = 0.2
 
 
 class Found(NamedTuple):
-    """What a model is worth: its loss by the set's metric, its share of zeros, and the CPU seconds of training."""
+    """The result of a run: the metric on the held-out rows, the share of zeros, and the CPU seconds of training."""
 
     value: float
     zeros: float
@@ -55,7 +56,7 @@ class Found(NamedTuple):
 
 
 def lines_of(path: Path, most: int) -> list[bytes]:
-    """The rows of a file, or that many of them evenly spaced."""
+    """The lines of a file; if there are more than `most`, this number of evenly spaced lines."""
     data = path.read_bytes()
     lines = (bz2.decompress(data) if path.suffix == ".bz2" else data).splitlines(keepends=True)
     return [lines[i] for i in np.linspace(0, len(lines) - 1, most).astype(int)] if len(lines) > most else lines
@@ -72,7 +73,7 @@ def split(lines: list[bytes], seed: int, folder: Path) -> tuple[Path, Path]:
 
 
 def found(options: str, seed: int, train: Path, held: Path) -> Found:
-    """Train with these options and judge: infinite where training diverges, nan where the data has no fields."""
+    """Train and evaluate with these options. The value is inf if training diverges, and nan if the data lack fields."""
     model = str(train.parent / "model")
     arguments = ["train", "-q", "-j", "1", "--seed", str(seed), *shlex.split(options), "-o", model, str(train)]
     begin = time.process_time()
@@ -90,7 +91,7 @@ def found(options: str, seed: int, train: Path, held: Path) -> Found:
 
 
 def table(results: dict[str, dict[str, list[Found]]]) -> Iterator[str]:
-    """A line for each candidate, with its set's means, the mean difference from the first one, zeros and seconds."""
+    """A line for each candidate: means by set, mean difference from the first candidate, share of zeros, seconds."""
     (first, *_) = results.values()
     width = max(map(len, results))
     yield f"{'':{width}}  " + "  ".join(f"{name:>8}" for name in first) + "      mean   zeros  seconds"

@@ -1,16 +1,16 @@
-"""Time of coordinate descent to a test RMSE, beside libFM's ALS and polylearn.
+"""The time that coordinate descent needs to reach a test RMSE, compared with libFM's ALS and polylearn.
 
     python scripts/bench/descent.py TRAIN TEST [--target 0.8272] [--libfm PATH] [--polylearn PYTHON] [--runs 3]
 
-TRAIN and TEST are the reco benchmark: user, item and some real features with a rating. An FM of 8 factors; one thread,
-seconds of CPU time, the fastest of the runs, in which the contestants take turns. PYTHON is an interpreter that has
-polylearn. Neither parsing, nor measuring the RMSE, nor what libFM and polylearn do before their first iteration is
-counted; of ours all is counted that training does.
+TRAIN and TEST are the reco benchmark: ratings with user, item and some real features. The model is an FM with 8
+factors. Times are seconds of CPU time on one thread, the fastest of several runs, in which the programs take turns.
+PYTHON is an interpreter that has polylearn. Parsing, the computation of the RMSE, and the initialization of libFM and
+polylearn are not counted; for fmcli, the whole training is counted.
 
-Our penalty and the size of the start values are chosen by a tenth of TRAIN: those that come first to within NEAR of
-the least RMSE. The others minimise the sum of losses, so that their penalty is ours times the number of rows; they are
-also given halves and doubles of it, and the best of these for TEST counts: that much they have ahead of us. A PASS:
-our time is at most a half of libFM's and a third of polylearn's.
+The penalty and the initial standard deviation of fmcli are chosen on a tenth of TRAIN: the options that need the fewest
+epochs to come within NEAR of the smallest RMSE. The other programs minimize the sum of losses, so that their penalty is
+that of fmcli times the number of rows; they are also run with half and twice this penalty, and the best result on TEST
+counts, which is an advantage for them. PASS: the time of fmcli is at most a half of libFM's and a third of polylearn's.
 """
 
 import argparse
@@ -28,27 +28,27 @@ from fmcli.training import job
 
 RANK, EPOCHS, HOLDOUT, NEAR = 8, 25, 0.1, 0.0005
 GRID = [{"l2": l2, "init_std": std} for l2 in (3e-6, 5e-6, 1e-5) for std in (0.03, 0.1)]
-FACTORS = (0.5, 1, 2)  # of the penalty, for the others
-SHARES = {"libFM": 2, "polylearn": 3}  # as many times faster shall we be
+FACTORS = (0.5, 1, 2)  # multiples of the penalty for the other programs
+SHARES = {"libFM": 2, "polylearn": 3}  # the required ratio of their time to that of fmcli
 
 
 class Reached(NamedTuple):
-    """How a contestant came to the target: inf where it did not."""
+    """The time in which a program reached the target; inf if it did not."""
 
     seconds: float
     epochs: int
-    least: float  # RMSE on TEST of all epochs
+    least: float  # the smallest RMSE on TEST of all epochs
 
 
 def reached(seconds: list[float], rmse: list[float], target: float) -> Reached:
-    """When the target is first met, from each epoch's seconds and its RMSE."""
+    """The time at which the target is first reached, given the seconds and the RMSE of each epoch."""
     met = np.flatnonzero(np.array(rmse) <= target)
     epochs = int(met[0]) + 1 if len(met) else len(rmse)
     return Reached(sum(seconds[:epochs]) if len(met) else np.inf, epochs, min(rmse))
 
 
 def choose(train: Dataset) -> dict[str, float]:
-    """The options that come first to near the best, for rows that are held out."""
+    """The options that need the fewest epochs to come within NEAR of the smallest RMSE on held-out rows."""
     curves = []
     for options in GRID:
         spec = make_spec("fm", "cd", "squared", options | {"rank": RANK, "epochs": EPOCHS})
@@ -60,7 +60,7 @@ def choose(train: Dataset) -> dict[str, float]:
 
 
 def ours(options: dict[str, float], train: Dataset, test: Dataset, target: float) -> Reached:
-    """Of our coordinate descent: how many epochs it takes, then the time of so many that nothing watches."""
+    """The result of fmcli: the number of epochs, and the time of a second run with this number and no validation."""
     own = options | {"rank": RANK, "epochs": EPOCHS, "tol": 0}
     plan = job.plan(train, make_spec("fm", "cd", "squared", own), valid=test, metrics=("rmse",), patience=EPOCHS)
     rmse = [epoch.valid["rmse"] for epoch in job.train(plan).epochs]
@@ -72,7 +72,8 @@ def ours(options: dict[str, float], train: Dataset, test: Dataset, target: float
 
 
 def libfm(program: str, files: tuple[str, str], penalty: float, std: float, target: float) -> Reached:
-    """Of libFM's ALS; its printed RMSE is of the mean prediction of all iterations, the log also has the last one's."""
+    """The result of libFM's ALS. The RMSE of an iteration is the smaller one of that of its own predictions and that of
+    the mean predictions of all iterations so far; libFM prints only the latter, but its log has both."""
     train, test = files
     with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
         numbers = {"dim": f"1,1,{RANK}", "regular": f"0,{penalty:g},{penalty:g}", "init_stdev": std, "iter": EPOCHS}
@@ -85,7 +86,7 @@ def libfm(program: str, files: tuple[str, str], penalty: float, std: float, targ
     return reached(table["time_learn"].tolist(), rmse.tolist(), target)
 
 
-# Run by an interpreter that has polylearn: its solver, an epoch at a time; it has no bias.
+# The script for the interpreter that has polylearn. It runs one epoch at a time; polylearn has no bias.
 POLYLEARN = """
 import sys, time
 import numpy as np
@@ -114,7 +115,7 @@ for _ in range(epochs):
 
 
 def polylearn(program: str, files: tuple[str, str], penalty: float, std: float, target: float) -> Reached:
-    """Of polylearn's coordinate descent."""
+    """The result of polylearn's coordinate descent."""
     command = [program, "-c", POLYLEARN, *files, str(RANK), str(EPOCHS), str(penalty), str(std)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     seconds, rmse = np.loadtxt(done.stdout.splitlines(), ndmin=2).T

@@ -1,9 +1,9 @@
-"""Seconds per epoch of ffm against the number of fields, and on a file.
+"""Seconds per epoch of ffm by the number of fields on generated data, and on a file.
 
     python scripts/bench/ffm.py [TRAIN.ffm] [--rank 4] [--solver adagrad] [--epochs 3] [--fields 5 10 20 40]
 
-Generated rows have one entry of each field, of some thousands of values with Zipf's frequencies: F fields are
-F(F - 1)/2 pairs a row. The fastest epoch counts, in seconds of CPU time of one thread.
+Generated rows have one entry for each field, with some thousands of values with Zipf frequencies, so that a row with F
+fields has F(F - 1)/2 pairs. Times are seconds of CPU time on one thread, of the fastest epoch.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ROWS, VALUES, EXPONENT = 100_000, 5000, 1.1
 
 
 def generated(fields: int) -> Dataset:
-    """One-hot rows of so many fields, with labels by chance."""
+    """One-hot rows with this number of fields, with random labels."""
     rng = np.random.default_rng(0)
     shares = np.arange(1, VALUES + 1) ** -EXPONENT
     index = np.stack([rng.choice(VALUES, ROWS, p=shares / shares.sum()) for _ in range(fields)], axis=1)
@@ -48,7 +48,7 @@ def measure(name: str, data: Dataset, solver: str, rank: int, epochs: int) -> No
 
     plan = job.plan(data, make_spec("ffm", solver, "logistic", {"rank": rank, "epochs": epochs + 1}))
     job.train(plan, on_epoch=note)
-    best = min(seconds[1:])  # the first one's include the start
+    best = min(seconds[1:])  # the first epoch includes the start
     a_row = data.nnz / data.rows
     pairs = a_row * (a_row - 1) / 2
     print(

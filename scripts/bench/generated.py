@@ -1,4 +1,4 @@
-"""Seeded data for measuring speed: rows of ids with Zipf's frequencies, as Datasets and as text."""
+"""Seeded random data for benchmarks: rows of ids with Zipf frequencies, as Datasets and as text."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ import numpy as np
 from fmcli.data.dataset import Dataset
 
 EXPONENT = 1.1
-# Rows that are turned into text at a time.
+# The number of rows that are converted to text at a time.
 LINES = 10_000
 
 
 def zipf(rows: int, fields: int, features: int, seed: int = 0) -> Dataset:
-    """Rows with one entry of each field, with Zipf's frequencies among as many values; labels by chance."""
+    """Rows with one entry for each field, Zipf frequencies of the values, and random labels."""
     rng = np.random.default_rng(seed)
     values = max(2, features // fields)
     shares = np.cumsum(np.arange(1, values + 1) ** -EXPONENT)
@@ -31,7 +31,7 @@ def zipf(rows: int, fields: int, features: int, seed: int = 0) -> Dataset:
 
 
 def ratings(rows: int, seed: int = 0) -> Dataset:
-    """Rows of a user, an item and five real numbers, with ratings by chance."""
+    """Rows with a user, an item and five real numbers, and random ratings."""
     users, items, numbers = 6000, 4000, 5
     rng = np.random.default_rng(seed)
     ids = np.stack([rng.integers(users, size=rows), users + rng.integers(items, size=rows)], axis=1)
@@ -47,7 +47,7 @@ def ratings(rows: int, seed: int = 0) -> Dataset:
 
 
 def write(path: Path, data: Dataset, form: str) -> None:
-    """The rows, all equally long, as text: "one-hot" or "real" libsvm text, "ffm", or the input of "vw"."""
+    """Write the rows, which have equal lengths, as text: "one-hot" or "real" (both libsvm), "ffm", or "vw"."""
     width = data.nnz // data.rows
     index, field = data.index.reshape(-1, width), data.field.reshape(-1, width) if form == "ffm" else None
     rng = np.random.default_rng(0)

@@ -1,11 +1,11 @@
-"""Cost of the lifted kernels for orders 2 to 5 and ranks 8 and 32, beside the definition in plain doubles.
+"""The time of the lifted kernels for orders 2 to 5 and ranks 8 and 32, compared with a plain implementation in double.
 
     python scripts/bench/lifted.py [--nonzeros 20] [--runs 200]
 
-Compiles lifted.cc with the core's own kernels and flags (the compiler is $CXX, or g++) and runs it. The unit is ns a
-non-zero, factor and vector: nz k m. `score` is the score alone, `+grad.` score and gradient, `plain` both of the plain
-definition, `ratio` that over ours, and `lifted-pn` score and gradient of that model. The fastest run counts, for
-other work on a machine only ever slows.
+Compiles lifted.cc with the kernels and flags of fmcli (the compiler is $CXX, or g++) and runs it. The unit is ns per
+non-zero, factor and vector (nz k m). `score` is the score only, `+grad.` score and gradient, `plain` both in the plain
+implementation, `ratio` the ratio of `plain` to `+grad.`, and `lifted-pn` score and gradient of that model. The fastest
+run counts, because other processes can only make a run slower.
 """
 
 import argparse

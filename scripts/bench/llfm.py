@@ -1,9 +1,9 @@
-"""Seconds per epoch of llfm against the number of anchors and the rank, beside fm's, on one thread.
+"""Seconds per epoch of llfm by the number of anchors and the rank, compared with fm, on one thread.
 
     python scripts/bench/llfm.py TRAIN [--solver adagrad] [--epochs 2] [--variant jo]
 
-Of all epochs the fastest counts, as in train.py beside this. An epoch costs O(non-zeros · (anchors + active · rank)):
-the last column divides it by fm's time for each active anchor.
+The fastest epoch counts, as in train.py. An epoch takes O(non-zeros · (anchors + active · rank)) time; the last column
+is the ratio to the time of fm multiplied by the number of active anchors.
 """
 
 import argparse
@@ -19,7 +19,7 @@ ANCHORS, RANKS = (1, 5, 10, 20), (4, 8, 16)
 
 
 def fastest(data: Dataset, model: str, solver: str, options: dict[str, object]) -> tuple[float, float]:
-    """Seconds of the fastest epoch, and active anchors."""
+    """The seconds of the fastest epoch, and the number of active anchors."""
     trained = job.train(job.plan(data, make_spec(model, solver, None, options)))
     active = trained.plan.model.figures(data, trained.plan.rows).get("active_anchors", 1.0)
     return min(epoch.seconds for epoch in trained.epochs), active

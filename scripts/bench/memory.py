@@ -1,12 +1,12 @@
-"""What training takes of memory beside what it says it will: peak resident memory against the account of --dry-run.
+"""Peak resident memory of training, compared with the estimate that --dry-run prints.
 
     python scripts/bench/memory.py            every kind with every solver that it takes, on every shape of data
     python scripts/bench/memory.py fm ffm     only these kinds
 
-A line for each run: MiB announced, MiB measured (the peak of a process of its own, less that of one that imports the
-same and reads two rows), and their ratio. A run keeps its promise if the peak is at most 1.15 times the account and
-30 MB, and announces too much if the account is more than 1.5 times the peak and 30 MB. What is announced to be more
-than --largest is not run.
+Prints a line for each run: the estimated MiB, the measured MiB (the peak of a separate process minus the baseline,
+which is the peak of a process that imports the same modules and reads two rows), and their ratio. An estimate is too
+low if the peak is more than 1.15 times the estimate plus 30 MB, and too high if it is more than 1.5 times the peak plus
+30 MB. A run whose estimate exceeds --largest is skipped.
 """
 
 import argparse
@@ -22,14 +22,14 @@ from pathlib import Path
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 
-FACTOR, SLACK = 1.15, 30e6  # of the promise
-MOST_FACTOR = 1.5  # of what may be announced beyond the peak
+FACTOR, SLACK = 1.15, 30e6  # the peak is at most FACTOR * estimate + SLACK
+MOST_FACTOR = 1.5  # the estimate is at most MOST_FACTOR * peak + SLACK
 ITERATIONS = 12  # of lbfgs, which keeps the last ten
 LARGEST = 1.5e9  # bytes
 MIB = 1 << 20
 TRAINED, DIVERGED, REFUSED = 0, 3, 4  # statuses
-# Runs the command, and writes its account before training and its peak afterwards: not ru_maxrss, which begins with the
-# peak of the process that started this one.
+# A script that runs the command, and prints the estimate before training and the peak afterwards. It does not use
+# ru_maxrss, whose initial value is the peak of the parent process.
 CHILD = """
 import os, sys
 from fmcli.training import job
@@ -69,9 +69,9 @@ def write(shape: str, folder: str) -> str:
 
 
 def run(arguments: list[str], largest: float = LARGEST) -> tuple[int, int | None]:
-    """Bytes that training with these arguments announces, and at its peak has; None where it was not run.
+    """The estimate of training with these arguments, and the peak, in bytes; the peak is None if the run was skipped.
 
-    Raises RuntimeError where the command failed otherwise.
+    Raises RuntimeError if the command failed for another reason.
     """
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(largest), "train", "-q", *arguments],
@@ -82,11 +82,11 @@ def run(arguments: list[str], largest: float = LARGEST) -> tuple[int, int | None
         raise RuntimeError(f"{' '.join(arguments)}: status {done.returncode}: {done.stderr}")
     if done.returncode == REFUSED:
         return numbers[0], None
-    return max(numbers[:-1]), numbers[-1]  # a run that trains again on all rows has two accounts
+    return max(numbers[:-1]), numbers[-1]  # a run with --refit has two estimates
 
 
 def baseline(kind: str, solver: str | None, folder: str) -> int:
-    """The peak of a run that has next to nothing to do, but the same to import."""
+    """The peak of a run on two rows, which imports the same modules."""
     path = Path(folder) / "one.ffm"
     path.write_text("0 0:0:1 1:1:1\n1 0:0:1 1:2:1\n")
     peak = run([*kind_of(kind, solver), "-o", os.path.join(folder, "m"), str(path)])[1]
@@ -95,17 +95,17 @@ def baseline(kind: str, solver: str | None, folder: str) -> int:
 
 
 def kind_of(kind: str, solver: str | None) -> list[str]:
-    """The options that name a kind and a solver, and as many epochs as it takes to have all in memory."""
+    """The options for a kind and a solver, and for enough epochs that all memory is in use."""
     return ["-m", kind] if solver is None else ["-m", kind, "-s", solver, "-e", epochs_of(solver)]
 
 
 def epochs_of(solver: str) -> str:
-    """How many epochs show what a solver takes."""
+    """The number of epochs after which a solver has allocated all of its memory."""
     return str(ITERATIONS if solver == "lbfgs" else 2)
 
 
 def pairs(kinds: list[str]) -> Iterator[tuple[str, str | None]]:
-    """Each kind with each solver."""
+    """All pairs of a kind and a solver."""
     for kind in kinds:
         if MODELS[kind].closed_form:
             yield kind, None
@@ -114,12 +114,12 @@ def pairs(kinds: list[str]) -> Iterator[tuple[str, str | None]]:
 
 
 def keeps(account: int, peak: int) -> bool:
-    """Whether a peak, less the baseline, is within the promise."""
+    """Whether a peak, minus the baseline, is within the estimate."""
     return peak <= FACTOR * account + SLACK
 
 
 def exaggerates(account: int, peak: int) -> bool:
-    """Whether far more is announced than a peak, less the baseline."""
+    """Whether the estimate is much larger than the peak, minus the baseline."""
     return account > MOST_FACTOR * peak + SLACK
 
 

@@ -1,18 +1,17 @@
-"""Signals at random moments of short runs: each must end its run, by that very signal, and leave nothing behind.
+"""Send signals at random times during short runs. Each signal must end the run, and no temporary files may remain.
 
     python scripts/bench/signals.py --runs 300
     python scripts/bench/signals.py --within 0.1        only in the first 100 ms
 
-Runs `fmcli train` again and again, sends it a signal after a random part of the time that such a run takes, and counts
-how the runs ended:
+Runs `fmcli train` many times, sends it a signal at a random time during the run, and counts the outcomes:
 
-    by the signal   as it should be
-    finished        the signal came when the run was over
-    swallowed       the signal came in time, but the run went on to its own end
-    traceback       something beside the log was on standard error
-    left behind     a temporary file stayed in the folder
+    by the signal   the expected outcome
+    finished        the signal arrived after the end of the run
+    swallowed       the signal arrived in time, but the run continued to its normal end
+    traceback       standard error has other text than the log
+    left behind     a temporary file remained in the folder
 
-    Python's start  a SIGINT came before the first line of fmcli, where Python itself answers it with a traceback
+    Python's start  SIGINT arrived before the first line of fmcli, so that Python itself printed a traceback
 """
 
 import argparse
@@ -27,26 +26,26 @@ import time
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[2] / "sample_data" / "diabetes.train.libsvm"
-# In /proc/PID/stat: the place of a process's flags behind its name, and the flag of one that is past its last line.
+# In /proc/PID/stat: the position of the flags after the name, and the flag of a process that is exiting.
 FLAGS, EXITING = 6, 4
 SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "HUP": signal.SIGHUP}
 
 
 def prepare() -> None:
-    """What a shell's foreground process has."""
+    """Set the default signal handlers, as in the foreground process of a shell."""
     for number in SIGNALS.values():
         signal.signal(number, signal.SIG_DFL)
 
 
 def start(folder: str) -> subprocess.Popen[bytes]:
-    """A run that writes its model into the folder."""
+    """Start a run that writes its model into the folder."""
     command = [sys.executable, "-m", "fmcli", "train", "-e", "3", "-v", str(DATA), "-o", "model.fm", str(DATA)]
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, preexec_fn=prepare, stdin=nothing, stderr=pipe)
 
 
 def seconds_of_a_run() -> float:
-    """How long an undisturbed run takes: the longest of three."""
+    """The seconds of a run without a signal: the longest of three."""
     times = []
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +56,7 @@ def seconds_of_a_run() -> float:
 
 
 def is_over(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process has ended, or the kernel is about to clear it away."""
+    """Whether a process has ended or is exiting."""
     if process.poll() is not None:
         return True
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -65,7 +64,7 @@ def is_over(process: subprocess.Popen[bytes]) -> bool:
 
 
 def outcome(number: int, wait: float) -> str:
-    """How a run ends that gets a signal after so many seconds."""
+    """The outcome of a run that gets a signal after `wait` seconds."""
     with tempfile.TemporaryDirectory() as folder:
         process = start(folder)
         time.sleep(wait)

@@ -1,9 +1,9 @@
-"""Seconds per epoch of every solver on one thread, as a first look after a change and for closing figures.
+"""Seconds per epoch of every solver on one thread.
 
     python scripts/bench/train.py TRAIN [--model fm] [--rank 8] [--epochs 3] [--runs 2]
 
-Reads TRAIN once, then trains; of all epochs of all runs the fastest counts, for other work on a machine only ever
-slows. An epoch's time includes shuffling and the penalty's value, as a user meets it.
+Reads TRAIN once, then trains. The fastest epoch of all runs counts, because other processes can only make an epoch
+slower. The time of an epoch includes shuffling and the computation of the penalty.
 """
 
 import argparse
