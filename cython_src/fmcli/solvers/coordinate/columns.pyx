@@ -1,4 +1,4 @@
-"""Which samples a row of parameters enters (CSC), for solvers that update a row at a time."""
+"""CSC index: the samples that each row of parameters affects, for solvers that update one row at a time."""
 
 import numpy as np
 
@@ -11,14 +11,16 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef class Columns:
-    """The samples of each row, in their order, and the values of its entries.
+    """The samples that each row of parameters affects, in increasing order, and the row's value in each of them.
 
     Parameters
     ----------
-    indptr : int64 (rows + 1); row j's samples are sample[indptr[j]] .. sample[indptr[j + 1] - 1].
-    sample : int32 array.
-    value : array of the real type, of the same length; None: every value is 1.
-    same : every row has the samples of row 0.
+    indptr : int64 (rows + 1); the samples of row j are sample[indptr[j]] .. sample[indptr[j + 1] - 1].
+    sample : int32 (entries), the indices of the samples.
+    value : array of the real type (entries); None: every value is 1.
+    same : whether every row has the samples of row 0.
+
+    Raises ValueError if the arrays are inconsistent.
     """
 
     def __init__(self, indptr, sample, value, bint same=False):
@@ -31,25 +33,27 @@ cdef class Columns:
         if indptr_.shape[0] < 1 or indptr_[0] != 0 or lengths.min(initial=0) < 0 or (
                 indptr_[indptr_.shape[0] - 1] != sample_.shape[0]
                 or (value is not None and value_.shape[0] != sample_.shape[0])):
-            raise ValueError("the rows' samples and values do not fit together")
+            raise ValueError("indptr, sample and value of the columns are inconsistent")
         self.indptr_ = &indptr_[0]
         self.sample_ = &sample_[0] if sample_.shape[0] else NULL
         self.value_ = &value_[0] if value_.shape[0] else NULL
 
     def entries(self, order):
-        """int64 (rows): how many samples each of these rows enters."""
+        """int64 (n): the number of samples that each of these rows affects."""
         lengths = np.diff(self.indptr)
         return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
 
     def occupied(self, Py_ssize_t rows):
-        """int64: those of so many rows that enter any sample, in increasing order."""
+        """int64: the rows, out of 0 .. rows - 1, that affect any sample, in increasing order."""
         lengths = np.diff(self.indptr)
         return np.arange(rows if lengths.any() else 0) if self.same else np.flatnonzero(lengths)
 
     def conflict_free_groups(self, const int64_t[::1] order, Py_ssize_t samples):
-        """Where conflict-free groups of rows begin, in this order: no two rows of a group enter the same sample. Each
-        group is as long as possible."""
-        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the group that a sample was met in last
+        """Split the rows in this order into conflict-free groups, and return the position at which each group begins.
+
+        No two rows of a group affect the same sample. Each group is as long as possible.
+        """
+        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the last group with a row that affects a sample
         cdef Py_ssize_t i, at, begin, end
         cdef int64_t group = 0
         starts = [0]
@@ -72,12 +76,12 @@ cdef class Columns:
 
 
 def of_all(Py_ssize_t samples):
-    """Every row enters every sample, with value 1."""
+    """Columns of rows that all affect every sample, with value 1."""
     return Columns(np.array([0, samples], dtype=np.int64), np.arange(samples, dtype=np.int32), None, same=True)
 
 
 def by_feature(Dataset data):
-    """One row per feature; the values of a feature's entries in several fields are summed."""
+    """Columns of rows that belong to features, one per feature. Values of a feature in several fields are summed."""
     indptr = np.zeros(data.features + 1, dtype=np.int64)
     cdef int64_t[::1] free = indptr
     cdef Py_ssize_t i, entry
@@ -99,7 +103,7 @@ def by_feature(Dataset data):
             for entry in range(x.nnz):
                 at = free[x.index[entry]]
                 if entry and x.index[entry] == x.index[entry - 1]:
-                    value[at - 1] = <float>(value[at - 1] + x.value[entry])  # as models sum them
+                    value[at - 1] = <float>(value[at - 1] + x.value[entry])  # rounded to float, as in the models
                     continue
                 free[x.index[entry]] = at + 1
                 sample[at] = <int32_t>i
@@ -110,8 +114,10 @@ def by_feature(Dataset data):
 
 
 def by_row(Model model, Dataset data, int block):
-    """The rows of a block that the model chooses itself. A value is the entry's if rows belong to features, else the
-    derivative by the row's weight."""
+    """Columns of a block for which the model selects the rows that a sample touches.
+
+    A value is that of the feature if rows belong to features, else the derivative with respect to the row's weight.
+    """
     model.require(training=True)
     if not 0 <= block < model.n_blocks:
         raise IndexError("no such block")
@@ -161,8 +167,9 @@ def by_row(Model model, Dataset data, int block):
     return Columns(indptr, samples, values)
 
 
-# From 0 and each row's number of entries to where each row's entries begin. While entries are stored, these are the
-# next free places; in the end, each is where the next row begins, and `give_back` moves them back by one.
+# Turn the counts of entries per row (after a leading 0) into the positions at which the rows begin. While entries are
+# stored, element j is the next free position of row j. In the end it is the position at which row j + 1 begins, so
+# `give_back` shifts the array by one.
 cdef void add_up(int64_t[::1] counts) noexcept:
     cdef Py_ssize_t j
     for j in range(1, counts.shape[0]):
@@ -177,7 +184,7 @@ cdef void give_back(int64_t[::1] free) noexcept:
 
 
 def most_entries(Model model, Dataset data):
-    """For each block, the most pairs that there can be of a row of one class and a sample that it enters."""
+    """For each block, an upper bound on the number of entries of its columns, for one class."""
     cdef Py_ssize_t b, i, total
     most = []
     for b in range(model.n_blocks):
@@ -190,8 +197,8 @@ def most_entries(Model model, Dataset data):
 
 def columns_needed(Model model, Dataset data):
     """Bytes that the columns of all blocks of a model take while they are built."""
-    each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # of an entry: its sample and value
-    row = 2 * np.dtype(np.int64).itemsize  # where its entries begin, and, for a while, how many they are
+    each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # per entry: the sample and the value
+    row = 2 * np.dtype(np.int64).itemsize  # per row: the position of its first entry and, temporarily, its entry count
     needed = each * (data.nnz + data.rows) + row * (data.features + 1)
     for layout, entries in zip(model.layout, most_entries(model, data), strict=True):
         if layout.touched == "selected":

@@ -1,4 +1,5 @@
-// Coordinate descent over columns: what one row's parameters do to the scores of the samples that it enters.
+// Kernels of coordinate descent over columns: sums of derivatives, and score changes, over the samples that one row of
+// parameters affects.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
@@ -14,8 +15,8 @@ void prefetch_sample_states(const ColumnView* view) {
     }
 }
 
-// r += sum_i g_i q_i and, on and above the diagonal, G += sum_i s_i q_i q_i^T, by squares of as many numbers as V is wide:
-// summed in reals over few samples, in double beyond.
+// r += sum_i g_i q_i and, on and above the diagonal, G += sum_i s_i q_i q_i^T, in square tiles of the width of V. The
+// sums over the n samples of one call are in reals, which is accurate enough for few samples; r and G are in double.
 template <class V>
 void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t lanes, const real* g, const real* s, double* r,
              double* G, ptrdiff_t width) {
@@ -36,7 +37,7 @@ void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t lanes, const
         }
 }
 
-// The same for the number behind `before` others, against them and itself.
+// The same for the last parameter, which follows `before` others: its column of G, and its entry of r.
 void gram_of_last(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t before, const real* g, const real* s, double* r,
                   double* G, ptrdiff_t width) {
     for (ptrdiff_t row = 0; row < before; row += LANES) {
@@ -78,7 +79,7 @@ double squares(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, con
     return total;
 }
 
-// What a step changes in scores that are affine in it.
+// out_i = q_i^T step: the changes of scores that are affine in the step.
 void affine_score_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out) {
     const ptrdiff_t lanes = width / LANES * LANES;
     for (ptrdiff_t i = 0; i < n; ++i, q += apart) {

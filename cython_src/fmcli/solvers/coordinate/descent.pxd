@@ -6,30 +6,32 @@ from fmcli.models.model cimport MAX_BLOCKS, Model
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.columns cimport Columns
 
-# How much of a row's parameters scores are affine in at a time.
+# The largest set of a row's parameters in which scores are jointly affine: the whole row, a part of its body, or a
+# single parameter.
 cdef enum Affine:
     IN_ROW
     IN_PART
     IN_ONE
 
 
-# A sample state's first numbers, then the model's part: label, share of all weight, and the scores.
+# The first doubles of a sample state: the label, the sample's share of the total weight, and the scores. The model's
+# cache follows.
 cdef enum:
     LABEL
     SHARE
     SCORES
 
 
-# How a block's rows are visited.
+# How the rows of a block are updated.
 cdef struct BlockRule:
     Affine affine
-    bint together   # all of a row's parameters move at once, by one bound on their curvatures
-    bint simplex    # and are projected after a step
-    bint of_kernels  # fitted weights of kernels, which the bias goes with
+    bint together   # all parameters of a row move at once, with one bound on their curvatures
+    bint simplex    # the row is projected onto the simplex after a step
+    bint of_kernels  # fitted weights of kernels, which move jointly with the bias
     PenaltyStrength body
     PenaltyStrength weight
-    double group    # strength of a penalty of the row as a whole
-    int group_penalty
+    double group    # strength of the group penalty
+    int group_penalty  # its position in the list of group_penalties.h
 
 
 cdef class Descent:
@@ -38,19 +40,19 @@ cdef class Descent:
     cdef readonly list columns
     cdef readonly bint fast
     cdef Loss loss
-    cdef int placed              # the model's, when this was made
+    cdef int placed              # the model's `placed` when this object was made
     cdef Penalty penalty
-    cdef bint bounded            # whether the loss has a largest curvature
+    cdef bint bounded            # whether the curvature of the loss is bounded
     cdef double curvature
     cdef BlockRule rule[MAX_BLOCKS]
-    cdef Py_ssize_t cache        # reals of the model's part of a sample state, in one class
-    cdef Py_ssize_t header       # bytes of a sample state before the model's part
-    cdef Py_ssize_t sample_state_size  # bytes
+    cdef Py_ssize_t cache        # reals of the model's cache in a sample state, for one class
+    cdef Py_ssize_t header       # bytes of a sample state before the cache
+    cdef Py_ssize_t sample_state_size  # in bytes
     cdef char* sample_states
     cdef object memory
-    cdef double nuclear          # the penalty's strength
-    cdef int beta                # the block of fitted kernel weights, where that strength is not 0
-    cdef double[:, ::1] norms    # |p_s|^2 of each class's kernels
+    cdef double nuclear          # the strength of the nuclear norm
+    cdef int beta                # the block of fitted kernel weights, if that strength is not 0
+    cdef double[:, ::1] norms    # |p_s|^2 of the kernels of each class
 
     cdef require(self)
 

@@ -3,19 +3,19 @@ from fmcli.kernels.arguments cimport ExactStrength
 
 cdef class QuadraticBound:
     cdef Py_ssize_t width
-    cdef double* r      # slopes
-    cdef double* G      # curvatures, width x width
+    cdef double* r      # the gradient
+    cdef double* G      # the curvatures, width x width
     cdef double* phi    # the parameters before the step
-    cdef double* extra_curvature   # what scores that are not linear add to G's diagonal
-    cdef double* step   # what they have moved by
-    cdef double* c      # of a row that moves as one: c and d of group_penalties.h; also other work
+    cdef double* extra_curvature   # added to G's diagonal because scores are not linear
+    cdef double* step   # the change of the parameters so far
+    cdef double* c      # c and d of group_penalties.h if all parameters move at once; also used as work space
     cdef double* d
-    cdef ExactStrength* strength  # of each parameter
-    cdef double group             # strength of a penalty of all parameters as a whole
-    cdef int group_penalty        # and which
-    cdef bint follows     # the last parameter follows the others to its minimum
-    cdef bint together    # all move at once
-    cdef double curvature  # and this is no less than G's largest eigenvalue, whose place it takes
+    cdef ExactStrength* strength  # the penalty strengths of each parameter
+    cdef double group             # the strength of the group penalty on all parameters
+    cdef int group_penalty        # its position in the list of group_penalties.h
+    cdef bint follows     # the last parameter is always at its minimum, given the others
+    cdef bint together    # all parameters move at once
+    cdef double curvature  # if they do: an upper bound on G's largest eigenvalue, used instead of G
     cdef object memory
 
     cdef void begin(

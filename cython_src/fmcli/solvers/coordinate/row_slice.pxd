@@ -4,15 +4,15 @@ from fmcli.solvers.coordinate.descent cimport BlockRule, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
 
 cdef enum:
-    CHUNK = 64  # samples whose derivatives are summed in reals before they go to double
+    CHUNK = 64  # the number of samples whose derivatives are summed in reals; sums of chunks are in double
 
 
-# The row that is updated.
+# The row of parameters that is being updated.
 cdef struct CurrentRow:
     real* body
     real* weight
-    Py_ssize_t lanes  # of its body
-    bint with_bias    # the bias stands for a weight behind the body
+    Py_ssize_t lanes  # reals in its body
+    bint with_bias    # the bias is treated as the row's weight
     BlockRule* rule
 
 
@@ -23,10 +23,10 @@ cdef class RowSlice:
     cdef QuadraticBound quadratic
     cdef object memory
     cdef CurrentRow current
-    cdef real* q         # derivatives of a chunk's scores
-    cdef real* second    # second derivatives, in the same places
-    cdef real* step      # of the parameters, as they take it
-    cdef double* change  # of a chunk's scores by the step
+    cdef real* q         # the derivatives of a chunk's scores
+    cdef real* second    # the second derivatives, in the same layout
+    cdef real* step      # the step, rounded to what the parameters change by
+    cdef double* change  # the changes of a chunk's scores by the step
 
     cdef void select_row(self, ColumnView* v) noexcept nogil
     cdef bint next_slice(self, ColumnView* v) noexcept nogil

@@ -4,8 +4,8 @@ from fmcli.solvers.coordinate.row_slice cimport RowSlice
 
 cdef class CoordinateUpdater(RowSlice):
     cdef object slope_memory
-    cdef real* slopes      # of a chunk's losses, times the samples' shares of all weight
-    cdef real* curvatures  # likewise
+    cdef real* slopes      # the slopes of a chunk's losses, times the samples' shares of the total weight
+    cdef real* curvatures  # their curvatures, times the same shares
 
     cdef require(self)
     cdef double score_sample(self, Py_ssize_t i) noexcept nogil
