@@ -25,7 +25,7 @@ BLOCK_BYTES = 1 << 20
 BLOCKS_AHEAD = 2
 # The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20
-# What the room for all rows exceeds the estimate by, so that they seldom need more.
+# Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
 MARGIN = 1.05
 LARGEST_INDEX = 2**31 - 2
 LONGEST_QUOTE = 40
@@ -229,7 +229,7 @@ def _in_order(
         if threads > 1:
             break
     second = next(source, None)
-    if second is None:  # the first block was all: it needed no threads
+    if second is None:  # there is only one block, which needs no threads
         return
     source = chain([second], source)
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -260,11 +260,11 @@ def _in_order(
 
 
 def _require_memory(paths: Sequence[str], rest: int, taken: int) -> None:
-    """Raise NotEnoughMemoryError if the rest of the rows, so many bytes, will not fit into memory beside those that are
-    there.
+    """Raise NotEnoughMemoryError if the remaining rows (`rest` bytes) will not fit into memory in addition to the rows
+    that have been read (`taken` bytes).
 
-    The rest is estimated by the text that is left. A compressed file counts with its size on disk, which is a lower
-    bound, and a pipe with 0.
+    `rest` is estimated from the size of the remaining text. For a compressed file this is its size on disk, a lower
+    bound; for a pipe it is 0.
     """
     if rest > 0:
         from fmcli.system import memory

@@ -1,4 +1,4 @@
-"""Fitting what needs no solver: ridge regression on features and on the kernel functions of some training rows."""
+"""The closed-form fit of kernel models: ridge regression on features and on the kernel functions of landmarks."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ from fmcli.solvers.trainer import Observer, Task, Trainer
 
 Floats = NDArray[np.float64]
 
-# Eigenvalues of the landmarks' kernel matrix below this share of the largest are dropped.
+# Eigenvalues of the landmarks' kernel matrix are dropped if they are less than this fraction of the largest one.
 SMALLEST_EIGENVALUE = 1e-12
-# Rows at a time, at least; as many as there are unknowns make the work grow least.
+# The smallest number of rows per block. A block also has at least as many rows as there are unknowns, so that
+# processing the rows in blocks adds little work.
 LEAST_ROWS = 1024
-# Copies of what is decomposed that LAPACK and numpy make, and square matrices of the unknowns that there are at a time.
+# The number of copies that LAPACK and numpy make of a matrix that they decompose, and the number of square matrices (of
+# the size of the unknowns) that exist at the same time.
 COPIES, SQUARES = 3, 10
-# Conjugate gradients end when the residual is this share of the right side, or after so many steps.
+# Conjugate gradients stop when the residual is this fraction of the right-hand side, or after this many steps.
 RESIDUAL, MOST_STEPS = 1e-9, 2000
-# Vectors of the linear weights that there are at a time, those of the conjugate gradients included.
+# The number of vectors of the size of the linear weights that exist at the same time, including those of conjugate
+# gradients.
 VECTORS = 12
 
 
 class Kernels(NamedTuple):
-    """The functions of the landmarks and the constant 1, made orthonormal on the rows, penalty included.
+    """The kernel functions of the landmarks and the constant 1, orthonormalized on the rows, with the penalty included.
 
-    products : (k, r) such that [K T, 1] products are those functions at the rows.
-    target : (r) their products with the labels.
-    left, right : what is left of [K T, 1] and of the labels after the rows were transformed orthogonally.
-    basis : (landmarks, k - 1) T.
+    products : (k, r), the coefficients of the orthonormal functions: their values at the rows are [K T, 1] products.
+    target : (r), the inner products of the orthonormal functions with the labels.
+    left, right : [K T, 1] and the labels after an orthogonal transform, which leaves few rows.
+    basis : (landmarks, k - 1), the matrix T.
     """
 
     products: Floats
@@ -50,7 +53,7 @@ class Kernels(NamedTuple):
 
 
 class ClosedFormTrainer(Trainer):
-    """Solves a model of linear weights and kernel functions, as one epoch."""
+    """Fits a model of linear weights and kernel functions in closed form, as one epoch."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -70,25 +73,25 @@ class ClosedFormTrainer(Trainer):
 def fit(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: float, l2_v: float) -> tuple[float, float]:
     """Minimise sum s (y - b - X w - K beta)^2 / 2 / sum s + l2_w / 2 |w|^2 + l2_v / 2 Omega over b, w and beta.
 
-    Omega is |beta|^2 (basis "random") or beta' K_mm beta ("nystrom", K_mm of the landmarks among themselves). The rows'
-    kernels enter through orthogonal transforms rather than K'K, which would square the condition number. For any w the
-    best b and beta follow in closed form; with these put in, the equation for w is linear and positive definite, and
-    conjugate gradients solve it without a matrix of pairs of features.
+    Omega is |beta|^2 (basis "random") or beta' K_mm beta ("nystrom", where K_mm is the kernel matrix of the landmarks).
+    Orthogonal transforms of the kernel matrix K are used rather than K'K, which would square the condition number. For
+    any w, the optimal b and beta have a closed form. With these substituted, the equation for w is linear and positive
+    definite; conjugate gradients solve it without forming a features x features matrix.
 
     Parameters
     ----------
-    model : with landmarks, allocated.
-    data : Dataset with numbers as labels.
-    rows : int32, numbers of the rows to fit.
+    model : allocated, with landmarks.
+    data : Dataset with numeric labels.
+    rows : int32, the indices of the rows to fit.
 
-    Returns the two terms at the minimum. Raises DivergedError if the kernel's values are beyond the range of numbers.
+    Returns the mean loss and the penalty at the minimum. Raises DivergedError if values of the kernel overflow.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # `in_range` checks the results
         return solve(model, data, rows, l2_w, l2_v)
 
 
 def solve(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: float, l2_v: float) -> tuple[float, float]:
-    """What `fit` does."""
+    """The computation of `fit`."""
     kernels = orthonormal(model, data, rows, l2_v)
     if not model.parameters:
         found = kernels.products @ kernels.target
@@ -106,7 +109,7 @@ def solve(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: floa
 
 
 def orthonormal(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2: float) -> Kernels:
-    """The kernel functions and the constant for who fits them to the rows."""
+    """Orthonormalize the kernel functions and the constant on the rows."""
     system = triangle(model, data, rows)
     k = system.shape[1] - 2
     basis = nystrom(model) if model.basis == "nystrom" else np.eye(k)
@@ -119,10 +122,10 @@ def orthonormal(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2: 
 
 
 class LinearPart:
-    """The linear equation of the weights of features, after bias and beta have been eliminated.
+    """The linear equation for the weights of features, from which bias and beta have been eliminated.
 
     columns : int64, the features that occur in the rows.
-    shared : (columns, r) products of the columns and the orthonormal functions, over the rows.
+    shared : (columns, r), the inner products of the columns and the orthonormal functions over the rows.
     """
 
     def __init__(self, model: KernelBasis, data: Dataset, rows: NDArray[np.int32], kernels: Kernels, l2: float) -> None:
@@ -141,7 +144,7 @@ class LinearPart:
         self.right = self.target - self.shared @ kernels.target
 
     def weights(self) -> Floats:
-        """(columns) The weights, rounded to the numbers that the model keeps."""
+        """(columns) The weights, rounded to the model's real type."""
         size = len(self.columns)
         diagonal = self.x.power(2).T @ self.share + self.l2
         steps = {"rtol": RESIDUAL, "maxiter": MOST_STEPS}
@@ -159,22 +162,23 @@ class LinearPart:
         return products
 
     def remaining(self, weights: Floats) -> Floats:
-        """What the weights add to the gradient, when bias and beta follow them."""
+        """The matrix of the linear equation times the weights."""
         return self.squares(weights) + self.l2 * weights - self.shared @ (self.shared.T @ weights)
 
     def added_loss(self, weights: Floats, shares: Floats) -> float:
-        """The loss with these weights and shares of the functions less that with the shares alone."""
+        """The loss with these weights and these coefficients (`shares`) of the orthonormal functions, minus the loss
+        with the same coefficients and zero weights."""
         return float(weights @ (self.shared @ shares - self.target) + weights @ self.squares(weights) / 2)
 
 
 def matrix(rows: Dataset, number: NDArray[np.int32], columns: int) -> csr_array:
-    """Rows as a matrix with so many columns, features numbered anew."""
+    """The rows as a matrix with this many columns; feature j becomes column number[j]."""
     values = np.ones(rows.nnz) if rows.value is None else rows.value.astype(np.float64)
     return csr_array((values, number[rows.index], rows.indptr), shape=(rows.rows, columns))
 
 
 def kernel_values(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Iterator[tuple[slice, Floats]]:
-    """Runs of rows, and the kernel of each row and each landmark."""
+    """Yield blocks of rows, each as its slice of `rows` and the kernel of each of its rows with each landmark."""
     k = model.landmarks.rows
     step = max(LEAST_ROWS, k + 2)
     for start in range(0, len(rows), step):
@@ -185,7 +189,7 @@ def kernel_values(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) ->
 
 
 def in_range(array: Floats) -> Floats:
-    """The array, if all of its numbers are finite; LAPACK takes no others. Raises DivergedError."""
+    """Return the array if all of its values are finite, as LAPACK requires; otherwise raise DivergedError."""
     if not np.isfinite(array).all():
         raise DivergedError(
             f"the kernel's values are beyond the range of numbers: give a smaller {OPTIONS['order'].flag} or "
@@ -195,23 +199,27 @@ def in_range(array: Floats) -> Floats:
 
 
 def bytes_needed(model: KernelBasis, data: Dataset, rows: int) -> int:
-    """Bytes that `fit` takes: runs of rows and the triangle before they become a new one, or square matrices; and what
-    the linear weights share with the kernels."""
+    """Bytes that `fit` takes.
+
+    This is the larger of two phases (a block of rows with the triangular factor that it updates, or the square
+    matrices), plus the memory of the linear part.
+    """
     size, run = model.rank + 2, min(max(LEAST_ROWS, model.rank + 2), rows)
     numbers = size * max(2 * run + COPIES * (run + size), SQUARES * size)
     entries = 0
     if model.layout:
-        occur = data.nnz * rows // max(1, data.rows)  # entries of the rows; no more features occur in them
+        occur = data.nnz * rows // max(1, data.rows)  # entries of the rows; at most as many features occur in them
         columns = min(model.features, occur)
         numbers += 2 * size * (columns + run) + VECTORS * columns + model.features + 2 * rows
-        # A row's copy, its values as float64, and its features' numbers, twice where scipy wants wider ones.
+        # Per entry: a copy, the value as float64, and the column, counted twice because scipy may widen the indices.
         entry = 2 * np.dtype(np.float32).itemsize + 2 * np.dtype(np.float64).itemsize + 4 * np.dtype(np.int32).itemsize
         entries = entry * occur
     return np.dtype(np.float64).itemsize * numbers + entries
 
 
 def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floats:
-    """(at most k + 2, k + 2) The triangle R of [K, 1, y] = QR, each row times the root of its share of all weights."""
+    """(at most k + 2, k + 2) The triangular factor R of [K, 1, y] = QR, in which each row of [K, 1, y] is multiplied by
+    the square root of its share of the total weight."""
     root = np.sqrt(data.shares(rows))
     k = model.landmarks.rows
     found = np.zeros((0, k + 2))
@@ -224,7 +232,8 @@ def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floa
 
 
 def nystrom(model: KernelBasis) -> Floats:
-    """(k, what is kept) T such that Omega = |theta|^2 for beta = T theta: U / sqrt(eigenvalues) of K_mm."""
+    """(k, number of eigenvalues kept) The matrix T = U / sqrt(eigenvalues) of K_mm: Omega = |theta|^2 for
+    beta = T theta."""
     k = model.landmarks.rows
     matrix = np.empty((k, k))
     model.kernels(model.landmarks, np.arange(k, dtype=np.int32), matrix)

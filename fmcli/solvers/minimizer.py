@@ -1,4 +1,4 @@
-"""What coordinate descent and L-BFGS have in common: they minimise the mean loss plus penalty over all rows at once."""
+"""The base of coordinate descent and L-BFGS, which minimise the mean loss plus penalty over all rows at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Minimizer(ABC):
 
     Parameters
     ----------
-    model : Model, allocated without state and started.
-    loss, penalty : as the run has them.
+    model : Model, allocated without state, with its start values.
+    loss, penalty : the loss and the penalty of the run.
     data : Dataset with labels, to train on.
-    threads : how many; the result is the same for any number.
-    on_rows : called several times a second with the epoch (from 1) and what part of it is done, in rows.
-    own : what a subclass takes besides, for its `prepare`.
+    threads : the number of threads; it does not change the result.
+    on_rows : called several times a second with the epoch (from 1) and the completed part of it, in rows.
+    own : additional arguments of a subclass, for its `prepare`.
     """
 
     def __init__(
@@ -44,20 +44,20 @@ class Minimizer(ABC):
     @staticmethod
     @abstractmethod
     def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
-        """Bytes that it takes beside the model and the data."""
+        """Bytes that the minimizer takes in addition to the model and the data."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Allocate what `bytes_needed` counts."""
+        """Allocate the memory that `bytes_needed` counts."""
 
     @abstractmethod
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
-        """Train for so many epochs at most; `after` is called with mean loss and penalty at the end of each and tells
-        whether to stop."""
+        """Train for at most this many epochs. `after` is called at the end of each epoch with the mean loss and the
+        penalty, and returns whether to stop."""
 
 
 class MinimizingTrainer(Trainer):
-    """Trains by a Minimizer, on a copy of the rows to train on unless these are all rows."""
+    """Trains with a Minimizer. The training rows are copied unless they are all rows of the data."""
 
     minimizer: ClassVar[type[Minimizer]]
 

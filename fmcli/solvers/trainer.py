@@ -1,4 +1,4 @@
-"""The contract of trainers, each of which trains by one solver or several."""
+"""The contract of trainers, each of which implements one or more solvers."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Observer:
         """Called several times a second with the epoch (from 1) and the number of its rows that are done."""
 
     def loss(self, epoch: int, rows: int, loss: float) -> None:
-        """Called every `every` rows with the epoch, the number of its rows that are done, and the mean loss over them,
-        each row's before its own update."""
+        """Called every `every` rows with the epoch, the number of its rows that are done, and the mean loss over them.
+        The loss of a row is computed before its own update."""
 
 
 @dataclass(frozen=True)
 class Task:
     """The model to train, and its training data.
 
-    spec : the run's choices, in which all defaults are resolved.
-    model : prepared for the data; `Trainer.prepare` expects it with memory and start values.
+    spec : the options of the run, with all defaults resolved.
+    model : prepared for the data. It must be allocated, with its start values, before `Trainer.prepare` is called.
     data : Dataset with labels, as the model sees them.
-    rows : int32, numbers of the rows to train on.
-    threads : how many threads solvers may use.
-    epochs_before : epochs of training in earlier runs; the order of rows depends on it.
+    rows : int32, the indices of the rows to train on.
+    threads : the number of threads that solvers may use.
+    epochs_before : the number of epochs trained in earlier runs; the order of rows depends on it.
     """
 
     spec: Spec
@@ -97,8 +97,8 @@ class Trainer(ABC):
 
     @abstractmethod
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
-        """Train for so many epochs at most; `after` is called with the mean loss and the penalty at the end of each
-        and tells whether to stop.
+        """Train for at most this many epochs. `after` is called at the end of each epoch with the mean loss and the
+        penalty, and returns whether to stop.
 
         Raises DivergedError if the loss is no longer finite.
         """

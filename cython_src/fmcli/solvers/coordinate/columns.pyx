@@ -53,7 +53,7 @@ cdef class Columns:
 
         No two rows of a group affect the same sample. Each group is as long as possible.
         """
-        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # the last group with a row that affects a sample
+        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # per sample, the last group that affects it
         cdef Py_ssize_t i, at, begin, end
         cdef int64_t group = 0
         starts = [0]
