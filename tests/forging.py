@@ -1,6 +1,6 @@
-"""Forged model files: valid ones, changed at random, with checksums that are right again; and what is done with them.
+"""Forged model files: valid files with random changes and correct checksums, and a check that fmcli handles them.
 
-As a program, for scripts/fuzz_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always the same.
+Used as a program by scripts/fuzz_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always the same.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ TEXT_DATA = {
     "ffm": "0\n1 0:0:1 1:1:2 2:2:0.5 0:3:1\n2 2:5:1 9:7:1 100:100:2\n1 0:0:1 1:0:1 2147483646:1:1\n0 1:1:1 1:2:1\n",
 }
 MOST_CHANGES = 3
-ENTIRELY = 0.15  # of the files that are valid: how many are predicted with and inspected
+ENTIRELY = 0.15  # share of the valid files that are also used for prediction, inspection and export
 SMALL_NUMBERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 
 
 def corpus() -> list[ModelFile]:
-    """Small models of every kind, with and without solver state, of every solver and loss that some kind takes."""
+    """Return small models that cover every kind, solver and loss, with and without solver state."""
     runs = [(kind, None, "squared", False) for kind in MODELS]
     runs += [(kind, None, "softmax", True) for kind, piece in MODELS.items() if not piece.closed_form]
     runs += [("fm", solver, "logistic", True) for solver in SOLVERS]
@@ -72,12 +72,12 @@ def corpus() -> list[ModelFile]:
 
 
 def some_value(rng: random.Random) -> Any:
-    """A value that a stranger might think of."""
+    """Return a random value such as an attacker might put into a file."""
     return rng.choice(rng.choice((INTEGERS, INTEGERS, LARGE, FLOATS, TEXTS, OTHERS)))
 
 
 def near(rng: random.Random, value: Any) -> Any:
-    """A value that is a little different, of the same type where there is one."""
+    """Return a slightly different value, of the same type if possible."""
     if type(value) is bool:
         return not value
     if type(value) in (int, float):
@@ -160,7 +160,7 @@ def change_array(rng: random.Random, file: ModelFile, files: list[ModelFile]) ->
 
 
 def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
-    """A model of the same kind in which options, counts and arrays fit together, whatever the numbers."""
+    """Make a model of the same kind with random options, counts and arrays that are consistent with each other."""
     kind = MODELS.get(str(file.meta.get("model")))
     if kind is None or type(file.meta.get("options")) is not dict:
         return
@@ -210,7 +210,7 @@ CHANGES: tuple[Callable[[random.Random, ModelFile, list[ModelFile]], None], ...]
 
 
 def spoiled(rng: random.Random, text: bytes) -> bytes:
-    """A header that is no longer what it was, behind its signature."""
+    """Return the header with a random change after its signature."""
     begin = DIGITS.stop - 8 + 1
     at = rng.randrange(begin, max(len(text), begin + 1))
     others = (b"", b"9", b"-", b'"', b"]", b"}", b"1e999", b"null", b"NaN", b"\xff", b"[" * 5000, b"0" * 5000)
@@ -218,12 +218,12 @@ def spoiled(rng: random.Random, text: bytes) -> bytes:
     return text[:at] + other + text[at + rng.randrange(3) :]
 
 
-# What values and arrays of the corpus are as text and as a checksum, by their identity: making them takes most time.
+# Cache, by id(): the JSON text of values and the checksums of arrays of the corpus, which take most of the time.
 KNOWN: dict[int, str] = {}
 
 
 def know(files: list[ModelFile]) -> None:
-    """Remember what the corpus is made of."""
+    """Fill the cache from the corpus."""
     for file in files:
         KNOWN.update({id(value): json.dumps(value) for value in file.meta.values() if type(value) in (dict, list)})
         KNOWN.update({id(array): checksum(array) for array in file.tensors.values()})
@@ -234,7 +234,7 @@ def checksum(array: Any) -> str:
 
 
 def as_bytes(rng: random.Random, file: ModelFile) -> bytes:
-    """The file with checksums that are right, of values that no writer would write, too."""
+    """Return the bytes of the file with correct checksums, even for values that fmcli would not write."""
     layout = list(_lay_out(file.tensors))
     arrays = file.tensors
     checks = {name: KNOWN.get(id(array)) or checksum(array) for name, array in arrays.items()}
@@ -256,27 +256,30 @@ def as_bytes(rng: random.Random, file: ModelFile) -> bytes:
 
 
 def forged(seed: int, case: int, files: list[ModelFile]) -> bytes:
-    """The file of one case."""
+    """Return the bytes of the forged file of one case."""
     rng = random.Random(f"{seed}/{case}")
     one = rng.choice(files)
-    file = ModelFile(dict(one.meta), dict(one.tensors))  # what does not change is shared
+    file = ModelFile(dict(one.meta), dict(one.tensors))  # unchanged values are shared with the corpus
     for _ in range(rng.randint(1, MOST_CHANGES)):
         rng.choice(CHANGES)(rng, file, files)
     return as_bytes(rng, file)
 
 
-# ---- What is done with it. ----
+# ---- The use of a forged file. ----
 
 
 def check_text(text: str) -> str:
-    """The text, if a terminal shows it as it is."""
+    """Return the text; fail if it has control characters."""
     if not text.replace("\n", "").isprintable():
         raise AssertionError(f"control characters: {text[:200]!r}")
     return text
 
 
 def use(path: str, data: dict[str, str], rng: random.Random) -> str:
-    """Load a file, and maybe all that reads models; what became of it. An exception that is no FmcliError is a hit."""
+    """Load a file and, for a random share, run everything that reads models. Return what happened.
+
+    An exception other than FmcliError is a hit, that is, a bug.
+    """
     try:
         scorer = load_model(path)
     except BadInputError as error:
@@ -293,7 +296,7 @@ def use(path: str, data: dict[str, str], rng: random.Random) -> str:
 
 
 def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Random) -> None:
-    """Predict, inspect, evaluate, export, go on from."""
+    """Resume from the model, predict, inspect, export and evaluate."""
     load_earlier(path)
     text = data["ffm" if scorer.needs_fields or rng.random() < 0.5 else "libsvm"]
     for output in ("raw", scorer.default_output(), "label"):
@@ -312,7 +315,8 @@ def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Rand
 
 
 def watch_memory() -> None:
-    """Let arrays of files and room for work be memory whose ends the sanitizer watches; mapped memory has none."""
+    """Copy arrays of files and working memory to the heap, where the sanitizer finds overruns; it cannot check mapped
+    memory."""
     views = container._views
     container._views = lambda *place: ((name, array.copy()) for name, array in views(*place))  # type: ignore[assignment]
     model.allocate = lambda size, dtype=REAL_TYPE: np.zeros(max(size, 1), dtype)
@@ -337,7 +341,7 @@ def main(seed: int, first: int, cases: int, progress: str) -> None:
                 Path(path).write_bytes(forged(seed, case, files))
             try:
                 counts[use(path, data, random.Random(case))] += 1
-            except Exception as error:  # whatever it is, it is a hit
+            except Exception as error:  # every exception that use() does not handle is a hit
                 counts["hits"] += 1
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{Path(where.filename).name}:{where.lineno}"

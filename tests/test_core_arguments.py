@@ -1,4 +1,4 @@
-"""What Python hands to the compiled core: whatever it is, the answer is an exception, not the end of the process."""
+"""Arguments of the compiled core: every invalid argument from Python raises an exception and never ends the process."""
 
 import subprocess
 import sys
@@ -41,12 +41,12 @@ REFUSED = (ValueError, TypeError, IndexError)
 
 @pytest.fixture
 def rows(rng):
-    """Rows of every length with fields, and labels."""
+    """Samples of every length with fields and labels."""
     return dataset(random_rows(rng, 8, FEATURES, fields=3), FEATURES, [1.0, -1.0] * 4)
 
 
 def model_of(kind, **options):
-    """A model of a kind with memory and parameters."""
+    """An allocated model of a kind with random parameters."""
     model = build(kind, FEATURES, rank=4, **options)
     model.allocate(0)
     fill(model, np.random.default_rng(1))
@@ -54,12 +54,12 @@ def model_of(kind, **options):
 
 
 def data_for(kind, rng):
-    """Rows that a kind takes."""
+    """Random data in the format of a kind."""
     return dataset(random_rows(rng, 8, FEATURES, fields=fields_of(kind)), FEATURES, [1.0, -1.0] * 4)
 
 
 def attached(model):
-    """The same model on arrays as files have them."""
+    """Attach the model to contiguous arrays, as they are in files."""
     arrays = {name: np.ascontiguousarray(array) for name, array in {**model.parameters, **model.constants}.items()}
     model.attach(arrays)
     return model
@@ -115,13 +115,13 @@ class TestModels:
                 make(model, Squared(), wider).accumulate(0, 0, np.zeros(Objective(model, Squared(), data).size))
 
     def test_fields(self, kind, rng):
-        """A model of fields scores rows without any, and any model rows that have an index in several."""
+        """Models with fields accept samples without fields, and all models accept an index in several fields."""
         model = model_of(kind)
         for fields in (0, 3, 9):
             assert np.isfinite(score_all(model, dataset(random_rows(rng, 8, FEATURES, fields=fields), FEATURES))).all()
 
     def test_rows_laid_out_anew(self, kind, rng):
-        """What was made before does not touch what is no longer there."""
+        """Objects created before the model is allocated again do not access the freed memory."""
         data, model = data_for(kind, rng), model_of(kind)
         workspace, objective = Workspace(model, data.longest), Objective(model, Squared(), data)
         solver = SGD(learning_rate=0.1)
@@ -180,7 +180,7 @@ def test_solvers_without_a_model(name, rng):
         Trainer(model, solver, Squared(), data)
     for use in (solver.start, lambda: solver.resume(3), solver.end_epoch, solver.load_strengths):
         try:
-            use()  # some have nothing to do
+            use()  # some solvers have nothing to do here, and raise no error
         except ValueError as error:
             assert "not bound" in str(error)  # noqa: PT017
     model.allocate(solver.slots)
@@ -292,7 +292,7 @@ def test_rows_that_were_handed_over():
 
 
 def test_places_that_32_bits_do_not_number():
-    """Refused before there is anything to overflow."""
+    """Sizes that would overflow 32-bit positions are refused before anything is allocated."""
     longest = MOST_ENTRIES + 1
     one_row = Dataset(
         np.array([0, longest], dtype=np.int64), np.arange(longest, dtype=np.int32), None, np.ones(1), longest
@@ -359,7 +359,7 @@ print(calls)
 
 
 def test_methods_of_objects_that_were_never_made():
-    """Every method of the core, on an object whose constructor did not run, with arguments of every type."""
+    """Call every method of the core on an object whose constructor did not run, with arguments of every type."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CALL_EVERYTHING],
         capture_output=True,

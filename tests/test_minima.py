@@ -1,4 +1,4 @@
-"""Solvers of the whole objective, cd and lbfgs: where they end, when they stop, and what they go on from."""
+"""The deterministic solvers, cd and lbfgs: their minima, their stopping criterion, and how they resume."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def train(data, model, solver, loss="squared", *, plan=None, **options):
 
 
 def dense(x, y):
-    """Rows that touch every feature."""
+    """A Dataset in which every row has an entry for every feature."""
     return dataset([{j: float(v) for j, v in enumerate(row)} for row in np.float32(x)], x.shape[1], y)
 
 
@@ -45,7 +45,7 @@ def value_of(loss, x, y, l1, l2, bias, w):
 
 
 def scikit_learns(loss, x, y, l1, l2):
-    """Bias and weights by scikit-learn."""
+    """Return bias and weights as fitted by scikit-learn."""
     from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
     if loss == "logistic":
@@ -71,7 +71,7 @@ def scikit_learns(loss, x, y, l1, l2):
     ],
 )
 def test_all_meet_scikit_learn_on_convex_problems(loss, l1, l2):
-    """Ridge, lasso, elastic net and logistic regression: the same objective by every way to it."""
+    """Ridge, lasso, elastic net and logistic regression: every solver reaches the same objective as scikit-learn."""
     rng = np.random.default_rng(0)
     x = np.float32(rng.normal(size=(200, 6))).astype(float)
     y = x @ (rng.normal(size=6) * (np.arange(6) % 2)) + 0.3 + rng.normal(size=200)
@@ -90,7 +90,10 @@ def test_all_meet_scikit_learn_on_convex_problems(loss, l1, l2):
 
 
 def least_nuclear_norm(x, y, strength):
-    """The least mean squared loss / 2 plus nuclear norm of symmetric M with scores x'Mx: by proximal gradient steps."""
+    """Return the minimum of half the mean squared error plus ``strength`` times the nuclear norm of a symmetric M.
+
+    The scores are [1, x]'M[1, x]. The method is accelerated proximal gradient descent.
+    """
     z = np.hstack([np.ones((len(x), 1)), x])
     rate = 1 / np.mean((z**2).sum(axis=1) ** 2)
     M, last, momentum = (np.zeros((z.shape[1],) * 2) for _ in range(3))
@@ -104,7 +107,8 @@ def least_nuclear_norm(x, y, strength):
 
 
 def test_lifted_and_direct_networks_meet_at_the_least_nuclear_norm():
-    """[PN] Theorem 2: half the squares of a lifted network's vectors weigh what |beta| |p|^2 does of a direct one."""
+    """[PN] Theorem 2: half the squared norms of a lifted network's vectors are the same penalty as |beta| |p|^2 of a
+    direct network, the nuclear norm. Both reach its minimum."""
     rng = np.random.default_rng(0)
     x = np.float32(rng.normal(size=(80, 4))).astype(float)
     y = (x @ rng.normal(size=4)) ** 2 - (x @ rng.normal(size=4)) ** 2 + rng.normal(size=80)
@@ -135,14 +139,17 @@ def test_the_objective_with_a_nuclear_norm_never_rises(name):
 
 @pytest.mark.parametrize(("name", "order"), [("anova", 2), ("pn", 2), ("pn", 4)])
 def test_fitted_kernel_weights_lower_the_training_objective(name, order):
-    """[PN] Fig. 1, on scikit-learn's diabetes data: weights that are fitted, that are 1, and that are 1 or -1; the best
-    of three starts each, for there are several minima. Fitted ones that begin as 1 or -1 may well end so."""
+    """[PN] Fig. 1, on scikit-learn's diabetes data: kernel weights that are fitted, fixed at 1, or fixed at 1 and -1.
+
+    There are several local minima, so the best of three starts is taken. Fitted weights start at 1 and -1 and may stay
+    there, so that they need not be better than those that are fixed.
+    """
     from sklearn.datasets import load_diabetes
 
     x, y = load_diabetes(return_X_y=True)
     data = dense(x / x.std(axis=0), (y - y.mean()) / y.std())
     own = {"rank": 10, "linear": False, "order": order, "init_std": 0.1, "epochs": 100, "augment": True, "tol": 0}
-    # Of order 2, with the paper's penalty (29): strength times |beta| |p|^2.
+    # For order 2, the penalty is equation (29) of the paper: strength times |beta| |p|^2.
     fitting = {"nuclear": 0.01} if order == 2 else {"l2": 1e-6}
     fixed = {"l2": 0.02 if order == 2 else 1e-6, "fit_beta": False}
 
@@ -158,7 +165,7 @@ def test_fitted_kernel_weights_lower_the_training_objective(name, order):
 
 
 def steps_by_rows(model, data, penalty, solver, steps):
-    """Proximal gradient steps on all rows at once, whatever the row solver is; the objective where they end."""
+    """Take full-batch steps with a stochastic solver, that is, proximal gradient steps; return the objective after."""
     trainer = Trainer(model, solver, Squared(), data, batch_size=data.rows)
     for _ in range(steps):
         trainer.run(np.arange(data.rows, dtype=np.int32), 0, data.rows)
@@ -168,7 +175,7 @@ def steps_by_rows(model, data, penalty, solver, steps):
 
 @pytest.mark.parametrize(("name", "solver"), [("linear", "adagrad"), ("fm", "fobos"), ("fm", "adagrad")])
 def test_a_convex_problem_with_groups_has_one_minimum(name, solver):
-    """A linear model; and an FM whose factors stay where they start, at 0, so that its rows are their weights."""
+    """A linear model, and an FM whose factors start and stay at 0, so that its rows are only linear weights."""
     rng = np.random.default_rng(3)
     x = np.float32(rng.normal(size=(60, 6))).astype(float)
     data = dense(x, x @ [1, -1, 0.5, 0.05, 0, 0] + 0.1 * rng.normal(size=60))
@@ -187,7 +194,7 @@ def test_a_convex_problem_with_groups_has_one_minimum(name, solver):
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "fobos"])
 def test_where_cd_ends_no_step_by_rows_leads_on(solver):
-    """Rows of factors and weights under all penalties: a stationary point is one in every metric."""
+    """Rows of factors and weights under all penalties. A stationary point does not depend on the step sizes."""
     rng = np.random.default_rng(5)
     x = np.float32(rng.normal(size=(80, 6))).astype(float)
     v = rng.normal(size=(4, 2))
@@ -235,7 +242,7 @@ def test_the_gradient_of_the_whole_objective(name, loss):
     rng = np.random.default_rng(0)
     step = 1e-5 if REAL == "double" else 3e-3
     for _ in range(4):
-        # Padding is no parameter: nothing but noise would follow from it.
+        # The step is 0 in padding, which does not belong to the parameters and would only add noise.
         direction = rng.normal(size=free.size) * (gradient != 0)
         ahead, behind = (search.evaluate(free + sign * step * direction)[0] for sign in (1, -1))
         assert (ahead - behind) / (2 * step) == pytest.approx(gradient @ direction, rel=2e-2, abs=2e-3)
@@ -253,7 +260,7 @@ def test_threads_change_nothing(name):
         assert_close(params, found[0][1], {"rtol": 0, "atol": 0})
 
 
-# ---- Stopping, going on, refusing ----
+# ---- Stopping, resuming, unsupported options ----
 
 
 @pytest.mark.parametrize("solver", WHOLE)
@@ -296,7 +303,7 @@ def test_going_on_begins_where_the_earlier_run_ended(name, solver, tmp_path):
 @pytest.mark.parametrize("solver", WHOLE)
 @pytest.mark.parametrize("name", TRAINED)
 def test_rows_without_entries(name, solver):
-    """There is nothing to learn but the bias."""
+    """Only the bias can be learned."""
     if MODELS[name].positive and solver == "lbfgs":
         with pytest.raises(UsageError):
             make_spec(name, solver)
@@ -362,7 +369,7 @@ def test_what_cannot_be_had(model, solver, loss, options, message):
 
 
 def test_strengths_of_factors():
-    """Their default is of the solver, unless the kind or the run says otherwise."""
+    """The default l2 of factors depends on the solver, unless the model or an option overrides it."""
 
     def strengths(model="fm", solver="cd", **options):
         spec = resolve(make_spec(model, solver, None, options), rows=50, nonzeros=200, features=10, validated=False)

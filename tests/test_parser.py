@@ -1,4 +1,5 @@
-"""Text to rows: against a slow parser and the C library's numbers, at every cut, and with every error in its place."""
+"""The text parser: compared with a slow parser and with the C library's numbers, for every split into blocks, and for
+the position of every error."""
 
 import bz2
 import gzip
@@ -34,7 +35,7 @@ LIMIT = 1000
 
 @pytest.fixture(autouse=True)
 def demands(monkeypatch):
-    """Replaces the check of memory; holds what was asked of it."""
+    """Replace the memory check by a list of the requested amounts and purposes."""
     asked = []
     memory = types.ModuleType("fmcli.system.memory")
     memory.require = lambda needed, purpose, *, held=0: asked.append((needed, purpose))
@@ -45,7 +46,7 @@ def demands(monkeypatch):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """One file that all examples of a test overwrite."""
+    """One file, overwritten by all examples of a test."""
     return str(tmp_path_factory.mktemp("text") / "train.svm")
 
 
@@ -56,7 +57,7 @@ def write(path, text):
 
 
 def read_all(path, text, *, training, format="auto", keep_fields=False, limit=LIMIT, threads=1, block=1 << 20):
-    """What the parser makes of a text, in the form of the slow one."""
+    """Parse a text and return the result in the form of the slow parser."""
     write(path, text)
     rows = slow_parser.Rows()
 
@@ -97,7 +98,7 @@ def bits(values):
 
 
 def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, **how):
-    """Parser and slow parser: the same rows to the bit, or an error at the same place."""
+    """Check that both parsers return bit-identical rows or an error at the same line and column."""
     form = "ffm" if ffm else "libsvm"
     keep_fields = keep_fields and ffm
     try:
@@ -125,7 +126,8 @@ def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, **how):
 
 
 def float_texts():
-    """Spellings of numbers that fit a float: common, exact halves between two floats and next to them, very small."""
+    """Spellings of numbers in the range of a float: common ones, numbers exactly halfway between two floats and next to
+    those, and very small ones."""
 
     def between(pair):
         x, nudge = pair
@@ -161,7 +163,7 @@ def test_values_have_the_bits_of_strtof(path):
         digits = str(rng.randrange(10 ** rng.randint(1, 21)))
         texts.append(f"{digits}e{rng.randint(-30, 15)}")
     for _ in range(4000):
-        # A float, and the decimals around the half-way point to its neighbour that 17 to 19 digits can tell apart.
+        # A float, and decimals with 17 to 19 digits around the halfway point to the next float.
         low = np.float32(rng.choice([rng.random(), 10 ** rng.uniform(-44, 37)]))
         half = (Decimal(float(low)) + Decimal(float(np.nextafter(low, np.float32(np.inf))))) / 2
         texts += [f"{half:.{digits}e}" for digits in (6, 8, 15, 16, 17, 18, 60)] + [f"{half:f}", f"{half:f}1"]
@@ -173,8 +175,8 @@ def test_values_have_the_bits_of_strtof(path):
     want = [slow_parser.LIBC.strtof(text.encode(), None) for text in texts]
     differ = [(text, got[i], want[i]) for i, text in enumerate(texts) if got[i] != want[i]]
     assert not differ
-    assert sum(0 < abs(x) < 1.17e-38 for x in want) > 100  # subnormal numbers were among them
-    assert want.count(0.0) > 10  # and underflow
+    assert sum(0 < abs(x) < 1.17e-38 for x in want) > 100  # the texts include subnormal numbers
+    assert want.count(0.0) > 10  # and numbers that underflow
 
 
 def test_labels_have_the_bits_of_strtod(path):
@@ -191,7 +193,7 @@ def test_labels_have_the_bits_of_strtod(path):
 
 @st.composite
 def rows_of_text(draw, ffm):
-    """Valid rows in odd spellings."""
+    """Valid rows in unusual spellings."""
     blank = st.sampled_from([" ", " ", " ", "  ", "\t", " \t ", "\r "])
     lines = []
     for _ in range(draw(st.integers(1, 8))):
@@ -285,7 +287,7 @@ def looks_compressed(text):
 @pytest.mark.parametrize("entries", [48, 49, 97, 300, 5000])
 @pytest.mark.parametrize("indexes", [3, 500])
 def test_long_rows_in_disorder(path, entries, indexes):
-    """Values whose sum depends on the order in which those of one index are added."""
+    """The values are such that the sum for a repeated index depends on the order of addition."""
     rng = random.Random(1)
     values = ["1e30", "-1e30", "1e-3", "0.7", "3"]
     text = "".join(
@@ -320,7 +322,7 @@ def test_table(path):
     table = reader.read([write(path, text)], keep_fields=True)
     dataset = table.dataset
     assert (table.format, table.fields, table.repeated_rows, table.bytes) == ("ffm", 3, 1, len(text))
-    assert dataset.features == 10  # the entry 9:0 is not stored, but there
+    assert dataset.features == 10  # the entry 9:0 is not stored but counts for the number of features
     assert dataset.indptr.tolist() == [0, 2, 2, 2]
     assert dataset.index.tolist() == [3, 7]
     assert dataset.field.tolist() == [0, 2]
@@ -350,7 +352,7 @@ def test_pieces(path, threads, block, monkeypatch):
     assert sum(piece.comments for piece in pieces) == 1
     assert sum(piece.labelled for piece in pieces) == 1
     assert all(piece.result[0].features == 5 for piece in pieces)
-    # The first piece needs no thread of its own: a small input has no other.
+    # The first chunk is processed in the calling thread, because a small input has only one chunk.
     assert all((piece.result[1] == caller) == (threads == 1 or piece is pieces[0]) for piece in pieces)
     if block == 1 << 20:
         labels = pieces[0].result[0].label
@@ -380,7 +382,7 @@ def test_an_error_of_the_work_is_raised(path, threads):
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError) as caught:
         list(reader.score_chunks([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
-    assert threading.active_count() == before, caught  # even while the traceback lives
+    assert threading.active_count() == before, caught  # even while the traceback still holds references
 
 
 def test_few_blocks_are_in_flight(path, monkeypatch):
@@ -568,7 +570,7 @@ def test_a_corrupt_file_is_refused(path, compress):
             got = reader.read([write(path, bytes(changed))]).dataset
         except BadInputError:
             refused += 1
-        else:  # a time stamp, or a format without a checksum
+        else:  # the byte belongs to a time stamp, or the format has no checksum
             assert compress is zstd.compress or got.index.tobytes() == want.index.tobytes()
     assert refused > len(packed) // 2
     for junk in (b"junk", packed[:1], b"\0\1"):
@@ -597,7 +599,7 @@ def test_an_error_in_the_text_comes_before_the_truncation_behind_it(path, thread
 
 
 class Trickle(io.RawIOBase):
-    """Standard input that gives a byte at a time, and sometimes says that there is nothing yet."""
+    """Standard input that returns one byte at a time and sometimes reports that no data is available yet."""
 
     def __init__(self, text):
         self.text, self.reads = text, 0
@@ -645,7 +647,7 @@ def test_missing_inputs(tmp_path):
 
 def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
     reader.read([write(path, TEXT)])
-    assert not demands  # all was in the first block
+    assert not demands  # the first block held all rows
     monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
     for threads in (1, 3):
         dataset = reader.read([path], threads=threads).dataset
@@ -664,7 +666,7 @@ def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
 
 
 def test_memory_is_asked_for_while_rows_of_unknown_number_grow(path, demands, monkeypatch):
-    """The size of a compressed file says little: it is the rows read so far that tell."""
+    """The size of a compressed file is a poor estimate, so the estimate uses the rows read so far."""
     monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
     monkeypatch.setattr(reader, "GROWTH", 2000)
     write(path, gzip.compress(TEXT * 20))

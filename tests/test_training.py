@@ -1,4 +1,4 @@
-"""What stands above the compiled epoch: labels, validation, warm starts, normalised rows, convergence."""
+"""The Python layer of training: labels, validation, warm starts, normalization, convergence, chunks of an epoch."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_labels_are_encoded_in_sorted_order():
 
 
 def test_the_best_epoch_is_kept():
-    """A step so large that the held-out loss soon rises: what is saved is the epoch that was measured best."""
+    """With a step size so large that the validation loss soon rises, the epoch with the best loss is saved."""
     data, test = planted("fm", "logistic")
     plan = {"valid": test, "patience": 3, "metrics": ("logloss", "auc", "sparsity")}
     trained = train(data, plan=plan, epochs=40, learning_rate=0.3, init_std=0.1)
@@ -92,7 +92,7 @@ def test_a_share_is_held_out():
     assert len(trained.plan.rows) == 3000
     whole = {tuple(data.index[data.indptr[i] : data.indptr[i + 1]]) for i in trained.plan.rows}
     ours = [tuple(held.index[held.indptr[i] : held.indptr[i + 1]]) for i in range(held.rows)]
-    assert sum(row in whole for row in ours) < 10  # rows may repeat by chance
+    assert sum(row in whole for row in ours) < 10  # the data may have a few equal rows
     again = train(data, plan={"holdout": 0.25, "threads": 2}, epochs=3)
     assert [epoch.valid for epoch in again.epochs] == [epoch.valid for epoch in trained.epochs]
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_held_out_or_measured():
 
 
 def test_divergence_after_a_good_epoch_gives_that_epoch():
-    """The loss of the second epoch overflows, because a feature of it has a huge value that the first rows lack."""
+    """The loss of the second epoch overflows, because a feature gets a huge value after the first epoch."""
     data, test = planted("linear", "squared")
     with pytest.raises(DivergedError, match="--learning-rate 5") as caught:
         train(data, "linear", "sgd", learning_rate=50.0)
@@ -176,7 +176,7 @@ def test_two_halves_with_kept_state_are_one_run(model, solver, tmp_path):
     second = go_on(save(tmp_path, "first", first, keep_state=True), halves[1])
     for name, array in whole.plan.model.parameters.items():
         assert array.tobytes() != first.plan.model.parameters[name].tobytes(), name
-        if solver == "fobos":  # which sums up the steps that a row missed in one piece or in two
+        if solver == "fobos":  # the split changes the sums of deferred steps, and thus rounding
             np.testing.assert_allclose(second.plan.model.parameters[name], array, rtol=1e-4, atol=1e-6)
         else:
             assert array.tobytes() == second.plan.model.parameters[name].tobytes(), name
@@ -198,7 +198,7 @@ def test_a_warm_start_grows_for_new_features(tmp_path):
 
 
 def shifted(data):
-    """The same rows under features that no earlier model has seen."""
+    """Return the same rows with new features that are unknown to the earlier model."""
     from fmcli.data.dataset import Dataset
 
     return Dataset(data.indptr, data.index + FEATURES, data.value, data.label, 2 * FEATURES)
@@ -232,7 +232,7 @@ def test_held_out_rows_are_as_long_as_what_training_knows_of_them():
         assert squares == pytest.approx(1, rel=1e-5) or squares == 0
 
 
-# ---- Normalised rows ----
+# ---- Normalized rows ----
 
 
 def test_normalised_rows():
@@ -272,7 +272,7 @@ def test_columns_that_the_model_lacks_are_left_out_of_validation_data():
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared-hinge", "huber", "poisson"])
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "fobos"])
 def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
-    """On dense rows the row solvers minimise the same F that scipy's L-BFGS does."""
+    """On dense rows, the stochastic solvers minimize the same objective F as SciPy's L-BFGS."""
     rng = np.random.default_rng(0)
     n, d, l2 = 300, 5, 0.05
     X = rng.normal(size=(n, d)).astype(np.float32).astype(float)
@@ -300,7 +300,7 @@ def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
 
 
 def test_fobos_finds_the_zeros_of_the_lasso():
-    """With l1, fobos on sparse rows minimises F over all features, touched or not: scikit-learn's Lasso."""
+    """With l1, fobos on sparse rows minimizes F over all features, touched or not, as scikit-learn's Lasso does."""
     from sklearn.linear_model import Lasso
 
     rng = np.random.default_rng(1)
@@ -326,7 +326,7 @@ def test_fobos_finds_the_zeros_of_the_lasso():
     assert (lasso.coef_ == 0).sum() >= 6
 
 
-# ---- The pieces of an epoch ----
+# ---- The chunks of an epoch ----
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
