@@ -86,12 +86,12 @@ cdef class KernelBasis(Model):
                    "beta": np.zeros((1, self.rank)), "bias": np.zeros(1)})
 
     def attach(self, arrays):
-        """Score from these arrays without a copy. Raises KeyError if one is missing, ValueError if they do not match."""
+        """Score from these arrays without a copy. Raises KeyError if one is missing, ValueError if they conflict."""
         super().attach(arrays)
         self.keep(arrays)
 
     def keep(self, arrays):
-        """Score from these constants. Raises KeyError if one is missing, ValueError if they do not match."""
+        """Score from these constants. Raises KeyError if one is missing, ValueError if they conflict."""
         indptr, landmark, value, beta, bias = [
             arrays[name] for name in (INDPTR, LANDMARK, VALUE, "beta", "bias")]
         for array, dtype in ((indptr, "int64"), (landmark, "int32"), (value, "float32"), (beta, "float64"),

@@ -1,8 +1,9 @@
 // The multi-linear form of the ANOVA kernel: the sum of products of m vectors over ordered tuples of distinct entries.
 //
 // Subsets T of the m vectors are bit masks. a[T] is the sum over all assignments of distinct entries to the vectors of
-// T. A new entry is assigned to no vector of T, or to one: a[T] += sum over t in T of c_t a[T without t]. This recursion
-// only adds products and takes no difference, so no digits are lost, however much one entry outweighs the others.
+// T. A new entry is assigned to no vector of T, or to one: a[T] += sum over t in T of c_t a[T without t]. This
+// recursion only adds products and takes no difference, so no digits are lost, however much one entry outweighs the
+// others.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
@@ -135,8 +136,8 @@ void lifted_gradient(const Lifted* l, const Sample* x, const real* tables, doubl
 //
 // Without entry j, b[T] = a[T] - sum over t in T of c_t b[T without t], smaller sets first, and the derivative by c_t
 // is b[all but t]. As in columns_anova.inl, cancellation can lose digits: the error of b[T] is up to the rounding of a
-// number times A[T] = sum over t in T of |c_t| (A[T without t] + |b[T without t]|). If A[T] is much larger than the b[T] that
-// the derivatives use, all b[T] are computed again from the other entries.
+// number times A[T] = sum over t in T of |c_t| (A[T without t] + |b[T without t]|). If A[T] is much larger than the
+// b[T] that the derivatives use, all b[T] are computed again from the other entries.
 
 // b[T] <- the sums without the entry whose products are c, for all sets but the full one. The sums `a` over all entries
 // are `apart` reals from each other. Returns whether too many digits are lost.
@@ -165,7 +166,7 @@ inline __attribute__((always_inline)) bool take_out(const real* a, ptrdiff_t apa
     return lost;
 }
 
-// a[T] <- some lanes of the sums over all entries except entry `without`, where the constants come first; -1: all of them.
+// a[T] <- some lanes of the sums over all entries but entry `without`, where the constants come first; -1: all of them.
 template <int M, class V>
 __attribute__((noinline)) void sum_up(const Lifted* l, const Sample& x, ptrdiff_t at, ptrdiff_t without,
                                       V (&a)[1 << M]) {
@@ -202,9 +203,9 @@ void lifted_cache(const Lifted* l, const Sample* x, real* cache) {
 }
 
 // Calls f(i, place, a, c, b, anew) for each sample i of the view and each run of lanes, as wide as V, that the view
-// contains for at least one vector. place[t] is the position of vector t's lanes in the view, or -1 if the view does not
-// contain them; a: the cached sums; c: the row's products; b: the sums without the row. If `anew`, the b are computed
-// from the other entries, and include the sum of the full set.
+// contains for at least one vector. place[t] is the position of vector t's lanes in the view, or -1 if the view does
+// not contain them; a: the cached sums; c: the row's products; b: the sums without the row. If `anew`, the b are
+// computed from the other entries, and include the sum of the full set.
 template <int M, class V, class F>
 inline void without_row(const ColumnView& v, const Csr* data, const Lifted* l, bool constant, F f) {
     const Factors* const rows = constant ? l->gamma : l->u;

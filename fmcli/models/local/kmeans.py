@@ -1,4 +1,4 @@
-"""k-means on sparse rows, where llfm's anchors start."""
+"""k-means on sparse rows, which initializes the anchors of llfm."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from fmcli.system.memory import SCIPY_SPARSE, require_scipy
 if TYPE_CHECKING:
     from fmcli.data.dataset import Dataset
 
-# Rows that are looked at, of which that many say as much about the centres as more would.
+# Maximum number of rows that are used. More rows would hardly improve the centres.
 MOST_ROWS = 20_000
-# Rounds at most; a round that lowers the inertia by less than this share of it is the last.
+# Maximum number of iterations, and the relative decrease of the inertia at or below which they stop.
 MOST_ROUNDS, LEAST_GAIN = 100, 1e-4
-# Squared distances from a centre that rounding may leave of 0, relative to the row's squared length.
+# Rounding error of a squared distance that should be 0, relative to the row's squared length.
 ROUNDING = 16 * np.finfo(np.float64).eps
-# Arrays at a time of a number for each centre and feature, and of one for each row and centre.
+# Numbers of (centres, features) arrays and of (rows, centres) arrays that are in memory at the same time.
 TABLES, DISTANCES = 5, 4
 
 
 def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """(centres, features) Where Lloyd's rounds from a k-means++ start end.
+    """(centres, features) The centres that Lloyd's algorithm finds from a k-means++ start.
 
-    A centre that has lost all rows stays where it was. Where fewer rows than centres differ, some centres are equal.
+    A centre without rows does not move. If there are fewer distinct rows than centres, some centres are equal.
 
     Parameters
     ----------
     data : Dataset.
-    rows : int32, numbers of the rows to look at; of more than MOST_ROWS so many are drawn.
+    rows : int32, indices of the rows to use; if there are more than MOST_ROWS, a random subset of this size is used.
     """
     if len(rows) > MOST_ROWS:
         rows = np.sort(generator.choice(rows, MOST_ROWS, replace=False))
@@ -51,15 +51,15 @@ def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.r
 
 
 def bytes_needed(data: Dataset, rows: int, centres: int) -> int:
-    """Bytes that `kmeans` takes for so many rows of data."""
+    """Bytes that `kmeans` needs for this number of rows of the data."""
     rows = min(rows, MOST_ROWS)
     entries = data.nnz * rows // max(data.rows, 1)
-    entry = 2 * (data.index.itemsize + np.dtype(np.float64).itemsize)  # in a row, and in sums
+    entry = 2 * (data.index.itemsize + np.dtype(np.float64).itemsize)  # in the matrix, and in the sums
     return np.dtype(np.float64).itemsize * centres * (TABLES * data.features + DISTANCES * rows) + entry * entries
 
 
 def matrix(data: Dataset) -> Any:
-    """The rows as a scipy.sparse matrix of float64. Raises NotEnoughMemoryError where scipy cannot be loaded."""
+    """The rows as a scipy.sparse matrix of float64. Raises NotEnoughMemoryError if scipy cannot be loaded."""
     require_scipy(SCIPY_SPARSE, "llfm")
     from scipy.sparse import csr_matrix
 
@@ -68,13 +68,13 @@ def matrix(data: Dataset) -> Any:
 
 
 def distances(x: Any, squares: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(rows, centres) Squared distances of rows, whose squared lengths are given, from centres."""
+    """(rows, centres) Squared distances between rows and centres; `squares` are the squared lengths of the rows."""
     found: NDArray[np.float64] = np.maximum(squares[:, None] - 2 * (x @ z.T) + (z**2).sum(axis=1), 0)
     return found
 
 
 def sums_by_centre(x: Any, nearest: NDArray[np.int64], centres: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """(centres, features) Sums of the rows that belong to each centre, and their numbers (centres)."""
+    """(centres, features) Sum of the rows that belong to each centre, and (centres) the number of these rows."""
     from scipy.sparse import csr_matrix
 
     rows = len(nearest)
@@ -85,9 +85,11 @@ def sums_by_centre(x: Any, nearest: NDArray[np.int64], centres: int) -> tuple[ND
 def first_centres(
     x: Any, squares: NDArray[np.float64], centres: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """(centres, features) k-means++ (Arthur and Vassilvitskii 2007): rows drawn with probability proportional to the
-    squared distance from the nearest centre so far; of several draws, the one that leaves the least inertia. Once every
-    row is a centre, these are repeated."""
+    """(centres, features) The first centres by k-means++ (Arthur and Vassilvitskii 2007).
+
+    Rows are drawn with probability proportional to the squared distance from the nearest centre so far; of several
+    draws, the one with the lowest inertia becomes a centre. Once every row is a centre, the centres are repeated.
+    """
     trials = 2 + int(np.log(centres))
     z = np.zeros((centres, x.shape[1]))
     z[0] = x[[int(generator.integers(x.shape[0]))]].toarray()[0]

@@ -1,4 +1,4 @@
-// The nearest of many points, one after the other: a heap on their numbers, made in place.
+// Points in order of increasing distance, one at a time: a heap of their indices, built in place.
 #ifndef FMCLI_CODING_H
 #define FMCLI_CODING_H
 
@@ -8,7 +8,7 @@
 
 namespace fmcli {
 
-// The order of a heap whose first is the nearest, of equally near ones that with the lowest number.
+// Order of a heap whose first element is the nearest point; ties go to the lowest index.
 struct Farther {
     const double* distance;
 
@@ -17,19 +17,19 @@ struct Farther {
     }
 };
 
-// points[0..n) <- 0, 1, .., n - 1 as a heap. Distances that are not numbers give some order.
+// points[0..n) <- 0, 1, .., n - 1 as a heap. If distances are NaN, the order is arbitrary.
 inline void start_nearest(const double* distance, std::ptrdiff_t n, std::int32_t* points) {
     for (std::ptrdiff_t i = 0; i < n; ++i) points[i] = static_cast<std::int32_t>(i);
     std::make_heap(points, points + n, Farther{distance});
 }
 
-// The nearest of a heap of n points, which goes to points[n - 1] and leaves a heap of the others before it.
+// Returns the nearest of a heap of n points and moves it to points[n - 1]; the other points remain a heap before it.
 inline std::int32_t pop_nearest(const double* distance, std::ptrdiff_t n, std::int32_t* points) {
     std::pop_heap(points, points + n, Farther{distance});
     return points[n - 1];
 }
 
-// Of n points, of which some were popped: these come first, in their order.
+// Moves the popped points to the front of the n points, in the order in which they were popped.
 inline void put_first(std::ptrdiff_t n, std::int32_t* points) { std::reverse(points, points + n); }
 
 }  // namespace fmcli

@@ -1,12 +1,12 @@
 from libc.stdint cimport int32_t
 
 
-# How a sample is shared out among anchors.
+# The active anchors of a sample and their shares.
 cdef struct Code:
-    Py_ssize_t n  # active anchors
-    int32_t* active  # room for all anchors; behind the active ones are others
-    double* share  # room for all anchors; of each active one; their sum is 1
-    double total  # what shares were divided by to sum to 1
+    Py_ssize_t n  # number of active anchors
+    int32_t* active  # the active anchors, followed by others; has room for all anchors
+    double* share  # the share of each active anchor; their sum is 1; has room for all anchors
+    double total  # sum of the shares before they were normalized
 
 
 cdef class Coding:

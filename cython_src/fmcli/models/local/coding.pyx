@@ -1,4 +1,4 @@
-"""Local codings: which anchors are near a sample, and what share each of them has [LL]."""
+"""Local codings: the anchors near a sample, and their shares [LL]."""
 
 import numpy as np
 
@@ -13,20 +13,22 @@ cdef extern from "fmcli/models/local/coding.h" namespace "fmcli" nogil:
 
 
 cdef class Coding:
-    """Base of codings. They are the same when one number is added to all distances.
+    """Base of codings. A coding does not change if a constant is added to all distances.
 
     Parameters
     ----------
-    most : anchors that can be active at once.
-    strength : what distances are multiplied by.
+    most : maximum number of active anchors.
+    strength : factor by which distances are multiplied.
     """
 
     def __init__(self, Py_ssize_t most, double strength):
         self.most, self.strength = most, strength
 
     def evaluate(self, const double[::1] distance, const double[::1] value):
-        """For anchors at these distances, the smallest of which is 0, with these values, n each: the shares (n), 0
-        where an anchor is not active, and the derivative of the shared value by each distance (n)."""
+        """Shares (n) of n anchors, 0 if an anchor is not active, and derivatives (n) of the score by the distances.
+
+        The score is the sum of shares times values. The smallest of the distances (n) must be 0.
+        """
         cdef Py_ssize_t n = distance.shape[0], i
         if n < 1 or value.shape[0] != n or self.most > n:
             raise ValueError(f"{n} distances, {value.shape[0]} values, {self.most} active anchors")
@@ -44,12 +46,12 @@ cdef class Coding:
             slopes[active[i]] = self.slope(&code, i, value[active[i]], sum, score)
         return shares, slopes
 
-    # code <- the coding of a sample at these distances from so many anchors, the smallest of which is 0.
+    # code <- the coding of a sample, given its distances from the anchors. The smallest distance is 0.
     cdef void encode(self, const double* distance, Py_ssize_t anchors, Code* code) noexcept nogil:
         pass
 
-    # The derivative of a score by the distance of the i-th active anchor, whose value is given beside the sum of the
-    # active ones' values and the score, which is the sum of the values times their shares.
+    # The derivative of a score by the distance of the i-th active anchor. `value` is the value of this anchor, `sum`
+    # the sum of the values of all active anchors, and `score` the sum of their values times shares.
     cdef double slope(self, const Code* code, Py_ssize_t i, double value, double sum, double score) noexcept nogil:
         return 0
 
@@ -73,10 +75,10 @@ cdef class Soft(Coding):
 
 
 cdef class Adaptive(Coding):
-    """As many anchors as it pays to have, shares falling linearly to 0 ([LL] Algorithm 1). `strength` is L/C.
+    """Adaptive number of anchors, with shares that fall linearly to 0 ([LL] Algorithm 1). `strength` is L/C.
 
-    With u = (L/C) D in increasing order, anchors are added while lambda > u of the next one, and their shares are
-    proportional to lambda - u.
+    With u = (L/C) D in increasing order, anchors are added while lambda is greater than the u of the next anchor. Their
+    shares are proportional to lambda - u.
     """
 
     cdef void encode(self, const double* distance, Py_ssize_t anchors, Code* code) noexcept nogil:
@@ -101,7 +103,7 @@ cdef class Adaptive(Coding):
         for i in range(code.n):
             code.share[i] /= code.total
 
-    # By u: [share sum - value - (n share - 1) score] / total: lambda depends on u, too.
+    # The derivative by u is [share sum - value - (n share - 1) score] / total, because lambda also depends on u.
     cdef double slope(self, const Code* code, Py_ssize_t i, double value, double sum, double score) noexcept nogil:
         cdef double share = code.share[i]
         return self.strength * (share * sum - value - (code.n * share - 1) * score) / code.total

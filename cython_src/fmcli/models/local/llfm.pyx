@@ -26,64 +26,64 @@ cdef extern from *:
     void set_mark(unsigned char* mark) noexcept nogil
 
 
-# An anchor's scale within these bounds stays apart from its numbers.
+# While an anchor's scale is within these bounds, it is stored separately from the anchor's coordinates.
 cdef double SMALLEST_SCALE = 1e-4, LARGEST_SCALE = 1e4
-# Rows of parameters among which those without a sample are looked for at a time.
+# Number of parameter rows in one pass of the search for rows without a sample.
 ROWS_AT_A_TIME = 1 << 16
-# Of a step with all anchors, before there is none.
+# Maximum number of times that a step of all anchors is halved before it is abandoned.
 HALVINGS = 30
 
 cdef enum:
-    IN_LINE = 16  # an anchor's numbers in a cache line, at most
+    IN_LINE = 16  # anchor coordinates in a cache line, at most
 
 
-# A step that an anchor will take: towards the sample by its rate times -slope.
+# A pending step of an anchor: towards the sample by the rate times -slope.
 cdef struct Move:
     Sample x
     int32_t anchor
-    double slope  # of the loss by the anchor's squared distance
+    double slope  # derivative of the loss by the anchor's squared distance
 
 
-# The parts of a Scratch's `work` and `ids`.
+# Pointers into `work` and `ids` of a Scratch.
 cdef struct Local:
-    int32_t* coded  # whether `code` is of the sample to be scored next
-    int32_t* ids  # rows of the active anchors' FMs, anchor after anchor
+    int32_t* coded  # whether `code` belongs to the sample that is scored next
+    int32_t* ids  # row ids of the active anchors' FMs, sorted by anchor
     Code* code
-    double* distance  # by anchor
-    double* value  # of the active anchors' FMs, class after class
-    real* sums  # what the pairs' kernel leaves, in the same order
+    double* distance  # one for each anchor
+    double* value  # scores of the active anchors' FMs, sorted by class
+    real* sums  # sums that the kernel of pairs stores, in the same order
 
 
 cdef class LLFM(Model):
-    """sum over anchors of their shares in x times an FM of their own; shares fall with the distance from the anchor.
+    """sum over anchors of their share in x times the score of their FM; shares fall with the distance from the anchor.
 
-    Anchors, shared by all classes, start from k-means. Where they are learned they take plain steps, whatever solver
-    trains the FMs: z_i <- (1 - 2a) z_i + 2a x, a = rate times the loss's derivative by |x - z_i|^2. The factor is kept
-    apart from the anchor's numbers, and so is the sum of their squares, so that a step costs no more than the sample
-    has entries.
+    All classes share the anchors, which are initialized by k-means. If the anchors are learned, they take plain
+    gradient steps regardless of the solver that trains the FMs: z_i <- (1 - 2a) z_i + 2a x, where a is the rate times
+    the derivative of the loss by |x - z_i|^2. The factor and the sum of squares are stored separately from the anchor's
+    coordinates, so that the cost of a step depends only on the number of entries of the sample.
     """
 
     cdef Coding coding
     cdef Py_ssize_t anchors
-    cdef int fms  # the block of the FMs
+    cdef int fms  # block id of the FMs
     cdef bint biased, linear, learned, frozen
     cdef double anchor_rate
     cdef Points points
-    cdef real[::1] table  # anchors' numbers while training, a feature's side by side
+    cdef real[::1] table  # anchor coordinates while training; those of one feature are contiguous
     cdef double[::1] scale, squares, shrink
-    # (features, anchors) Whether a row entered a score or is no start value; None and NULL where that does not matter.
+    # (features, anchors) Whether a row has entered a score or is inherited; None and NULL if this is not recorded.
     cdef object touched
-    cdef object inherited  # bool (features of the earlier model), which of them it has seen
+    cdef object inherited  # bool (features of the earlier model), whether the model has seen them
     cdef unsigned char* marks
     cdef vector[Move] moves
-    cdef object start_needed  # bytes
+    cdef object start_needed  # bytes for start values and k-means
 
     def __init__(
         self, features, outputs, *, rank, bias=True, linear=True, anchors=10, neighbours=5, coding_c=1.0, lc=0.4,
         llfm_variant="jo", anchor_rate=0.01
     ):
         if anchors < 1 or neighbours < 1:
-            raise ValueError(f"there cannot be {anchors} anchors and {neighbours} neighbours")
+            raise ValueError(f"anchors is {anchors}, and neighbours {neighbours}; both must be at least 1")
         if features * anchors > INT32_MAX:
             raise UsageError(f"{features} features times {anchors} anchors are too many rows", anchors=None)
         fms = BlockLayout(
@@ -99,7 +99,7 @@ cdef class LLFM(Model):
         self.scale, self.squares, self.shrink = np.ones(anchors), np.zeros(anchors), np.zeros(anchors)
         self.points.n, self.points.scale, self.points.squares = anchors, &self.scale[0], &self.squares[0]
 
-    # ---- Parameters: those of the blocks, and the anchors. ----
+    # ---- Parameters: the blocks and the anchors. ----
 
     def shapes(self):
         return {**super().shapes(), "anchors": (self.anchors, self.features)}
@@ -108,7 +108,7 @@ cdef class LLFM(Model):
         return seen if name == "anchors" else super().known(name, seen)
 
     def inherit(self, earlier, seen):
-        """Rows of features that the earlier model has seen are no start values, touched or not."""
+        """Keep the rows of features that the earlier model has seen, whether or not samples touch them."""
         self.inherited = seen
 
     @property
@@ -117,21 +117,21 @@ cdef class LLFM(Model):
         return super().parameter_count + self.anchors * self.features
 
     def bytes_needed(self, int slots):
-        """Bytes that `allocate(slots)` takes, and finding the first anchors."""
-        # A byte a row tells what has been touched.
+        """Bytes that `allocate(slots)` and the initialization of the anchors need."""
+        # One byte for each row records whether it was touched.
         return super().bytes_needed(slots) + self.anchors * self.features * (REAL_TYPE.itemsize + 1) + self.start_needed
 
     def prepare(self, data, rows, generator):
-        # Start values are drawn for all rows at once before the anchors are found; steps with all of these take less.
+        # Start values are drawn for all rows at once, before k-means runs. Steps of all anchors need less memory.
         numbers = self.outputs * self.anchors * self.features * self.layout[self.fms].columns
         self.start_needed = max(REAL_TYPE.itemsize * numbers, bytes_needed(data, len(rows), self.anchors))
 
     def update_needed(self, Py_ssize_t batch):
-        # A vector that grows is twice as large, and there with the one before it.
+        # A vector that grows doubles its capacity, and both buffers exist during the copy.
         return 3 * batch * self.coding.most * sizeof(Move)
 
     def allocate(self, int slots):
-        """Make rows for training, all zero, with `slots` reals of solver state beside each parameter."""
+        """Allocate rows for training, all zero, with `slots` reals of solver state for each parameter."""
         Model.allocate(self, slots)
         table = allocate(self.features * self.anchors)
         self.table = table
@@ -153,11 +153,11 @@ cdef class LLFM(Model):
 
     def restore(self, snapshot):
         super().restore(snapshot)
-        self.scale[:] = 1  # as at the end of an epoch, when snapshots are taken
+        self.scale[:] = 1  # snapshots are taken at the end of an epoch, when every scale is 1
         self.remeasure()
 
     def remeasure(self):
-        """Multiply the anchors' scales into their numbers and sum these numbers' squares anew."""
+        """Multiply the anchors' scales into their coordinates, and recompute the sums of squares."""
         self.require()
         self.measure()
 
@@ -169,7 +169,7 @@ cdef class LLFM(Model):
                 self.fold(i)
         with nogil:
             memset(&self.squares[0], 0, self.anchors * sizeof(double))
-            # Feature after feature, however they lie, to the same bits.
+            # The features are added in order, whatever the memory layout, so that the sums have the same bits.
             for j in range(self.features):
                 z = self.points.at + j * self.points.feature_stride
                 for i in range(self.anchors):
@@ -185,16 +185,16 @@ cdef class LLFM(Model):
         self.marks = &marks[0, 0]
 
     def start_on(self, data, rows, generator):
-        """Put the anchors where k-means has its centres."""
+        """Initialize the anchors with the centres of k-means."""
         self.parameters["anchors"][...] = kmeans(data, rows, self.anchors, generator)
         self.remeasure()
 
     def end_epoch(self):
-        """Fold the anchors' scales in; rows that no sample of the first epoch came near lose their start values."""
+        """Fold the anchors' scales in. After the first epoch, set the rows that entered no score to 0."""
         self.remeasure()
         if self.touched is None:
             return
-        together = max(1, ROWS_AT_A_TIME // max(self.features, 1))  # anchors
+        together = max(1, ROWS_AT_A_TIME // max(self.features, 1))  # number of anchors
         for name in self.layout[self.fms].names:
             for array in (self.parameters[name], *self.states[name]):
                 for first in range(0, self.anchors, together):
@@ -204,11 +204,11 @@ cdef class LLFM(Model):
         self.marks = NULL
 
     def figures(self, data, rows):
-        """active_anchors: the mean number of anchors that have a share in a sample."""
+        """active_anchors: the mean number of active anchors of a sample."""
         return {"active_anchors": self.active_anchors(data, rows)}
 
     def active_anchors(self, Dataset data, const int32_t[::1] rows):
-        """The mean number of anchors that have a share in a sample."""
+        """The mean number of active anchors of a sample."""
         cdef Workspace workspace = workspace_for(self, data, gradients=False)
         cdef Local local = self.local(&workspace.scratch)
         data.check_rows(rows)
@@ -233,7 +233,7 @@ cdef class LLFM(Model):
         return (sizeof(Code) + doubles * sizeof(double)) // sizeof(real) + (
             self.outputs * self.coding.most * self.sums_size())
 
-    # Reals that the pairs' kernel leaves; padded, whether or not the rows are.
+    # Number of sums that the kernel of pairs stores. They are padded, whether or not the rows are.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
         return (self.parts[self.fms][0].lanes + LANES - 1) // LANES * LANES
 
@@ -253,7 +253,7 @@ cdef class LLFM(Model):
         kernels.distances(&self.points, x, local.distance)
         self.coding.encode(local.distance, self.anchors, local.code)
 
-    # Only the anchors: which FMs will be read is known when they are.
+    # Only the anchors are prefetched: the FMs that a sample needs are known only after its anchors are read.
     cdef void prefetch(self, const Sample* x) noexcept nogil:
         cdef Py_ssize_t i, at
         for i in range(x.nnz):
@@ -332,16 +332,16 @@ cdef class LLFM(Model):
         if self.learned and not self.frozen:
             self.note_moves(x, s, &local)
 
-    # Anchors move when all gradients of the update have been taken.
+    # Record the steps of the anchors. They move after all gradients of the update are computed.
     cdef void note_moves(self, const Sample* x, Scratch* s, const Local* local) noexcept nogil:
         cdef Py_ssize_t a
         if local.code.n == 1:
-            return  # its share is 1 wherever it is
+            return  # the share of a single active anchor is always 1
         self.anchor_slopes(s, local)
         for a in range(local.code.n):
             self.moves.push_back(Move(x[0], local.code.active[a], local.distance[a]))
 
-    # The first distances, which are of no more use, <- the loss's derivatives by those of the active anchors.
+    # The first entries of `distance`, no longer needed, <- derivatives of the loss by the active anchors' distances.
     cdef void anchor_slopes(self, const Scratch* s, const Local* local) noexcept nogil:
         cdef int c
         cdef Py_ssize_t a
@@ -374,7 +374,7 @@ cdef class LLFM(Model):
             self.add(self.moves[m].anchor, rate * self.moves[m].slope, &self.moves[m].x)
         self.moves.clear()
 
-    # Multiply an anchor's scale into its numbers.
+    # Multiply an anchor's scale into its coordinates.
     cdef void fold(self, Py_ssize_t anchor) noexcept nogil:
         cdef Py_ssize_t j
         cdef real* z = &self.table[anchor]
@@ -396,7 +396,7 @@ cdef class LLFM(Model):
             z[0] = <real>(z[0] + amount * x.value[i])
             self.squares[anchor] += <double>z[0] * z[0] - before
 
-    # ---- Solvers by columns: shares stay what they are within an epoch. ----
+    # ---- Coordinate solvers: shares are constant within an epoch. ----
 
     def freeze(self):
         self.frozen = True
@@ -420,7 +420,7 @@ cdef class LLFM(Model):
         return False
 
     def anchor_gradient(self, Dataset data, Loss loss):
-        """The derivatives of the mean loss by the anchors' numbers (anchors, features), in double."""
+        """The derivatives of the mean loss by the anchors' coordinates (anchors, features), in double."""
         if data.label is None:
             raise ValueError("the data have no labels")
         loss.check(data.label, self.outputs)
@@ -430,7 +430,7 @@ cdef class LLFM(Model):
         cdef Sample x
         cdef Py_ssize_t r, i, a
         cdef double weight
-        # By an anchor z: 2 (z - x) times the derivative by |z - x|^2.
+        # The derivative by an anchor z is 2 (z - x) times the derivative by |z - x|^2.
         towards, by_distance = np.zeros((self.features, self.anchors)), np.zeros(self.anchors)
         cdef double[:, ::1] towards_ = towards
         cdef double[::1] by_distance_ = by_distance
@@ -447,7 +447,7 @@ cdef class LLFM(Model):
                         towards_[x.index[i], local.code.active[a]] += weight * x.value[i]
         return 2 / data.total_weight() * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
 
-    # A sample's cache is the sums of each anchor's FM, and behind these the shares, 0 where an anchor is not active.
+    # A sample's cache contains the sums of each anchor's FM, followed by the shares, 0 for anchors that are not active.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return self.anchors * (self.sums_size() + 1)
 
@@ -461,7 +461,7 @@ cdef class LLFM(Model):
             shares[local.code.active[a]] = <real>local.code.share[a]
             memcpy(cache + local.code.active[a] * size, sums + a * size, size * sizeof(real))
 
-    # The visit as one to the row of an FM that is alone.
+    # The same view of the row as a view of a single FM, with the cache of the row's anchor.
     cdef inline ColumnView of_one(self, const ColumnView* v) noexcept nogil:
         cdef ColumnView of_one = v[0]
         of_one.cache += v.row % self.anchors * self.sums_size() * sizeof(real)
@@ -470,7 +470,7 @@ cdef class LLFM(Model):
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         cdef ColumnView of_one
         if v.block != self.fms:
-            kernels.weight_score_gradient(v, q)  # the shares themselves
+            kernels.weight_score_gradient(v, q)  # the derivatives by the biases are the shares
             return
         of_one = self.of_one(v)
         kernels.pairs_score_gradient(&of_one, self.row_of(v), NULL, q)
