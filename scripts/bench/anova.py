@@ -1,12 +1,11 @@
-"""The speed of the ANOVA kernel compared with a scalar implementation in double precision, and the time of epochs of
-hofm-shared by order and rank.
+"""The speed of the ANOVA kernel compared with a scalar implementation, and of hofm-shared by order and rank.
 
     python scripts/bench/anova.py [--entries 50] [--runs 5]
 
 The first table has the nanoseconds of CPU time per non-zero, degree and factor, for scores only and for scores with
-gradients, and the ratio of the time of the scalar implementation ([HO] Algorithms 1 and 2, one factor at a time, in C
-code that this script compiles). The second table has the seconds per epoch of hofm-shared with AdaGrad, which should be
-linear in order and rank. The fastest run counts, because other processes can only make a run slower.
+gradients, and the ratio of the time of a scalar implementation in double ([HO] Algorithms 1 and 2, one factor at a
+time, in C code that this script compiles). The second table has the seconds per epoch of hofm-shared with AdaGrad,
+which should be linear in order and rank. The fastest run counts, because other processes can only make a run slower.
 """
 
 import argparse

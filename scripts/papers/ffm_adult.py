@@ -1,19 +1,19 @@
-"""Field-aware factorization machines beside factorization machines, on adult and MovieLens.
+"""Field-aware factorization machines compared with factorization machines, on adult and MovieLens.
 
     python scripts/papers/ffm_adult.py FOLDER
 
-FOLDER holds adult/{train,test}.ffm (adult, one-hot, 14 fields) and ml-100k/side.u1.bin.{train,test}.ffm (MovieLens
-100K, fold u1, with what is known of users and movies in 8 fields; whether the rating is 4 or more). Prints log loss and
-AUC on the test data:
+FOLDER has adult/{train,test}.ffm (adult, one-hot, 14 fields) and ml-100k/side.u1.bin.{train,test}.ffm (MovieLens 100K,
+fold u1, with the attributes of users and movies in 8 fields; the label is whether the rating is 4 or more). Prints log
+loss and AUC on the test data:
 
-- fm and ffm by the defaults of the command line;
-- both tuned: learning rate, start values and l2 are those with the best log loss on a fifth of the training data, held
-  out; then all of it is trained on for as many epochs as were best there;
-- ffm as libffm trains it: neither bias nor linear weights, factors that start uniform in [0, 1/sqrt(k)], step 0.2, l2
-  2e-5; epochs chosen in the same way.
+- fm and ffm with the defaults of the command line;
+- both models tuned: the learning rate, initial standard deviation and l2 with the best log loss on a held-out fifth of
+  the training data; the model is then trained on all training data for the best number of epochs found there;
+- ffm with the settings of libffm: neither bias nor linear weights, initial factors uniform in [0, 1/sqrt(k)], learning
+  rate 0.2, l2 2e-5; the number of epochs is chosen in the same way.
 
-Figures of other programs on the same adult data: libffm, k = 4: .3203 and .9048; xLearn ffm .3207 and .9045, fm .3242
-and .9025.
+Results (log loss and AUC) of other programs on the same adult data: libffm with k = 4: .3203 and .9048; xLearn ffm:
+.3207 and .9045; xLearn fm: .3242 and .9025.
 """
 
 import argparse
@@ -41,7 +41,7 @@ LIBFFM = {"bias": False, "linear": False, "learning_rate": 0.2, "l2": 2e-5, "ran
 
 @dataclass
 class Problem:
-    """Rows to train and to test on."""
+    """Training rows and test rows."""
 
     name: str
     train: Dataset
@@ -53,7 +53,7 @@ class Problem:
         return job.train(plan)
 
     def report(self, what: str, trained: Trained, options: dict[str, float]) -> None:
-        """Print the metrics on the test data of a model as it is saved."""
+        """Print the metrics of a saved model on the test data."""
         with tempfile.TemporaryDirectory() as folder:
             scorer = load_model(write(trained, folder))
         test = self.test.within(scorer.model.features)
@@ -66,14 +66,14 @@ class Problem:
 
 
 def write(trained: Trained, folder: str) -> str:
-    """A model file."""
+    """Write a model file."""
     path = str(Path(folder) / "model")
     save_model(path, trained, job.summary(trained), "ffm")
     return path
 
 
 def tuned(problem: Problem, model: str) -> None:
-    """Choose options and epochs by held-out rows, then train on all."""
+    """Choose options and the number of epochs on held-out rows, then train on all rows."""
     best: tuple[float, int, dict[str, float]] = (np.inf, 0, {})
     for values in itertools.product(*GRID.values()):
         options = dict(zip(GRID, values, strict=True))
@@ -84,7 +84,8 @@ def tuned(problem: Problem, model: str) -> None:
 
 
 def as_libffm(problem: Problem) -> None:
-    """From libffm's start, through a model that was not trained, for as many epochs as held-out rows tell."""
+    """Train with libffm's initial values, which an untrained model file provides, for the best number of epochs on
+    held-out rows."""
     start = problem.run("ffm", {**LIBFFM, "epochs": 0}, 0.0)
     factors = start.plan.model.parameters["V"]
     uniform = np.random.default_rng(0).uniform(0, 1 / np.sqrt(LIBFFM["rank"]), factors.shape)

@@ -1,4 +1,4 @@
-"""Figures of the papers: curves side by side, where matplotlib is installed."""
+"""Figures of the papers: panels of curves. They are skipped if matplotlib is not installed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ Curve = tuple[Sequence[float], Sequence[float]]
 
 
 def draw(path: str, panels: Mapping[str, Mapping[str, Curve]], **axes: Any) -> None:
-    """Write a picture of curves (x, y) by name, a panel for each title; `axes` are properties of every panel."""
+    """Write an image with a panel of named curves (x, y) for each title; `axes` are properties of all panels."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,16 +1,17 @@
-"""[HO] Figure 1 on MovieLens 100K: the objective against time for three solvers, and an epoch's time against the order.
+"""[HO] Figure 1 on MovieLens 100K: the objective by time for three solvers, and the time of an epoch by order.
 
     python scripts/papers/ho_convergence.py DATA OUT.png
 
-DATA is a libsvm file of user and film features with two labels. hofm-shared with 30 factors and the squared loss is
-trained for orders 2, 3 and 4 by coordinate descent, L-BFGS, and AdaGrad at its best learning rate of RATES, with the
-penalties of the paper's Figure 4, from the same start. The objective is computed from all rows after every epoch, with
-the clock stopped. AdaGrad penalises what a row touches only, so that its minimum is another, a little higher. Writes
-the curves to OUT.png and, as solver, order, epoch, seconds, objective, to OUT.tsv; prints where each solver ends.
+DATA is a libsvm file of user and film features with two label values. hofm-shared with 30 factors and the squared loss
+is trained for orders 2, 3 and 4 by coordinate descent, L-BFGS, and AdaGrad with its best learning rate in RATES, with
+the penalties of the paper's Figure 4 and the same initial values. The objective on all rows is computed after every
+epoch, and the time of this is not counted. AdaGrad penalizes only the parameters of the features in a row, so that its
+minimum differs and is slightly higher. Writes the curves to OUT.png, and their values (solver, order, epoch, seconds,
+objective) to OUT.tsv; prints the final objective of each solver.
 
-Then the seconds of CPU time of an epoch of coordinate descent, the fastest of EPOCHS_TIMED, for orders 2 to 6, and the
-exponent of a power of the order fitted to them. The paper's epochs are quadratic in the order. A PASS: the exponent is
-less than ENOUGH, and coordinate descent's objective never rises.
+Then prints the CPU seconds of an epoch of coordinate descent, the fastest of EPOCHS_TIMED, for orders 2 to 6, and the
+exponent of a power law fitted to them. The epochs in the paper are quadratic in the order. PASS: the exponent is less
+than ENOUGH, and the objective of coordinate descent never increases.
 """
 
 import argparse
@@ -32,7 +33,7 @@ PENALTY = {2: 1e-3, 3: 1e-4, 4: 1e-6}
 RATES = (0.03, 0.1, 0.3)
 EPOCHS = {"cd": 100, "lbfgs": 400, "adagrad": 400}
 TIMED, EPOCHS_TIMED, ENOUGH = (2, 3, 4, 5, 6), 5, 1.4
-# What an objective may rise by, relatively: the rounding of scores that are kept in step.
+# The relative increase of an objective that is tolerated: scores are updated incrementally, with rounding errors.
 ROUNDING = 1e-5
 
 
@@ -42,7 +43,7 @@ def make_plan(data: Dataset, order: int, solver: str, **options: Any) -> job.Pla
 
 
 def curve(data: Dataset, order: int, solver: str, **options: Any) -> np.ndarray:
-    """(epochs, 2) Seconds of training so far, and the objective."""
+    """(epochs, 2) The seconds of training so far, and the objective."""
     plan = make_plan(data, order, solver, epochs=EPOCHS[solver], **options)
     seconds, objectives = [], []
 
@@ -56,7 +57,7 @@ def curve(data: Dataset, order: int, solver: str, **options: Any) -> np.ndarray:
 
 
 def curves(data: Dataset, order: int) -> dict[str, np.ndarray]:
-    """The curve of every solver."""
+    """The curves by solver."""
     rates = {rate: curve(data, order, "adagrad", learning_rate=rate) for rate in RATES}
     best = min(rates, key=lambda rate: rates[rate][-1, 1])
     others = {solver: curve(data, order, solver) for solver in ("cd", "lbfgs")}
@@ -64,7 +65,7 @@ def curves(data: Dataset, order: int) -> dict[str, np.ndarray]:
 
 
 def seconds_an_epoch(data: Dataset, order: int) -> float:
-    """The fastest epoch of coordinate descent, in CPU time."""
+    """The CPU seconds of the fastest epoch of coordinate descent."""
     begin, seconds = time.process_time(), []
 
     def note(_: job.Epoch) -> None:

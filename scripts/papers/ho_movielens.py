@@ -1,12 +1,12 @@
-"""[HO] section 6.1 on MovieLens 100K: which users give which films five stars, from features of both (Table 3).
+"""[HO] section 6.1 on MovieLens 100K: predict five-star ratings from features of users and films (Table 3).
 
     python scripts/papers/ho_movielens.py TRAIN TEST [--split-index 49]
 
-TRAIN and TEST are libsvm files of user and film features, those of users below the split index. Every model has 30
-factors and is trained with AdaGrad on batches and the log loss (the paper: coordinate descent, squared loss); 3-fold
-cross-validation on TRAIN chooses the L2 penalty, the size of the start values and the number of epochs. Prints the AUC
-found there, that on TEST, and the paper's; hofm, and hofm-shared up to order 4, shall come within CLOSE of it. Models
-that this build does not have are left out.
+TRAIN and TEST are libsvm files of user and film features; user features have indices below the split index. Every model
+has 30 factors and is trained by AdaGrad on batches with the logistic loss (in the paper: coordinate descent, squared
+loss). 3-fold cross-validation on TRAIN chooses the L2 penalty, the initial standard deviation and the number of epochs.
+Prints the AUC of cross-validation, the AUC on TEST, and that of the paper; hofm, and hofm-shared up to order 4, should
+be within CLOSE of the paper. Models that this build lacks are skipped.
 """
 
 import argparse
@@ -26,7 +26,7 @@ GRID = grid(
     rank=[RANK],
 )
 ORDERS = (2, 3, 4, 5)
-# Table 3, MovieLens 100K; one number an order, or one.
+# Table 3, MovieLens 100K: one number for each order, or a single number.
 PAPER = {
     "hofm": (0.778, 0.786, 0.786, 0.786),
     "hofm-shared": (0.778, 0.787, 0.779, 0.621),

@@ -1,13 +1,13 @@
-"""[HO] Table 3, MovieLens 100K, by the paper's own protocol: coordinate descent, squared loss, 30 factors.
+"""[HO] Table 3, MovieLens 100K, with the paper's protocol: coordinate descent, squared loss, 30 factors.
 
     python scripts/papers/ho_table3.py TRAIN TEST [--split-index 49] [--jobs 2]
 
-TRAIN and TEST are libsvm files of user and film features, those of users below the split index. ho_movielens.py reads
-the same data with another solver and loss. As in the paper, nothing is chosen but the L2 penalty, one for weights and
-factors, by 3-fold cross-validation on TRAIN over powers of ten; the objective is the mean loss plus penalty there as
-here. Of the paper's thirteen only LAMBDAS are tried: with larger ones the AUC was lower. Start values have the
-deviation 0.1 (the paper's N(0, 0.01)). Prints the AUC of cross-validation, that on TEST and the paper's. A PASS: hofm,
-and hofm-shared up to order 4, come within CLOSE of the paper or above.
+TRAIN and TEST are libsvm files of user and film features; user features have indices below the split index.
+ho_movielens.py uses the same data with another solver and loss. As in the paper, only one L2 penalty for both weights
+and factors is tuned, by 3-fold cross-validation on TRAIN over powers of ten; the objective is the mean loss plus the
+penalty, in the paper and here. Of the paper's thirteen values only LAMBDAS are tried, because larger ones gave lower
+AUCs. The standard deviation of initial values is 0.1 (in the paper: N(0, 0.01)). Prints the AUC of cross-validation,
+the AUC on TEST, and that of the paper. PASS: hofm, and hofm-shared up to order 4, reach the paper's AUC minus CLOSE.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 
 def line(model: str, order: int | None, files: tuple[str, str], split_index: int) -> Line:
-    """One line of the table; a process of its own reads the files for it."""
+    """One line of the table. It is computed in a separate process, which reads the files."""
     train, test = read_pair(*files)
     given = {"order": order, "split_index": split_index if "split_index" in MODELS[model].options else None}
     common = {"solver": "cd", "loss": "squared", "rank": RANK, "init_std": INIT_STD, "epochs": EPOCHS}

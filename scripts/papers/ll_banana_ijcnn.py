@@ -2,15 +2,16 @@
 
     python scripts/papers/ll_banana_ijcnn.py BANANA... IJCNN... [--plot FILE.png]
 
-BANANA and IJCNN are the rows of the two data sets in libsvm text, each maybe in several files: those of 2 columns make
-Banana, all others IJCNN. As in the paper, two thirds of the rows, drawn anew five times, train, and every column is
-scaled to mean 0 and variance 1. Step sizes and coding are chosen from a small grid by a tenth of the first split's
-training rows; all models are trained with AdaGrad, for the number of epochs that was best there.
+BANANA and IJCNN are the rows of the two data sets in libsvm text, each in one or several files: files with 2 columns
+belong to Banana, all others to IJCNN. As in the paper, two thirds of the rows, drawn at random five times, are the
+training rows, and every column is scaled to mean 0 and variance 1. Step sizes and coding parameters are chosen from a
+small grid on a tenth of the training rows of the first split. All models are trained by AdaGrad, for the best number of
+epochs found there.
 
-"train" is the log loss of each row before its own update, over all epochs, as the paper's; "test" and the accuracy are
-of the rest of the rows. A PASS is an accuracy that is at most one point below the paper's, or a gain of LLFM-JO over
-FM that comes near the paper's. The row "linear" is for comparison: the paper's FM on IJCNN is as good as a linear
-model, while an FM whose factors have been learned is several points better.
+"train" is the log loss of each row before its own update, averaged over all epochs, as in the paper; "test" and the
+accuracy are computed on the remaining rows. PASS: the accuracy is at most one point below that in the paper, or LLFM-JO
+has a similar gain over FM as in the paper. The row "linear" is for comparison: in the paper, FM on IJCNN is only as
+good as a linear model, while an FM with well-trained factors is several points better.
 """
 
 import argparse
@@ -30,7 +31,7 @@ PAPER = {
     "Banana": {"linear": None, "fm": 53.34, "do": 88.39, "apl": 89.42, "jo": 89.51},
     "IJCNN": {"linear": None, "fm": 91.51, "do": 92.88, "apl": 94.31, "jo": 95.41},
 }
-# Points that LLFM-JO is to gain over FM.
+# The required gain of LLFM-JO over FM, in points of accuracy.
 GAIN = {"Banana": 30.0, "IJCNN": 2.5}
 STEPS = {"learning_rate": (0.05, 0.2)}
 SOFT, ANCHORS = {"coding_c": (0.1, 1.0, 10.0)}, {"anchors": (20,)}
@@ -44,7 +45,7 @@ GRIDS = {
 
 
 def dense(paths: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, columns that occur) and labels of some files together."""
+    """A dense array (rows, columns that occur) of several files, and the labels."""
     data = read(paths).dataset
     x = np.zeros((data.rows, data.features))
     x[np.repeat(np.arange(data.rows), np.diff(data.indptr)), data.index] = 1 if data.value is None else data.value
@@ -52,7 +53,7 @@ def dense(paths: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sparse(x: np.ndarray, label: np.ndarray) -> Dataset:
-    """Rows of numbers as a Dataset."""
+    """A dense array as a Dataset."""
     value = x.astype(np.float32)
     row, column = np.nonzero(value)
     indptr = np.searchsorted(row, np.arange(len(x) + 1)).astype(np.int64)
@@ -60,7 +61,7 @@ def sparse(x: np.ndarray, label: np.ndarray) -> Dataset:
 
 
 def split(x: np.ndarray, label: np.ndarray, seed: int) -> tuple[Dataset, Dataset]:
-    """Two thirds to train on and the rest, scaled by means and deviations of the former."""
+    """Two thirds of the rows for training and the others for testing, scaled by mean and deviation of the former."""
     order = np.random.default_rng(seed).permutation(len(x))
     train, test = np.split(order, [2 * len(x) // 3])
     scaled = (x - x[train].mean(axis=0)) / x[train].std(axis=0)
@@ -74,7 +75,7 @@ def fit(name: str, data: Dataset, options: dict[str, float], holdout: float = 0.
 
 
 def choose(name: str, data: Dataset) -> dict[str, float]:
-    """The options of the grid, and the number of epochs, that are best for a tenth of the rows."""
+    """The options in the grid and the number of epochs that are best on a held-out tenth of the rows."""
     grid = GRIDS[name]
     best = (np.inf, {})
     for values in product(*grid.values()):
@@ -86,7 +87,8 @@ def choose(name: str, data: Dataset) -> dict[str, float]:
 
 
 def table(title: str, x: np.ndarray, label: np.ndarray) -> dict[str, list[float]]:
-    """Print a data set's half of Table 2; the cumulative log loss by epoch of each model on the first split."""
+    """Print the half of Table 2 for a data set. Returns the cumulative log loss by epoch of each model on the first
+    split."""
     splits = [split(x, label, seed) for seed in range(SPLITS)]
     print(f"{title}: {splits[0][0].rows} rows to train on, {splits[0][1].rows} to test on")
     print("model    train loss      test loss       accuracy      paper         options")

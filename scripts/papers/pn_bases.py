@@ -1,13 +1,13 @@
-"""[PN] Figure 4: R² against the number of bases, learned ones beside rows of the data.
+"""[PN] Figure 4: R² by the number of bases, for learned bases and for bases that are rows of the data.
 
     python scripts/papers/pn_bases.py TRAIN TEST [TRAIN TEST ...]
 
-TRAIN and TEST are regression data in libsvm text, columns and labels scaled to mean 0 and variance 1; rows are scaled
-to unit length, as in pn_kernel_bases.py, which says what "random" and "nystrom" are. Beside them lifted-pn and
-lifted-anova of order 3 with constant features and no linear weights, trained by coordinate descent. A model of k bases
-has k vectors as long as a row: rank k / 3. λ2 is chosen by a fifth of TRAIN for every method, at the largest k; the
-figures are means over SEEDS seeds. A PASS: with fewer bases than nystrom needs lifted-pn reaches kernel ridge's R²,
-to within CLOSE.
+TRAIN and TEST are regression data in libsvm text, with columns and labels scaled to mean 0 and variance 1. Rows are
+scaled to unit length, as in pn_kernel_bases.py, which explains "random" and "nystrom". They are compared with lifted-pn
+and lifted-anova of order 3, with constant features and without linear weights, trained by coordinate descent. A model
+with k bases has k vectors of the length of a row, so that its rank is k / 3. λ2 is chosen on a fifth of TRAIN for every
+method at the largest k. R² is the mean over SEEDS seeds. PASS: lifted-pn reaches the R² of kernel ridge regression
+minus CLOSE with fewer bases than nystrom.
 """
 
 import argparse
@@ -27,7 +27,7 @@ STRENGTHS = dict.fromkeys(KERNELS, LAMBDAS) | dict.fromkeys(LEARNED, (1e-6, 1e-5
 
 
 def learned(data: Dataset, model: str, k: int, l2: float, seed: int = 0, test: Dataset | None = None) -> float:
-    """R² on `test`, or on a fifth of the data that is held out, of a model of k bases."""
+    """R² of a model with k bases on `test`, or on a held-out fifth of the data."""
     own = {"rank": k // ORDER, "order": ORDER, "augment": True, "linear": False, "norm": True, "init_std": INIT_STD}
     spec = make_spec(model, "cd", "squared", own | {"l2": l2, "seed": seed, "epochs": EPOCHS})
     holdout = 0.2 if test is None else 0.0
@@ -36,7 +36,7 @@ def learned(data: Dataset, model: str, k: int, l2: float, seed: int = 0, test: D
 
 
 def measure(name: str, data: Dataset, k: int, l2: float, seed: int = 0, test: Dataset | None = None) -> float:
-    """R² of any of the methods."""
+    """R² of one of the methods."""
     if name in KERNELS:
         return score(data, name, k, l2, ORDER, seed, test)
     return learned(data, name, k, l2, seed, test)

@@ -1,14 +1,15 @@
-"""[PN] Figure 1: what the objective gains where the factors' weights β are fitted.
+"""[PN] Figure 1: the gain in the objective if the weights β of the factors are fitted.
 
     python scripts/papers/pn_beta.py DATA [--ranks 2 4 8 16]
 
-DATA is regression data in libsvm text, columns and labels scaled to mean 0 and variance 1 (the paper: diabetes). anova
-and pn of even orders, with constant features and no linear weights, are trained by coordinate descent: with β fitted,
-from each of three starts; with β fixed at 1; with β fixed at 1 and -1 in turn. For order 2 the objective is the mean
-loss plus λ Σ|β_s|‖p_s‖², for order 4 plus λ/2 (‖P‖² + ‖β‖²). Prints the objectives, each the least of SEEDS starts of
-P, relative to the worst at each rank. A descent moves β before P, so that the start of β matters little. A
-PASS: at every rank the best of the fitted is not above the best of the fixed, but for ROUNDING; and for pn, which with
-β = 1 is never below its bias, it is below β = 1 at the largest rank by GAIN or more.
+DATA is regression data in libsvm text, with columns and labels scaled to mean 0 and variance 1 (in the paper:
+diabetes). anova and pn of even orders, with constant features and without linear weights, are trained by coordinate
+descent: with fitted β, for each of three initial values; with β fixed at 1; with β fixed at alternating 1 and -1. For
+order 2 the objective is the mean loss plus λ Σ|β_s|‖p_s‖², for order 4 plus λ/2 (‖P‖² + ‖β‖²). Prints the objectives
+relative to the worst one at each rank; each is the smallest of SEEDS initial values of P. Because coordinate descent
+updates β before P, the initial β has little effect. PASS: at every rank, the best objective with fitted β does not
+exceed the best one with fixed β by more than ROUNDING; and for pn, which with β = 1 never predicts less than its bias,
+the objective with fitted β is below that with β = 1 at the largest rank by at least GAIN.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from fmcli.training import job
 LAMBDA, INIT_STD, SEEDS, EPOCHS, TOL = 0.01, 0.1, 3, 300, 1e-6
 ORDERS, SECOND = (2, 4), 2
 ROUNDING, GAIN = 0.001, 0.1
-# Whether β is fitted, and where it starts.
+# Whether β is fitted, and its initial value.
 WAYS = {
     "fitted from 1, -1": (True, "alternate"),
     "fitted from 1": (True, "ones"),
@@ -35,7 +36,7 @@ WAYS = {
 
 
 def objective(data: Dataset, model: str, order: int, rank: int, fitted: bool, start: str, seed: int) -> float:
-    """The objective at the end; where β is fixed it has the same penalty as where it is fitted."""
+    """The final objective. With fixed β it includes the same penalty as with fitted β."""
     options: dict[str, Any] = {"order": order, "rank": rank, "augment": True, "linear": False, "seed": seed}
     options |= {"fit_beta": fitted, "beta_start": start, "init_std": INIT_STD, "epochs": EPOCHS, "tol": TOL}
     if order > SECOND:
@@ -47,7 +48,7 @@ def objective(data: Dataset, model: str, order: int, rank: int, fitted: bool, st
 
 
 def table(data: Dataset, model: str, order: int, ranks: list[int]) -> bool:
-    """Print the objectives by rank; whether they are as they shall be."""
+    """Print the objectives by rank. Returns whether they PASS."""
     found = np.array(
         [
             [min(objective(data, model, order, rank, *way, seed) for seed in range(SEEDS)) for way in WAYS.values()]

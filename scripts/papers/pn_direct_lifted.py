@@ -1,17 +1,18 @@
-"""[PN] Figure 2 in kind: direct and lifted optimization by coordinate descent, objective and R² against the rank.
+"""[PN] A variant of Figure 2: direct and lifted optimization by coordinate descent, objective and R² by rank.
 
     python scripts/papers/pn_direct_lifted.py TRAIN TEST [TRAIN TEST ...] [--orders 2 3]
 
-TRAIN and TEST are regression data in libsvm text, columns and labels scaled to mean 0 and variance 1. The models have
-constant features and no linear weights; the loss is the squared one. "direct" is anova or pn with fitted weights of its
-factors, "lifted" lifted-anova or lifted-pn. Order 2: direct has the penalty λ Σ|β_s|‖p_s‖², lifted the λ/2 ‖U‖² that
-the paper's Theorem 2 shows to be the same thing, and the rank of lifted is half of direct's, for as many parameters.
-For higher orders both have λ/2 times the squares, and only R² compares. Of STARTS starts that of the least objective
-counts. Factors that the lifted model could do without vanish slowly, hence the number of epochs.
+TRAIN and TEST are regression data in libsvm text, with columns and labels scaled to mean 0 and variance 1. The models
+have constant features and no linear weights; the loss is the squared loss. "direct" is anova or pn with fitted weights
+of the factors, "lifted" is lifted-anova or lifted-pn. For order 2, direct has the penalty λ Σ|β_s|‖p_s‖², and lifted
+has λ/2 ‖U‖², which is equivalent by Theorem 2 of the paper; the rank of lifted is half that of direct, so that the
+numbers of parameters are equal. For higher orders both have λ/2 times the sum of squares, and only R² can be compared.
+The result is that of the smallest objective among STARTS initial values. Factors that the lifted model does not need
+decrease slowly, hence the large number of epochs.
 
-Prints, by rank, the objectives and R² on TEST. A PASS: for order 2 the two objectives at the largest rank are within
-CLOSE of each other, relatively; and no objective rises with the rank by more than that, but for the one that is not
-even convex in single coordinates, direct pn of orders above 2.
+Prints the objectives and R² on TEST by rank. PASS: for order 2, the two objectives at the largest rank differ by at
+most CLOSE, relatively; and no objective increases with the rank by more than that. The latter is not required of direct
+pn of orders above 2, whose objective is not convex even in single coordinates.
 """
 
 import argparse
@@ -27,7 +28,7 @@ LAMBDA, INIT_STD = 0.01, 0.1
 
 
 def fit(model: str, options: dict[str, Any], train: Dataset, test: Dataset) -> tuple[float, float]:
-    """The least objective of several starts, and its R² on TEST."""
+    """The smallest objective of several initial values, and the R² of this model on TEST."""
     common = {"solver": "cd", "loss": "squared", "linear": False, "augment": True, "init_std": INIT_STD}
     found = []
     for seed in range(STARTS):
@@ -37,7 +38,7 @@ def fit(model: str, options: dict[str, Any], train: Dataset, test: Dataset) -> t
 
 
 def table(kernel: str, order: int, train: Dataset, test: Dataset) -> bool:
-    """Print a kernel's objectives and R² by rank; whether they are as they shall be."""
+    """Print the objectives and R² of a kernel by rank. Returns whether they PASS."""
     print(f"  {kernel}, order {order}\n   rank  objective direct   lifted      R² direct  lifted")
     objectives = []
     for rank in RANKS:

@@ -1,14 +1,14 @@
-"""[PN] section 9.4, the kernel side: R² against the number of bases for random selection, Nyström and kernel ridge.
+"""[PN] section 9.4, kernel methods: R² by the number of bases for random selection, Nyström and kernel ridge.
 
     python scripts/papers/pn_kernel_bases.py TRAIN TEST [TRAIN TEST ...] [--order M]
 
-TRAIN and TEST are regression data in libsvm text, columns and labels scaled to mean 0 and variance 1. The kernel is
-(1 + <p, x>)^M of rows scaled to unit length, for outliers would rule its powers. Prints R² on TEST of models whose
-bases are k rows of TRAIN, means of five seeds: "random" penalises the bases' weights, "nystrom" the function that they
-make, as kernel ridge regression does. The functions that the kernel can make have a basis of as many products of
-columns as "dimension" says; Nyström with as many rows or more is kernel ridge regression: that line has twice as many.
-λ2 is chosen from a grid by a fifth of TRAIN, for each method at the largest k. A PASS: R² rises with k, and reaches
-kernel ridge, to within 0.01.
+TRAIN and TEST are regression data in libsvm text, with columns and labels scaled to mean 0 and variance 1. The kernel
+is (1 + <p, x>)^M on rows scaled to unit length, because outliers would dominate its powers. Prints R² on TEST of models
+whose bases are k rows of TRAIN, as means over five seeds: "random" penalizes the weights of the bases, "nystrom" the
+RKHS norm of the function, as kernel ridge regression does. "dimension" is the dimension of the space of functions of
+the kernel, a number of products of columns. With at least as many rows, Nyström is equal to kernel ridge regression;
+that line has twice as many. λ2 is chosen from a grid on a fifth of TRAIN, for each method at the largest k. PASS: R²
+increases with k, and comes within 0.01 of kernel ridge regression.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from fmcli.training import job
 
 SEEDS = 5
 LAMBDAS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
-SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # numbers of bases, as shares of the dimension
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # the number of bases as a share of the dimension
 CLOSE = 0.01
 
 
 def score(
     data: Dataset, basis: str, k: int, l2: float, order: int, seed: int = 0, test: Dataset | None = None
 ) -> float:
-    """R² on `test`, or on a fifth of the data that is held out."""
+    """R² on `test`, or on a held-out fifth of the data."""
     options = {"basis": basis, "rank": k, "l2": l2, "order": order, "seed": seed, "norm": True, "linear": False}
     spec = make_spec("kernel-basis", options=options)
     plan = job.plan(data, spec, valid=test, holdout=0.2 if test is None else 0.0, metrics=("r2",))
@@ -38,17 +38,17 @@ def score(
 
 
 def mean_score(train: Dataset, test: Dataset, basis: str, k: int, l2: float, order: int) -> float:
-    """The mean over the seeds."""
+    """The mean R² over the seeds."""
     return float(np.mean([score(train, basis, k, l2, order, seed, test) for seed in range(SEEDS)]))
 
 
 def dimension(train: Dataset, order: int) -> int:
-    """Of the functions that the kernel can make of these rows."""
+    """The dimension of the space of functions of the kernel on these rows."""
     return min(math.comb(int(train.seen().sum()) + order, order), train.rows)
 
 
 def choose(train: Dataset, basis: str, order: int) -> float:
-    """The λ2 that is best for a fifth of the rows."""
+    """The best λ2 on a held-out fifth of the rows."""
     return max(LAMBDAS, key=lambda l2: score(train, basis, dimension(train, order), l2, order))
 
 

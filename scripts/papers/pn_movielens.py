@@ -1,12 +1,13 @@
-"""[PN] Figure 3 and [HO] Figure 5 on MovieLens 100K: how second-order models predict a rating from user and film.
+"""[PN] Figure 3 and [HO] Figure 5 on MovieLens 100K: second-order models that predict ratings from user and film.
 
     python scripts/papers/pn_movielens.py TRAIN TEST
 
-TRAIN and TEST are libsvm files of ratings with user and film one-hot. Compares fm; an FM of data with a constant
-column in place of linear weights (shfm); all-subsets; pn and lifted-pn of order 2. 3-fold cross-validation on TRAIN
-chooses learning rate, L2 penalty, rank and number of epochs. Prints the RMSE found there and that on TEST, the mean
-rating's first. The papers have MovieLens 1M: only the order of models compares, in which all-subsets does well and
-the ANOVA kernel better than polynomial networks. Models that this build does not have are left out.
+TRAIN and TEST are libsvm files of ratings with one-hot user and film. Compares fm; an FM with a constant column instead
+of linear weights (shfm); all-subsets; pn and lifted-pn of order 2. 3-fold cross-validation on TRAIN chooses learning
+rate, L2 penalty, rank and number of epochs. Prints the RMSE of cross-validation and that on TEST, first those of the
+mean rating. The papers use MovieLens 1M, so that only the ranking of the models can be compared: in the papers,
+all-subsets performs well, and the ANOVA kernel better than polynomial networks. Models that this build lacks are
+skipped.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""[SGL] on two-valued labels: quality and sparsity of the sparse FM family beside fm, shfm and sha2.
+"""[SGL] with binary labels: quality and sparsity of the sparse FM models compared with fm, shfm and sha2.
 
     python scripts/papers/sgl_adult.py TRAIN TEST [--rank K] [--epochs N]
 
-The paper's models sglfm, glfm and l1fm (FOBOS, over its penalties 1e-6 .. 1e-3) and the histogram of its Figure 5: how
-many features keep how many of their factors. TRAIN and TEST have labels of two values (the adult data, for one). Every
-model has the defaults of the command line; 5 % of TRAIN choose the epoch. "kept" counts features with a weight or
-factor that is not 0; the columns 0 .. K say how many of them have so many factors that are not 0.
+Trains the paper's models sglfm, glfm and l1fm (FOBOS, with its penalties 1e-6 to 1e-3), and prints the histogram of its
+Figure 5: the number of features by their number of nonzero factors. TRAIN and TEST have labels with two values, for
+example the adult data. Every model has the defaults of the command line; the epoch is chosen on 5 % of TRAIN. "kept" is
+the number of features that have a nonzero weight or factor; the columns 0 .. K are the numbers of these features with 0
+to K nonzero factors.
 """
 
 import argparse
@@ -25,7 +26,7 @@ METRICS = ("logloss", "auc", "sparsity")
 
 
 def factors_kept(parameters: dict[str, np.ndarray]) -> np.ndarray:
-    """(rank + 1) Number of features by the number of factors they keep; features that are 0 throughout do not count."""
+    """(rank + 1) The number of features by their number of nonzero factors, without features that are entirely 0."""
     factors = np.count_nonzero(parameters["V"][0], axis=1)
     kept = factors > 0
     if "w" in parameters:
@@ -34,7 +35,7 @@ def factors_kept(parameters: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def row(train: Dataset, test: Dataset, model: str, solver: str, options: dict[str, float], penalty: str) -> None:
-    """Train, measure on `test` and print a line."""
+    """Train a model, evaluate it on `test`, and print a line."""
     trained = job.train(job.plan(train, make_spec(model, solver, "logistic", options), holdout=None))
     plan = trained.plan
     prepared = test.within(plan.data.features).changed(label=plan.labels.encode(test.label))

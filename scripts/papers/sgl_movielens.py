@@ -1,14 +1,15 @@
-"""[SGL] section 3 on MovieLens 100K: RMSE and sparsity against the number k of factors, RMSE by epoch (Figures 2, 6).
+"""[SGL] section 3 on MovieLens 100K: RMSE and sparsity by the number k of factors, and RMSE by epoch (Figures 2, 6).
 
     python scripts/papers/sgl_movielens.py U_DATA [--seed N] [--epochs N]
 
-U_DATA is u.data as GroupLens ships it: user, item, rating, time. A seeded 70 % of the ratings are trained on, user and
-item one-hot; the rest is only measured. Everything is trained with adaptive FOBOS. For every model and k, 3-fold
-cross-validation on the training part chooses the epoch and one of OPTIONS. The paper's loss is twice ours, so that its
-lambda 1e-5 is 5e-6 here; in place of its powers of ten there are fewer and finer steps where models are neither dense
-nor dead. "sparser" is the sglfm with the most zeros among those whose cross-validated RMSE is within CLOSE of fm's.
-"zeros" counts features of no training row, too. The last lines say whether they, and l1fm, come within CLOSE of
-fm's test RMSE with 20 % zeros or more, as sglfm does in the paper's Figure 2.
+U_DATA is the file u.data of GroupLens: user, item, rating, time. A random 70 % of the ratings are the training rows,
+with one-hot user and item; the others are the test rows. All models are trained by adaptive FOBOS. For every model and
+k, 3-fold cross-validation on the training rows chooses the epoch and one of OPTIONS. The paper's loss is twice that of
+fmcli, so that its lambda 1e-5 corresponds to 5e-6; instead of its powers of ten, fewer and finer values are tried, at
+which models are neither dense nor all 0. "sparser" is the sglfm with the most zeros among those whose cross-validated
+RMSE is within CLOSE of that of fm. "zeros" includes features that occur in no training row. The last lines print
+whether "sparser", and l1fm, are within CLOSE of the test RMSE of fm with at least 20 % zeros, as sglfm is in the
+paper's Figure 2.
 """
 
 import argparse
@@ -25,7 +26,7 @@ CURVES_RANK = 50
 FOLDS, TRAIN_SHARE, PATIENCE = 3, 0.7, 8
 CLOSE, ENOUGH_ZEROS = 0.005, 0.2
 LEARNING_RATE = 0.1
-# Factors that start much smaller than l1 lets them grow vanish at once: a larger l1 comes with a larger start.
+# With a large l1, small initial factors become 0 at once, so that a larger l1 has a larger initial deviation.
 OPTIONS = {
     "linear": [{"l1": l1, "l2": 0.0} for l1 in (1e-6, 1e-5, 3e-5, 1e-4)],
     "fm": [{"l2": l2, "init_std": std} for l2, std in ((1e-4, 0.01), (2e-4, 0.01))],
@@ -45,7 +46,7 @@ OPTIONS = {
 
 
 class Tried(NamedTuple):
-    """Options, the number of epochs that suits them, and what cross-validation found there."""
+    """Options, their best number of epochs, and the RMSE of cross-validation there."""
 
     options: dict[str, float]
     epochs: int
@@ -54,7 +55,7 @@ class Tried(NamedTuple):
 
 
 def ratings(path: str) -> Dataset:
-    """User and item of every rating as two one-hot groups of columns."""
+    """The ratings as rows with one-hot user and item."""
     table = np.loadtxt(path, dtype=np.int64)
     user, item = (np.unique(table[:, column], return_inverse=True)[1] for column in (0, 1))
     index = np.stack([user, user.max() + 1 + item], axis=1).astype(np.int32)
@@ -65,7 +66,7 @@ def ratings(path: str) -> Dataset:
 def curve(
     model: str, options: dict[str, float], epochs: int, train: Dataset, test: Dataset, patience: int
 ) -> np.ndarray:
-    """(epochs, 3) After every epoch: RMSE on `test`, share of zeros, RMSE on `train` before each row's own update."""
+    """(epochs, 3) by epoch: RMSE on `test`, share of zeros, RMSE of the rows of `train` before their updates."""
     run = {"adaptive": True, "learning_rate": LEARNING_RATE, "epochs": epochs}
     spec = make_spec(model, "fobos", "squared", options | run)
     plan = job.plan(train, spec, valid=test, metrics=("rmse", "sparsity"), patience=patience)
@@ -74,7 +75,7 @@ def curve(
 
 
 def cross_validate(model: str, options: dict[str, float], epochs: int, train: Dataset, fold: np.ndarray) -> Tried:
-    """The mean over the folds, at the epoch where its RMSE is lowest."""
+    """The mean over the folds at the epoch with the lowest mean RMSE."""
     curves = []
     for i in range(FOLDS):
         others, own = (train.take(np.flatnonzero(part)) for part in (fold != i, fold == i))

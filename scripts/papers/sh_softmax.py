@@ -1,12 +1,12 @@
-"""[SH] section 4.3 in kind: softmax with flat and with strongly hierarchical models, over batch sizes.
+"""[SH] A variant of section 4.3: softmax with plain and with strongly hierarchical models, by batch size.
 
     python scripts/papers/sh_softmax.py TRAIN TEST [--epochs N]
 
-TRAIN and TEST have classes as labels; the paper's data being private, ratings 1 .. 5 of MovieLens 100K with the users'
-and films' attributes stand in. Prints Micro-F1, Macro-F1 (mean of the classes' F1) and the paper's Macro-F1 (F1 of the
-mean precision and the mean recall) on TEST for linear, anova, fm, shfm and sha2, trained with FTRL-Proximal in batches
-of 1, 16 and 64 rows; 5 % of TRAIN choose the epoch. A batch's gradient is a mean, so the step size alpha grows with
-the batch; rank and the number of epochs are the paper's.
+TRAIN and TEST have classes as labels. The paper's data are private; MovieLens 100K, with ratings 1 to 5 and attributes
+of users and films, can be used instead. Prints Micro-F1, Macro-F1 (the mean of the F1 of each class) and the paper's
+Macro-F1 (F1 of the mean precision and the mean recall) on TEST for linear, anova, fm, shfm and sha2, trained by
+FTRL-Proximal in batches of 1, 16 and 64 rows. The epoch is chosen on 5 % of TRAIN. The gradient of a batch is a mean,
+so that the step size alpha increases with the batch size; rank and number of epochs are those of the paper.
 """
 
 import argparse

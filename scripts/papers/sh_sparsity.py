@@ -1,9 +1,10 @@
-"""[SH] section 4.4: sparsity and quality against λ1, for models trained with FTRL-Proximal.
+"""[SH] section 4.4: sparsity and quality by λ1, for models trained by FTRL-Proximal.
 
     python scripts/papers/sh_sparsity.py TRAIN TEST [--epochs N]
 
-Prints λ1, sparsity, log loss and AUC on TEST for fm and shfm, and whether sparsity rises with λ1 from below 0.01 to
-0.99 or more while some λ1 with sparsity 0.5 or more keeps the AUC within 0.001. Needs the [dev] extras.
+Prints λ1, sparsity, log loss and AUC on TEST for fm and shfm, and whether sparsity increases with λ1 from below 0.01 to
+at least 0.99, and whether for some λ1 sparsity is at least 0.5 and the AUC is lower by at most 0.001 than with the
+smallest λ1. Requires the [dev] extras.
 """
 
 import argparse

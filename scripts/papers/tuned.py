@@ -1,4 +1,4 @@
-"""Options chosen by cross-validation on the training rows; the test rows are scored once, by what was chosen."""
+"""Tuning of options by cross-validation on the training rows. Only the chosen model is evaluated on the test rows."""
 
 from collections.abc import Callable
 from itertools import product
@@ -19,7 +19,7 @@ FOLDS = 3
 
 
 class Tuned(NamedTuple):
-    """What cross-validation has chosen and found, and what it is worth on the test rows."""
+    """The chosen options, and the metric in cross-validation and on the test rows."""
 
     options: dict[str, Any]
     validated: float
@@ -27,25 +27,25 @@ class Tuned(NamedTuple):
 
 
 def read_pair(train: str, test: str) -> tuple[Dataset, Dataset]:
-    """The rows of two files, with as many columns in one as in the other."""
+    """The rows of two files, with the same number of features."""
     pair = read([train]).dataset, read([test]).dataset
     features = max(data.features for data in pair)
     return pair[0].changed(features=features), pair[1].changed(features=features)
 
 
 def grid(**values: Any) -> list[dict[str, Any]]:
-    """Every combination of the values of each option."""
+    """All combinations of the values of the options."""
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
 def spec_of(model: str, options: dict[str, Any]) -> Spec:
-    """The spec of a model with these options, of which "solver" and "loss" name pieces."""
+    """The spec of a model with these options, which may include "solver" and "loss"."""
     own = dict(options)
     return make_spec(model, own.pop("solver"), own.pop("loss"), own)
 
 
 def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:
-    """A model trained with these options."""
+    """Train a model with these options."""
     plan = job.plan(train, spec_of(model, options), valid=judged, metrics=(metric,), patience=patience)
     return job.train(plan)
 
@@ -57,8 +57,7 @@ def followed(
     judged: Dataset,
     measure: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
 ) -> tuple[list[float], float]:
-    """A measure of labels and scores that loss and metrics do not have together, after every epoch; and the seconds of
-    training."""
+    """Train a model. Returns a custom metric of labels and scores on `judged` after every epoch, and the seconds."""
     plan = job.plan(train, spec_of(model, options))
     values = []
 
@@ -70,7 +69,7 @@ def followed(
 
 
 def folded(train: Dataset, folds: int = FOLDS) -> list[tuple[Dataset, Dataset]]:
-    """The training rows and the validation rows of each seeded fold."""
+    """The training and validation rows of each random fold."""
     order = np.random.default_rng(0).permutation(train.rows).astype(np.int32)
     parts = np.array_split(order, folds)
     return [(train.take(np.setdiff1d(order, held)), train.take(np.sort(held))) for held in parts]
@@ -79,7 +78,7 @@ def folded(train: Dataset, folds: int = FOLDS) -> list[tuple[Dataset, Dataset]]:
 def tuned(
     model: str, tried: list[dict[str, Any]], train: Dataset, test: Dataset, metric: str, *, epochs: int, patience: int
 ) -> Tuned:
-    """Choose among options, and a number of epochs up to `epochs`, by cross-validation; then train on all rows."""
+    """Choose options and the number of epochs (at most `epochs`) by cross-validation, then train on all rows."""
     parts = folded(train)
     found = []
     for options in tried:
@@ -90,6 +89,7 @@ def tuned(
             bests.append(trained.best)
         found.append((float(np.mean(values)), {**options, "epochs": round(float(np.mean(bests)))}))
     value, options = (max if METRICS[metric].larger_is_better else min)(found, key=lambda one: one[0])
-    # The last epoch counts and none ends training early: the test rows choose nothing.
+    # A patience larger than the number of epochs disables early stopping, and the last epoch is evaluated, so that the
+    # test rows do not influence the model.
     trained = run(model, options, train, test, metric, options["epochs"] + 1)
     return Tuned(options, value, trained.epochs[-1].valid[metric])
