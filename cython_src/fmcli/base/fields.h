@@ -1,32 +1,32 @@
-// What models that look at fields, or sum by index themselves, take from one sample.
+// Helpers for models that use the fields of a sample, or that sum the entries with equal indices themselves.
 #ifndef FMCLI_FIELDS_H
 #define FMCLI_FIELDS_H
 
 #include "fmcli/base/types.h"
 
-// The fields that occur in a sample, in the order of its entries. `slot` counts them from 0.
+// The fields that occur in a sample, in the order of its entries. Slots are their positions in this order, from 0.
 typedef struct FieldEntries {
     ptrdiff_t slots;
-    int32_t* slot;   // of each entry; -1 where the model does not have its field: it takes part in no pair
+    int32_t* slot;   // of each entry; -1 if the model does not have its field: the entry is in no pair
     int32_t* field;  // of each slot
-    int32_t* count;  // entries of each slot
-    int32_t* end;    // behind the arrays
+    int32_t* count;  // number of entries of each slot
+    int32_t* end;    // end of the arrays
 } FieldEntries;
 
-// Whether an entry and some other entry whose field has the slot q are a pair.
+// Whether an entry forms a pair with another entry whose field has slot q.
 static inline int has_partner(const FieldEntries* p, ptrdiff_t entry, ptrdiff_t q) {
     const int32_t own = p->slot[entry];
     return own >= 0 && (q != own || p->count[q] > 1);
 }
 
-// Whether every entry has an index and a field that no other has, and the model has all of these fields.
+// Whether all entries have different indices and different fields, and the model has all of these fields.
 static inline int all_single(const Sample* x, const FieldEntries* p) {
-    int single = p->slots == x->nnz;  // in that case p has counted every entry, in a slot of its own
+    int single = p->slots == x->nnz;  // then every entry has a slot, and no two have the same
     for (ptrdiff_t i = 1; i < x->nnz && single; ++i) single = x->index[i] != x->index[i - 1];
     return single;
 }
 
-// Where `group_by_field` has put what it found of a sample.
+// The result that `group_by_field` stored in `room` for this sample.
 static inline FieldEntries grouped_in(const Sample* x, ptrdiff_t fields, int32_t* room) {
     const ptrdiff_t most = fields < x->nnz ? fields : x->nnz;
     int32_t* const slot = room + 1 + fields;
@@ -34,8 +34,8 @@ static inline FieldEntries grouped_in(const Sample* x, ptrdiff_t fields, int32_t
     return p;
 }
 
-// Find a sample's fields below `fields`. The room begins with the number of slots and, for each field, its slot + 1,
-// which is 0 again when this returns.
+// Find the fields of a sample that are less than `fields`. The room begins with the number of slots and, for each
+// field, its slot + 1. The latter numbers must be 0 at the start, and are reset to 0 at the end.
 static inline FieldEntries group_by_field(const Sample* x, ptrdiff_t fields, int32_t* room) {
     int32_t* const slot_of = room + 1;
     FieldEntries p = grouped_in(x, fields, room);
@@ -59,7 +59,7 @@ static inline FieldEntries group_by_field(const Sample* x, ptrdiff_t fields, int
     return p;
 }
 
-// The sample with each index once: x itself, or its sums in the two arrays.
+// The sample with each index once: x itself, or the summed entries, stored in the two arrays.
 static inline Sample summed(const Sample* x, int32_t* index, float* value) {
     ptrdiff_t i = 1, n = 0;
     while (i < x->nnz && x->index[i] != x->index[i - 1]) ++i;

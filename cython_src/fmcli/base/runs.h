@@ -1,4 +1,4 @@
-// A row of factors taken apart into runs of vectors.
+// Loops over the lanes of a row of factors in runs of vectors.
 #ifndef FMCLI_RUNS_H
 #define FMCLI_RUNS_H
 
@@ -8,20 +8,20 @@ namespace {
 
 inline ptrdiff_t pad(ptrdiff_t lanes) { return (lanes + LANES - 1) / LANES * LANES; }
 
-// N vectors V side by side, as a type that a generic lambda can take apart.
+// N adjacent vectors V, as a type from which a generic lambda can read V and N.
 template <class V, int N>
 struct Run {
     using Vector = V;
     static constexpr int count = N;
 };
 
-// An order that the compiler knows, as a type that a generic lambda can take apart.
+// An order known at compile time, as a type from which a generic lambda can read it.
 template <int M>
 struct Order {
     static constexpr int value = M;
 };
 
-// f(at, Run) for the runs that together cover `lanes`, padded to LANES: at most 16 lanes each, so that a run's
+// Calls f(at, Run) for the runs that together cover `lanes`, padded to LANES. A run has at most 16 lanes, so that its
 // accumulators stay in registers.
 template <class F>
 inline void by_run(ptrdiff_t lanes, F f) {
@@ -35,7 +35,7 @@ inline void by_run(ptrdiff_t lanes, F f) {
     if (at < padded) f(at, Run<Vec4, 1>{});
 }
 
-// Rows mapped from a model file end where their factors end: what lies behind must neither be read nor counted.
+// Rows of a mapped model file have no padding: reals after the last factor must be neither read nor added.
 template <class V, int N>
 inline void load_row(const real* p, ptrdiff_t left, V (&v)[N]) {
     constexpr ptrdiff_t size = N * width<V>;

@@ -7,12 +7,12 @@ cdef double SPACING = 2.0**-23 if sizeof(real) == sizeof(float) else 2.0**-52
 
 
 cdef void project_to_simplex(real* theta, Py_ssize_t n) noexcept nogil:
-    """theta <- the point of {theta >= 0, sum theta = 1} that is nearest to it.
+    """Replace theta by its projection onto the probability simplex {theta >= 0, sum theta = 1}.
 
-    The answer is max(theta - tau, 0) with tau = (sum of the entries above tau - 1) / their number. Starting from all
-    entries, tau only grows and entries only drop out, so at most n rounds find it. A theta that is not finite has no
-    such point and stays as it is; so does one that lies there as closely as reals can tell, lest projecting it again,
-    as a run does that resumes, would move it.
+    The projection is max(theta - tau, 0) with tau = (sum of the entries above tau - 1) / their number. The iteration
+    starts from all entries; tau only increases and entries only drop out, so it ends after at most n rounds. A theta
+    that is not finite has no projection and is not changed. A theta that is in the simplex up to rounding is not
+    changed either: otherwise, resuming a run would change theta, because that projects it again.
     """
     cdef double tau, sum = 0
     cdef Py_ssize_t i, kept = n, before = n + 1

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
 cdef extern from "fmcli/base/types.h" nogil:
-    ctypedef double real  # float or double, as built: Cython needs only to know that it is a real number
+    ctypedef double real  # float or double, chosen at build time; Cython only needs to know that it is a real number
     enum:
         LANES
 

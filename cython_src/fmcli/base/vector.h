@@ -1,6 +1,6 @@
-// Vectors of 4 and 8 reals in GCC's portable notation: one source serves every instruction set. Compiled once an
-// instruction set under a target pragma, so nothing here may call the standard library (an inline function compiled
-// for a newer machine could be linked into the path of an older one).
+// Vectors of 4 and 8 reals, written with GCC's portable vector extensions: one source for every instruction set. The
+// file is compiled once for each instruction set under a target pragma. It must not call the standard library: the
+// linker could choose an inline function that is compiled for a newer machine, and an older machine would run it.
 #ifndef FMCLI_VECTOR_H
 #define FMCLI_VECTOR_H
 
@@ -11,7 +11,7 @@ namespace {
 typedef real Vec4 __attribute__((vector_size(4 * sizeof(real))));
 typedef real Vec8 __attribute__((vector_size(8 * sizeof(real))));
 
-// An unsigned integer as wide as a real.
+// An unsigned integer with the size of a real.
 template <int bytes>
 struct Unsigned;
 template <>
@@ -27,7 +27,7 @@ typedef Unsigned<sizeof(real)>::type unsigned_like_real;
 template <class V>
 constexpr int width = sizeof(V) / sizeof(real);
 
-// Rows are as aligned as their stride allows, which is not always a vector's width: the copies become unaligned moves.
+// Rows are not always aligned to the width of a vector. The compiler turns these copies into unaligned moves.
 template <class V>
 inline V load(const real* p) {
     V v;
@@ -80,17 +80,17 @@ inline V power(V x, real y) {
     return r;
 }
 
-// The sum of a vector's entries in double, in an order that no instruction set changes.
+// The sum of a vector's entries in double, in the same order for every instruction set.
 inline double sum(Vec4 v) { return ((double)v[0] + v[2]) + ((double)v[1] + v[3]); }
 inline double sum(Vec8 v) {
     return (((double)v[0] + v[4]) + ((double)v[2] + v[6])) + (((double)v[1] + v[5]) + ((double)v[3] + v[7]));
 }
 
-// A vector's halves, added.
+// The sum of a vector's halves.
 inline Vec4 folded(Vec4 v) { return v; }
 inline Vec4 folded(Vec8 v) { return low(v) + high(v); }
 
-// Comparisons of vectors wider than the machine's are taken apart into scalars, so none is used: the sign is a bit.
+// The compiler splits comparisons of vectors that are wider than the machine's into scalars, so the sign bit is used.
 typedef unsigned_like_real Bits4 __attribute__((vector_size(sizeof(Vec4))));
 typedef unsigned_like_real Bits8 __attribute__((vector_size(sizeof(Vec8))));
 
@@ -106,7 +106,7 @@ inline V magnitude(V v) {
 inline float magnitude(float x) { return __builtin_fabsf(x); }
 inline double magnitude(double x) { return __builtin_fabs(x); }
 
-// The smaller ones of two vectors' numbers, up to rounding.
+// The elementwise minimum of two vectors, up to rounding.
 template <class V>
 inline V smaller(V a, V b) {
     return real(0.5) * ((a + b) - magnitude(a - b));
@@ -114,7 +114,7 @@ inline V smaller(V a, V b) {
 inline Vec4 smallest(Vec4 v) { return v; }
 inline Vec4 smallest(Vec8 v) { return smaller(low(v), high(v)); }
 
-// Is any of a vector's numbers below 0 (or -0)?
+// Whether any number of a vector is negative (or -0).
 template <class V>
 inline bool any_negative(V v) {
     uint64_t words[sizeof(V) / sizeof(uint64_t)], all = 0;

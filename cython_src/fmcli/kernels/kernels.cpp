@@ -1,4 +1,4 @@
-// Which table of hot functions fits the machine.
+// The choice of the table of hot functions for this machine.
 #include "fmcli/kernels/kernels.h"
 
 #include <cstring>
@@ -9,7 +9,8 @@ extern const Kernels fmcli_kernels_v3;
 #endif
 
 #if defined(__x86_64__)
-// What kernels_v3.cpp is compiled for. By parts, for older compilers do not know "x86-64-v3" as a name to ask for.
+// The features that kernels_v3.cpp is compiled for. They are checked one by one because older compilers do not accept
+// "x86-64-v3" here.
 static bool has_v3() {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&

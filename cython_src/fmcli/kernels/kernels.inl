@@ -1,5 +1,6 @@
 // The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
-// No sum depends on the width of the machine's vectors, so every instruction set gives the same bits.
+// The order of additions does not depend on the width of the machine's vectors, so results have the same bits for every
+// instruction set.
 
 #include "fmcli/kernels/kernels.h"
 #include "fmcli/models/anova.inl"
@@ -13,7 +14,7 @@
 #include "fmcli/solvers/coordinate/descent.inl"
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
-// It builds on anova.inl.
+// This file needs anova.inl.
 #include "fmcli/models/columns_anova.inl"
 
 namespace {

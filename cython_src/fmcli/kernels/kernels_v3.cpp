@@ -2,7 +2,7 @@
 #define NAME "v3"
 #if defined(__x86_64__)
 
-// The instructions that fmcli_kernels asks the machine for.
+// fmcli_kernels checks that the machine has these instructions.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,fma"))), apply_to = function)
 #include "fmcli/kernels/kernels.inl"

@@ -1,10 +1,10 @@
-"""The table of hot functions that fits this machine, and the facts of this build."""
+"""The table of hot functions for this machine, and the real type of this build."""
 
 import os
 
 from fmcli.errors import UsageError
 
-# What FMCLI_REAL was when this was built: parameters, solver state and gradients are of this type.
+# The value of FMCLI_REAL in this build: the type of parameters, solver state and gradients.
 REAL = "float" if sizeof(real) == sizeof(float) else "double"
 LEVELS = ("v3", "baseline")
 
@@ -23,7 +23,7 @@ cdef const Kernels* choose() except NULL:
 
 
 def available() -> tuple:
-    """Names of the instruction-set levels that can run here, best first."""
+    """Names of the instruction-set levels that this machine and build support, best first."""
     return tuple(name for name in LEVELS if fmcli_kernels(name.encode()) != NULL)
 
 

@@ -1,18 +1,18 @@
-"""A model's scores of rows, and what a loss makes of scores."""
+"""The scores of a model, and the mean loss of scores."""
 
 from fmcli.base.types cimport Sample, Scratch
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace
 
-# Samples between asking the caches for parameter rows and using them.
+# Number of samples between prefetching parameter rows and using them.
 cdef Py_ssize_t AHEAD = 2
 
 
 def scores(Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out):
-    """out (rows, C) [start:stop] <- the scores of those rows. The workspace is for rows as long as the data's longest.
+    """out (rows, C) [start:stop] <- the scores of these rows. The workspace must be large enough for the longest row.
 
-    Columns the model does not have must have been dropped from the data.
+    The data must not have columns that the model does not have.
     """
     if not 0 <= start <= stop <= data.rows or out.shape[0] < stop or out.shape[1] < model.outputs:
         raise ValueError("the rows to score do not fit the data or the array for their scores")
@@ -33,7 +33,7 @@ def scores(Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_
 
 
 def mean_loss(Loss loss, const double[::1] label, const double[:, ::1] score, weight=None):
-    """Weighted mean of l(label[i], score[i])."""
+    """The weighted mean of l(label[i], score[i])."""
     cdef const double[::1] weights = weight
     cdef double total = 0, sum_of_weights = 0, w
     cdef Py_ssize_t i

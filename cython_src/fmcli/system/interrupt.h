@@ -1,4 +1,4 @@
-// What a signal that ends the process does first: it removes temporary files.
+// A handler for signals that end the process: it first removes temporary files.
 #pragma once
 #include <atomic>
 #include <climits>
@@ -8,8 +8,8 @@
 
 namespace fmcli {
 
-// A file that must not outlive the process. Entries are made once and used again, never freed: a handler may read them
-// at any moment, in any thread. Those of a parent process are none of a forked child's business.
+// A file that must not outlive the process. Entries are reused and never freed, because a handler can read them at any
+// time, in any thread. A forked child does not remove the files of its parent process.
 struct Temporary {
     std::atomic<pid_t> owner{0};  // 0: the entry is free
     char path[PATH_MAX];
@@ -18,16 +18,16 @@ struct Temporary {
 
 inline std::atomic<Temporary*> temporaries{nullptr};
 
-// Only what POSIX calls async-signal-safe.
+// May call only functions that are async-signal-safe in POSIX.
 inline void end_process(int number) {
     for (Temporary* entry = temporaries; entry; entry = entry->next) {
         if (entry->owner == getpid()) unlink(entry->path);
     }
     std::signal(number, SIG_DFL);
-    raise(number);  // comes when this handler has returned
+    raise(number);  // is delivered after this handler returns
 }
 
-// Makes a signal end the process by that very signal, unless it is ignored.
+// Installs the handler for a signal, unless it is ignored. The process then still ends by this signal.
 inline void end_by(int number) {
     struct sigaction action;
     if (sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
@@ -37,7 +37,7 @@ inline void end_by(int number) {
     sigaction(number, &action, nullptr);
 }
 
-// Callers take turns; a handler may come in between.
+// Not thread-safe: callers hold the GIL. A handler can run at any point of this function.
 inline Temporary* remember(const char* path) {
     Temporary* entry = temporaries;
     while (entry && entry->owner != 0) entry = entry->next;

@@ -1,8 +1,9 @@
 """Signals that end the process, and the temporary files that must not outlive it.
 
-Python runs its own handlers when the interpreter gets round to them, wherever it is by then. An exception that is
-raised there is lost in a destructor or while the interpreter ends, and is a traceback in the midst of an import. So the
-handler is compiled: it needs no interpreter and no lock, removes the files, and lets the signal do what it always does.
+Python delays its own handlers until the interpreter can run them, at an arbitrary point of the program. An exception
+that is raised there is lost in a destructor or while the interpreter shuts down, and causes a traceback during an
+import. Therefore the handler is compiled: it needs neither the interpreter nor a lock, removes the files, and then lets
+the signal have its default effect.
 """
 
 import os
@@ -23,14 +24,13 @@ cdef extern from "fmcli/system/interrupt.h" namespace "fmcli" nogil:
 
 
 def end_by_signals():
-    """From now on let what asks a process to end remove the temporary files and end it, unless the process ignores it.
-    """
+    """From now on, let signals that end the process remove the temporary files first. Ignored signals stay ignored."""
     for number in (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU):
         end_by(number)
 
 
 cdef class Temporary:
-    """A file that a signal will remove, as long as the `with` block lasts; it need not exist.
+    """A file that a signal removes during the `with` block. The file need not exist.
 
     Parameters
     ----------

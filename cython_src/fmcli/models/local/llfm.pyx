@@ -55,7 +55,7 @@ cdef struct Local:
 
 
 cdef class LLFM(Model):
-    """sum over anchors of their share in x times the score of their FM; shares fall with the distance from the anchor.
+    """Sum over anchors of their share in x times the score of their FM; shares fall with the distance from the anchor.
 
     All classes share the anchors, which are initialized by k-means. If the anchors are learned, they take plain
     gradient steps regardless of the solver that trains the FMs: z_i <- (1 - 2a) z_i + 2a x, where a is the rate times
@@ -190,7 +190,7 @@ cdef class LLFM(Model):
         self.remeasure()
 
     def end_epoch(self):
-        """Fold the anchors' scales in. After the first epoch, set the rows that entered no score to 0."""
+        """Fold the anchors' scales in. After the first epoch, set new rows that entered no score to 0."""
         self.remeasure()
         if self.touched is None:
             return
