@@ -1,7 +1,7 @@
-"""Runs of the command that start in milliseconds: each is a process forked from one that has imported all of fmcli.
+"""Runs of the command that start in milliseconds: each is forked from a process that has already imported fmcli.
 
-A run has a process, streams, a folder and a status of its own, as one that a shell starts. What it does not have is a
-start of Python and of the imports, which takes fifty times as long as most runs.
+As if started by a shell, each run has its own process, streams, working directory and exit status. It only skips the
+start of Python and the imports, which take fifty times as long as most runs.
 """
 
 import gc
@@ -21,9 +21,9 @@ from typing import IO, NoReturn
 class Forks:
     """Starts runs.
 
-    environ : the environment of all of them.
-    patience : after so many seconds a run is ended by SIGALRM.
-    prepare : called in the process that all are forked from, before Python starts.
+    environ : the environment of all runs.
+    patience : the time limit of a run in seconds, after which SIGALRM ends it.
+    prepare : called in the process that all runs are forked from, before Python starts.
     """
 
     def __init__(self, environ: dict[str, str], patience: int, prepare: Callable[[], None]) -> None:
@@ -47,9 +47,9 @@ class Forks:
         input: bytes | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess:
-        """`fmcli ARGUMENTS` in a folder, with /dev/null as its input unless some is given. stderr is text.
+        """Run `fmcli ARGUMENTS` in a folder. The default input is /dev/null; stderr is text.
 
-        variables : of the environment, besides those of all runs.
+        variables : additional environment variables.
         """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             reader, writer = (os.open(os.devnull, os.O_RDONLY), -1) if input is None else os.pipe()
@@ -75,7 +75,7 @@ def _write(descriptor: int, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
     except BrokenPipeError:
-        pass  # a run that did not read all
+        pass  # the run did not read all of its input
 
 
 def _content(file: IO[bytes]) -> bytes:
@@ -84,12 +84,12 @@ def _content(file: IO[bytes]) -> bytes:
 
 
 def serve(number: int, patience: int) -> None:
-    """Fork for every request that comes over a socket, until its other end is closed."""
+    """Fork for each request from a socket until its other end is closed."""
     import fmcli
 
     for module in pkgutil.walk_packages(fmcli.__path__, "fmcli."):
         importlib.import_module(module.name)
-    gc.freeze()  # else a run's collections of garbage would copy all pages that are shared with it
+    gc.freeze()  # otherwise garbage collection in a run would copy all memory pages shared with this process
     with socket.socket(fileno=number) as connection:
         while True:
             request, descriptors, _, _ = socket.recv_fds(connection, 1 << 18, 3)
@@ -122,5 +122,5 @@ def _become(request: list[bytes], descriptors: list[int], patience: int) -> NoRe
         for stream in (sys.stdout, sys.stderr):
             if not stream.closed:
                 stream.flush()
-        # Without the interpreter's own end, which takes longer than most runs.
+        # Skip the shutdown of the interpreter, which takes longer than most runs.
         os._exit(ended.code)

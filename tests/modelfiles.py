@@ -1,4 +1,4 @@
-"""Small model files of every kind, for tests of what a file may say and for scripts/fuzz_models.py."""
+"""Small model files of every kind, for the tests of file validation and for scripts/fuzz_models.py."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ SMALL = {"rank": 2, "epochs": 1, "split_index": 3, "anchors": 3}
 
 @cache
 def rows() -> Dataset:
-    """Rows with fields and labels of three values; every second one is of the first two labels only."""
+    """Rows with fields and three label values; every second row has only the first two labels."""
     rng = np.random.default_rng(3)
     entries = [
         {(int(j), int(j) % FIELDS): float(rng.choice([0.5, 1, 2])) for j in sorted(rng.choice(FEATURES, 3, False))}
@@ -28,7 +28,7 @@ def rows() -> Dataset:
 
 
 def taken(kind: str, solver: str) -> dict[str, object]:
-    """The options of a small run that its pieces take."""
+    """The options of a small run, restricted to those that its model and solver take."""
     piece = MODELS[kind]
     names = {*piece.options, "epochs"} - {*piece.refuses, *(SOLVERS[solver].refuses if solver in SOLVERS else ())}
     by_degree = {"rank": [2, 1]} if "rank" in piece.by_degree else {}

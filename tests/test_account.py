@@ -1,4 +1,4 @@
-"""What a run says that it takes of memory is what it takes: the peaks of processes of their own against accounts."""
+"""The memory estimates of runs, compared with the measured peaks of separate processes."""
 
 import importlib.util
 import weakref
@@ -14,7 +14,7 @@ SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" /
 memory = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(memory)
 
-# Where most is taken by another piece each: options, data, and what a first account forgot.
+# Runs in which different objects take most of the memory: model, solver, shape of the data, further options.
 RUNS = {
     "pairs of long rows": ("poly2", "adagrad", "long", []),
     "pairs of long rows in a batch": ("poly2", "ftrl", "long", ["--batch-size", "8"]),
@@ -53,7 +53,7 @@ def file_of(folder):
 
 @pytest.fixture(scope="module")
 def bare(folder):
-    """The peak of a run that has next to nothing to do, but imports the same parts of scipy, or none."""
+    """The peak of a nearly empty run that imports the same parts of SciPy as the measured run."""
     peaks = {}
 
     def of(kind, solver):
@@ -77,7 +77,7 @@ def test_a_run_takes_what_it_said(folder, file_of, bare, what):
 
 
 def test_the_best_epoch_is_kept_once():
-    """Even while a better one takes its place."""
+    """The old snapshot is freed before a better one is taken."""
     alive = weakref.WeakSet()
 
     class Array:

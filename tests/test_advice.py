@@ -1,4 +1,4 @@
-"""What a run says of a model whose factors are all 0, or that is no better than a constant."""
+"""Warnings about a model whose factors are all 0, or that is no better than a constant prediction."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The build: what the sdist holds, which modules are compiled, and the choice of the real type."""
+"""The build: the contents of the sdist, the compiled modules, and the choice of the real type."""
 
 import importlib.util
 import os
@@ -24,7 +24,7 @@ FOLDERS = ("fmcli", "cython_src", "tests", "sample_data", "scripts", ".ci", ".gi
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A copy of the sources, so that building leaves nothing in the real ones."""
+    """A copy of the sources, so that the build writes nothing into the checkout."""
     copy = tmp_path_factory.mktemp("build") / "fmcli"
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.so"))

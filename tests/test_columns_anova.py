@@ -1,4 +1,4 @@
-"""Columns of ANOVA, all-subsets and lifted kernels: of every order and width, and where digits are at risk."""
+"""Coordinate descent's column views of ANOVA, all-subsets and lifted kernels: all orders, all ranks, hard numerics."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LOSSY = {"rtol": 1e-2, "atol": 1e-2}
 ORDERS = [2, 3, 4, 5, 6]
 pytestmark = pytest.mark.isa
 
-# Every kind of order m, its kernels' constants, weights of degrees and factors, and degrees of ranks of their own.
+# Every kind of order m, with and without constants and kernel weights.
 KINDS = {
     "anova": ("anova", {}),
     "anova-augmented": ("anova", {"augment": True}),
@@ -29,7 +29,7 @@ NAMES = [f"{kind}-{order}" for kind in KINDS for order in ORDERS] + ["all-subset
 
 
 def after(name, prepare, rows, by_gradient, outputs=1, epochs=1, **options):
-    """Parameters after some epochs from random ones, to which something may be done first."""
+    """Return the parameters after some epochs. They start at random values, which ``prepare`` may change."""
     rng = np.random.default_rng(3)
     model = build(name, FEATURES, outputs, **options)
     model.allocate(0)
@@ -37,7 +37,7 @@ def after(name, prepare, rows, by_gradient, outputs=1, epochs=1, **options):
     prepare(model)
     labels = np.arange(ROWS) % outputs if outputs > 1 else rng.normal(size=ROWS)
     loss = make_loss("softmax" if outputs > 1 else "squared")
-    # An l2 on which each row's problem is well posed: what is compared is derivatives.
+    # With this l2, the subproblem of each row is well conditioned, so that the comparison only tests derivatives.
     descent = CoordinateDescent(
         model, loss, Penalty(l2_w=0.1, l2_v=0.1), dataset(rows, FEATURES, labels), by_gradient=by_gradient
     )
@@ -47,7 +47,7 @@ def after(name, prepare, rows, by_gradient, outputs=1, epochs=1, **options):
 
 
 def rows_with(entries):
-    """Random rows that all have these entries."""
+    """Random samples that all have these entries."""
     rows = random_rows(np.random.default_rng(5), ROWS, FEATURES)
     return [dict(sorted((x | entries).items())) for x in rows]
 
@@ -73,7 +73,7 @@ def test_slices_may_cross_degrees(ranks):
 
 @pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
 def test_one_entry_that_outweighs_the_others(name, options, order):
-    """Taken out of the sums, all that is left of the others has to be right, as far as float has digits."""
+    """After the dominant entry is removed from the sums, the remainder must be accurate to float precision."""
 
     def outweigh(model):
         factors = [array for array in model.parameters if array[0] in "PVU"]
@@ -84,7 +84,7 @@ def test_one_entry_that_outweighs_the_others(name, options, order):
 
 
 def test_a_factor_of_the_product_that_is_zero():
-    """Of all-subsets kernels: a product that has vanished tells nothing of the other entries."""
+    """In all-subsets kernels, a product with a zero factor cannot be divided by it to get the product of the others."""
 
     def vanish(model):
         model.parameters["P"][:, [1, 4]] = -1
@@ -95,7 +95,8 @@ def test_a_factor_of_the_product_that_is_zero():
 
 @pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
 def test_parameters_that_are_zero(name, options, order):
-    """Some features' and some factors': what vanishes must do so exactly, or steps without bound follow."""
+    """Parameters of some features and some factors are 0. Derivatives that vanish must be exactly 0; with rounding
+    errors instead, steps would be unbounded."""
 
     def empty(model):
         for array in model.parameters:
@@ -108,7 +109,7 @@ def test_parameters_that_are_zero(name, options, order):
 
 @pytest.mark.parametrize("name", ["hofm", "anova", "lifted-anova"])
 def test_kernels_without_enough_entries_stay_as_they_are(name):
-    """Samples of two entries say nothing on kernels of order 4: without a penalty, not even rounding may move them."""
+    """Kernels of order 4 are 0 on samples of two entries. Without a penalty, not even rounding may change them."""
     rng = np.random.default_rng(1)
     rows = [
         {int(j): float(v) for j, v in zip(sorted(rng.choice(7, 2, False)), rng.normal(size=2), strict=True)}

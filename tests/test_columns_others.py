@@ -1,4 +1,4 @@
-"""Coordinate descent's fast views of weighted pairs, products, bilinear, field-aware and locally linear models."""
+"""Coordinate descent's column views of poly2, polynomial networks, bilinear, field-aware and locally linear models."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,7 +17,7 @@ from reference import slow_losses, slow_models
 FEATURES, ROWS, FIELDS, SLICE = 7, 9, 3, 16
 HALVINGS = 30
 ROUNDING = 1e-5
-# An anchor's derivatives, sums over rows of scores' differences.
+# Tolerance for the derivatives by anchors, which are sums over rows of differences of scores.
 GRADIENT = {"rtol": 1e-9, "atol": 1e-9} if DOUBLE else {"rtol": 1e-3, "atol": 1e-5}
 
 RANKS = [{"rank": rank} for rank in (1, 5, 17)]
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.isa
 
 
 def rows_for(name, rng):
-    """Random rows; for field-aware models with fields, each index in one of them."""
+    """Random samples; for field-aware models they have fields, and each index is in one field."""
     rows = random_rows(rng, ROWS, FEATURES)
     if name != "ffm":
         return rows
@@ -42,7 +42,7 @@ def rows_for(name, rng):
 
 
 class Problem:
-    """A descent on random rows from random parameters."""
+    """Coordinate descent on random samples from random parameters."""
 
     def __init__(self, name, loss, penalty, own, rows=None, **keywords):
         rng = np.random.default_rng(len(name))
@@ -59,7 +59,7 @@ class Problem:
         )
 
     def objectives(self, epochs):
-        """Before the first epoch and after each."""
+        """Return the objective before the first epoch and after each epoch."""
         with ThreadPoolExecutor(1) as pool:
             found = [sum(self.descent.objective(pool))]
         self.descent.run(epochs, lambda loss, penalty: bool(found.append(loss + penalty)))
@@ -67,7 +67,7 @@ class Problem:
 
 
 def ends(name, loss, penalty, own, epochs=2):
-    """The parameters after some epochs on the fast way and on the slow one."""
+    """Return the parameters after some epochs with fast derivatives and with those from the gradient."""
     fast, slow = (Problem(name, loss, penalty, own, by_gradient=by_gradient) for by_gradient in (False, True))
     assert fast.descent.descent.fast
     assert not slow.descent.descent.fast
@@ -84,7 +84,7 @@ def test_fast_derivatives_are_the_models_own(name, own, loss, penalty):
     assert_close(*ends(name, loss, penalty, own), FOLLOWED)
 
 
-# A row that moves as one, by a bound on slopes alone, asks for no second derivatives.
+# A row that is updated as a whole uses only an upper bound of the curvature, without second derivatives of the score.
 @pytest.mark.parametrize("loss", ["squared", "softmax"])
 @pytest.mark.parametrize("own", [own for own in POWERS if own.get("order", 2) % 2 == 0])
 def test_rows_of_powers_that_move_as_one(own, loss):
@@ -94,7 +94,8 @@ def test_rows_of_powers_that_move_as_one(own, loss):
 @pytest.mark.parametrize(("loss", "penalty"), [("squared", "none"), ("logistic", "both"), ("softmax", "by-part")])
 @pytest.mark.parametrize("own", POWERS)
 def test_powers_take_newtons_step(own, loss, penalty):
-    """Against the definition: curvature has the second derivatives where these raise it, and steps are halved."""
+    """Compared with the definition: the curvature includes second derivatives of the score if they increase it, and
+    steps are halved until the objective falls."""
     problem = Problem("pn", loss, penalty, own)
     expected = slow_powers(problem, loss, PENALTIES[penalty], own.get("order", 2))
     problem.objectives(1)
@@ -114,7 +115,7 @@ def slow_powers(problem, loss, penalty, order):
         return sum(s * value(y, found) for s, y, found in zip(share, problem.labels, scores(), strict=True))
 
     for c, names, at in slices(problem.model):
-        bends = names[0] in ("P", "gamma")  # elsewhere scores are affine
+        bends = names[0] in ("P", "gamma")  # scores are affine in the other arrays
 
         def pick(arrays, *, names=names, at=at):
             return np.concatenate([np.ravel(arrays[name][at(name)]) for name in names])
@@ -149,7 +150,7 @@ def slow_powers(problem, loss, penalty, order):
 
 
 def slices(model):
-    """(class, arrays, index into each of them) of all that moves together, in order."""
+    """Yield (class, arrays, index into each of them) of the parameters that are updated together, in order."""
     for c in range(model.outputs):
         for layout in sorted(model.layout, key=lambda layout: layout.penalty != "l2"):
             if not layout.trained:
@@ -170,14 +171,14 @@ def slices(model):
 
 
 def strength(penalty, name, key):
-    """The penalty on an array's numbers."""
+    """Return the penalty strength of an array."""
     if name == "bias" or (name == "beta" and key == "l1"):
         return 0
     return penalty.get(f"{key}_w" if name == "w" else f"{key}_v", 0)
 
 
 def second_derivatives(params, x, c, order):
-    """Of a polynomial network's score by each parameter alone."""
+    """Return the second derivatives of a polynomial network's score by each parameter."""
     found = {name: np.zeros_like(array) for name, array in params.items()}
     z = sum((params["P"][c, j] * value for j, value in x.items()), start=np.zeros(params["P"].shape[2]))
     z = z + (params["gamma"][c] if "gamma" in params else 0)
@@ -190,7 +191,7 @@ def second_derivatives(params, x, c, order):
 
 
 def minimise(r, G, phi, l1, l2):
-    """The step after as many sweeps over the coordinates as the compiled solver makes."""
+    """Return the step after as many sweeps over the coordinates as in the compiled solver."""
     step = np.zeros_like(phi)
     for _ in range(5):
         for f in range(len(phi)):
@@ -204,7 +205,7 @@ def minimise(r, G, phi, l1, l2):
 
 
 def with_bias(r, G, phi, l1, l2):
-    """The same where the last number is the bias, which is wherever it is best given the others."""
+    """Like minimise, but the last coordinate is the bias, which is always at its optimum given the others."""
     g = G[:-1, -1] / G[-1, -1]
     step = minimise(r[:-1] - g * r[-1], G[:-1, :-1] - np.outer(g, G[-1, :-1]), phi[:-1], l1[:-1], l2[:-1])
     return np.append(step, -r[-1] / G[-1, -1] - g @ step)
@@ -215,7 +216,7 @@ def test_an_index_in_two_fields_is_summed(name):
     rng = np.random.default_rng(1)
     rows = random_rows(rng, ROWS, FEATURES, fields=FIELDS)
     assert any(len({j for j, _ in x}) < len(x) for x in rows)
-    if name != "bilinear":  # whose rows keep their fields; other kinds' are summed before
+    if name != "bilinear":  # bilinear keeps the fields of entries; other models sum the entries of an index first
         rows = [{j: sum(x[key] for key in x if key[0] == j) for j, _ in x} for x in rows]
     by_gradient = [Problem(name, "squared", "both", {}, rows, by_gradient=slow) for slow in (False, True)]
     for problem in by_gradient:

@@ -1,4 +1,4 @@
-"""Output appears whole or not at all, and failures name the path and the reason."""
+"""Output files are complete or absent, and error messages name the path and the reason."""
 
 import errno
 import fcntl
@@ -24,7 +24,7 @@ def write(path, data=b"new"):
 
 
 def write_then(path, act):
-    """Write, and while that is still in the buffer raise an exception or call a function."""
+    """Write some bytes, then raise an exception or call a function while they are still in the buffer."""
     with atomic_output(path) as file:
         file.write(b"half")
         if isinstance(act, type):
@@ -34,7 +34,7 @@ def write_then(path, act):
 
 @pytest.fixture
 def open_folder():
-    """A folder that any user may enter: pytest's own are closed to others."""
+    """A folder that every user may access; those of pytest are private."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o777)
         yield Path(name)
@@ -42,7 +42,7 @@ def open_folder():
 
 @pytest.fixture
 def no_privileges():
-    """The tests may run as root, whom no permission stops."""
+    """Drop root privileges, because root ignores file permissions."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(65534)
@@ -141,7 +141,7 @@ def test_a_rename_that_fails_is_reported_and_cleaned_up(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("size", [10_000, 10])
 def test_a_write_that_fails_names_the_users_path(tmp_path, size):
-    """By a limit of the file size; small writes fail when the buffer is flushed, large ones at once."""
+    """The file size is limited. Small writes fail when the buffer is flushed, large ones at once."""
     path = tmp_path / "out"
     path.write_bytes(b"old")
     code = (
@@ -327,7 +327,7 @@ def test_same_file(tmp_path, monkeypatch):
         assert not same_file(one, other), (one, other)
 
 
-# ---- What killed runs leave behind ----
+# ---- Temporary files of killed runs ----
 
 KILLED = """
 import os, sys
@@ -340,7 +340,7 @@ with atomic_output(sys.argv[1]) as file:
 
 
 def killed_while_writing(path):
-    """The name of the temporary file that a run leaves which is killed while it writes."""
+    """Kill a run while it writes, and return the name of the temporary file that it leaves."""
     before = set(os.listdir(path.parent))
     assert subprocess.run([sys.executable, "-c", KILLED, str(path)], timeout=60).returncode == -9
     (left,) = set(os.listdir(path.parent)) - before

@@ -1,4 +1,4 @@
-"""Every metric with every loss it fits, against its definition over rows and pairs, and against scikit-learn."""
+"""Every metric with every loss that it supports, compared with its definition and with scikit-learn."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES)
 
 @st.composite
 def outcomes(draw, loss):
-    """Rows with ties, extreme scores, weights of 0 and classes that are missing among labels or predictions."""
+    """Random outcomes with ties, extreme scores, weights of 0, and classes without labels or predictions."""
     rows = draw(st.integers(1, 25))
     outputs = draw(st.integers(2, 5)) if loss in CLASSES else 1
     highest = 20.0 if loss in COUNTS else 800.0
@@ -36,7 +36,7 @@ def outcomes(draw, loss):
         labels = st.sampled_from([-1, 1])
     else:
         labels = st.integers(-40, 40).map(lambda eighths: eighths / 8)
-    weights = st.sampled_from([0.0, 0.25, 1.0, 2.5])  # sums of them are exact
+    weights = st.sampled_from([0.0, 0.25, 1.0, 2.5])  # their sums are exact in floating point
 
     def column(values, length):
         return np.array(draw(st.lists(values, min_size=length, max_size=length)), dtype=float)
@@ -87,7 +87,7 @@ def slow_auc(loss, rows):
 
 
 def slow_pr_auc(loss, rows):
-    """Every score that occurs is a threshold: precision there, weighted by the recall that it adds."""
+    """Each distinct score is a threshold. The precisions at all thresholds are weighted by the increase in recall."""
     rows = [(y, s[0], Fraction(w)) for y, s, w in rows if w]
     positive = sum(w for y, _, w in rows if y > 0)
     if not positive:
@@ -129,7 +129,7 @@ def slow_r2(loss, rows):
 
 
 def by_class(loss, rows):
-    """(true positives, false positives, false negatives) of every class that is a label or a prediction."""
+    """(true positives, false positives, false negatives) of every class that occurs as a label or a prediction."""
     told = [(y, predicted_class(loss, s), w) for y, s, w in rows]
     return [
         (
@@ -188,7 +188,7 @@ def test_against_definitions(loss, data):
             assert value == pytest.approx(slow, rel=1e-12, abs=1e-12, nan_ok=True), name
 
 
-# The same by scikit-learn, which warns where ours is nan.
+# The same metrics by scikit-learn, which warns if ours is nan.
 
 
 def told(outcome):
@@ -310,7 +310,7 @@ def test_auc_sums_equal_scores_in_the_order_of_the_rows(seed):
     assert values[0] == values[1]
 
 
-# What is undefined, and what is extreme.
+# Undefined metrics and extreme values.
 
 
 def test_auc_of_one_class_is_nan():
@@ -362,7 +362,7 @@ def test_ties_go_to_the_first_class_and_to_the_negative_label():
     assert measure(["accuracy"], Outcome("hinge", np.array([-1.0, -1.0]), np.array([[0.0], [-0.0]])))["accuracy"] == 1
 
 
-# Which metric goes with which loss.
+# The metrics that each loss supports.
 
 
 @every_loss
@@ -393,14 +393,14 @@ def test_an_unknown_metric_names_the_known():
             check(["acc"], loss)
 
 
-# Probabilities in place of scores.
+# Metrics of probabilities instead of scores.
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax"])
 @given(st.data())
 def test_probabilities_are_measured_as_their_scores(loss, data):
     outcome = data.draw(outcomes(loss))
-    moderate = np.clip(outcome.score, -15, 15).round(2)  # else rounding makes ties of different scores
+    moderate = np.clip(outcome.score, -15, 15).round(2)  # otherwise different scores could give equal probabilities
     label, weight = outcome.label, outcome.weight
     p = scipy.special.expit(moderate) if loss == "logistic" else scipy.special.softmax(moderate, axis=1)
     told = Outcome(loss, label, p, weight, predicted=True)
@@ -416,5 +416,5 @@ def test_probabilities_of_0_and_1_are_measured():
     measured = measure(allowed("logistic"), outcome)
     assert measured["logloss"] == pytest.approx((math.log(2) - math.log(CLIP)) / 4, rel=1e-15)
     assert measured["brier"] == 1.25 / 4
-    assert measured["accuracy"] == 0.75  # 0.5 is no more than the half
+    assert measured["accuracy"] == 0.75  # a probability of exactly 0.5 is predicted as negative
     assert measured["auc"] == 2.5 / 4

@@ -1,4 +1,4 @@
-"""Model files: what is saved is loaded, and nothing else is taken for a model."""
+"""Model files: saved models are loaded unchanged, and every other file is refused."""
 
 import contextlib
 import json
@@ -74,14 +74,15 @@ def path(tmp_path):
 
 @pytest.fixture
 def data(path):
-    """The bytes of a small model."""
+    """The bytes of a small model file."""
     save(path, small())
     with open(path, "rb") as file:
         return file.read()
 
 
 def put(path, data):
-    # Over the older bytes: a second inode each would make the fuzz tests slow. Nothing maps the file any more.
+    # The file is overwritten in place, because a new inode each time would make the fuzz tests slow. It is no longer
+    # mapped at this point.
     with open(path, "wb") as file:
         file.write(data)
 
@@ -100,7 +101,7 @@ def header_of(data):
 
 
 def forge(header, tensors=b""):
-    """A file of any header, whose checksum is right."""
+    """Build a file with a given header and its correct checksum."""
     text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
     file = len(text).to_bytes(8, "little") + text
@@ -171,7 +172,7 @@ class TestRoundTrip:
             assert file.read() == expected
 
     def test_the_bytes_are_those_of_the_first_version(self, path):
-        """Older files must stay readable: these bytes may change only together with FORMAT."""
+        """Older files must stay readable, so these bytes may change only together with FORMAT."""
         save(path, ModelFile({"rank": 8}, {"w": np.array([1.5], dtype=np.float32), "v": np.array([2], dtype=np.uint8)}))
         header = (
             b'{"__metadata__":{"fmcli.header_crc32":"7d0ace64","fmcli.format":"1",'
@@ -226,7 +227,7 @@ class TestSaving:
 
     @pytest.mark.parametrize("copied", [1, 48, 1 << 24])
     def test_arrays_are_saved_in_their_own_order(self, path, monkeypatch, copied):
-        """However they lie in memory, and however little of them is copied at a time."""
+        """For every memory layout, and for every number of bytes copied at a time."""
         monkeypatch.setattr("fmcli.model_file.container.COPIED_BYTES", copied)
         numbers = np.arange(120, dtype=np.float32)
         arrays = {"a": numbers.reshape(2, 3, 20)[:, :, ::2], "b": numbers.reshape(4, 30).T, "c": numbers[::-3]}
@@ -249,7 +250,7 @@ class TestSaving:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o666 & ~mask
 
     def test_tensors_are_not_copied(self, path):
-        """Under a limit that leaves no room for a second copy."""
+        """The memory limit leaves no room for a second copy."""
         code = (
             "import resource, sys, numpy as np\n"
             "from fmcli.model_file.container import ModelFile, save\n"
@@ -284,7 +285,7 @@ class TestDamage:
 
     @given(st.data())
     def test_any_change_of_the_header_behind_a_right_checksum(self, tmp_path_factory, draw):
-        """Whoever forges the checksum gets a refusal or a model, nothing else."""
+        """A changed header with a correct checksum is refused or is a valid model; nothing else may happen."""
         base = tmp_path_factory.getbasetemp()
         save(str(base / "good"), small())
         data = (base / "good").read_bytes()
@@ -370,7 +371,7 @@ class TestDamage:
 
 
 class TestForgery:
-    """Headers whose checksum is right, and which lie all the same."""
+    """Headers with a correct checksum and wrong content."""
 
     @pytest.fixture
     def header(self, data):
@@ -487,7 +488,7 @@ class TestForgery:
 
 
 def test_a_large_model_opens_at_once(path):
-    """A gigabyte with holes, so that it costs no disk; 5 s would mean that it was read."""
+    """The file is a sparse gigabyte, which needs no disk space. Reading all of it would take seconds."""
     size = 2**30
     layout = {"v": {"dtype": "F32", "shape": [size // 8, 2], "data_offsets": [0, size]}}
     metadata = {"fmcli.header_crc32": "0" * 8, "fmcli.format": "1", "fmcli.tensor_crc32": '{"v":"00000000"}'}
@@ -500,7 +501,7 @@ def test_a_large_model_opens_at_once(path):
 
 
 def test_saving_copies_no_large_part_of_an_array(tmp_path):
-    """Arrays of rows that are padded, as in training; sizes and types do not matter."""
+    """The rows of the array are padded, as in training."""
     array = np.ones((1, 300_000, 24), dtype=np.float32)[:, :, :20]
     tracemalloc.start()
     try:

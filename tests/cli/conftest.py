@@ -1,4 +1,4 @@
-"""The command as a process of its own: statuses, streams and signals are what users meet."""
+"""Fixtures that run the command as a separate process, with exit status, streams and signals as users see them."""
 
 import os
 import resource
@@ -17,16 +17,16 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = ROOT / "sample_data"
 COMMAND = (sys.executable, "-m", "fmcli")
 PACKAGE = str(Path(fmcli.__file__).resolve().parent.parent)
-# So that what needs 100 GiB is refused on every machine.
+# The limit of the address space in bytes, so that runs that need 100 GiB are refused on every machine.
 ADDRESS_SPACE = 64 << 30
-# A hanging command is a failure, not a reason to wait.
+# The time limit of a command in seconds, so that a hanging command fails.
 PATIENCE = 60
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 def prepare() -> None:
-    """What a shell's foreground process has, whatever started the tests."""
+    """Set default signal handlers, as in a shell's foreground process, and the memory limit."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
@@ -34,11 +34,11 @@ def prepare() -> None:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
-    """Start fmcli in an empty folder, with pipes for its streams; further keywords as Popen takes them.
+    """Start fmcli in an empty folder, with pipes for its streams. Further keywords are passed to Popen.
 
-    environ : the whole environment; that of the tests unless given.
+    environ : the whole environment. Default: that of the tests.
     preexec : called in the new process.
-    before : Python statements that come before fmcli's own.
+    before : Python statements that run before fmcli.
     """
 
     def started(*arguments, environ=os.environ, preexec=lambda: None, before="", **keywords):
@@ -61,7 +61,7 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
-    # What numpy says of infinite and undefined numbers is no message for users: here it is an error of status 70.
+    # NumPy's warnings about infinite and undefined numbers must not reach users, so they are errors here (status 70).
     environ = {**os.environ, "PYTHONPATH": PACKAGE, "PYTHONWARNINGS": "error::RuntimeWarning"}
     forks = Forks(environ, PATIENCE, prepare)
     yield forks
@@ -70,10 +70,10 @@ def forks() -> Iterator[Forks]:
 
 @pytest.fixture
 def run(start, forks, tmp_path) -> Run:
-    """Run fmcli to its end; `input` is its standard input, `variables` are added to its environment. The result's
-    stderr is text.
+    """Run fmcli to its end. `input` is its standard input, `variables` are added to its environment. stderr of the
+    result is text.
 
-    The process is forked, unless further keywords that `start` takes ask for one from scratch.
+    The process is forked (see forks.py). If further keywords of `start` are given, a new process is started instead.
     """
 
     def ran(
@@ -103,19 +103,19 @@ def sample() -> Path:
 
 @pytest.fixture(scope="session")
 def adult_model(tmp_path_factory, forks) -> Path:
-    """A logistic model of the adult sample. Not to be changed."""
+    """A model of the adult sample with logistic loss. Tests must not change the file."""
     return _model(tmp_path_factory, forks, "adult.train.libsvm")
 
 
 @pytest.fixture(scope="session")
 def diabetes_model(tmp_path_factory, forks) -> Path:
-    """A squared model of the diabetes sample. Not to be changed."""
+    """A model of the diabetes sample with squared loss. Tests must not change the file."""
     return _model(tmp_path_factory, forks, "diabetes.train.libsvm")
 
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory) -> Path:
-    """The adult sample repeated to several of the reader's blocks, with a label of its own for each row."""
+    """The adult sample, repeated until it spans several of the reader's blocks; each row has its own label."""
     path = tmp_path_factory.mktemp("large") / "large.libsvm"
     rows = [line.split(" ", 1)[1] for line in (SAMPLE / "adult.train.libsvm").read_text().splitlines()] * 16
     path.write_text("".join(f"{label % 7} {row}\n" for label, row in enumerate(rows)))

@@ -1,4 +1,4 @@
-"""fmcli with classes: labels of any values, a table of probabilities, labels given back by name."""
+"""fmcli with several classes: arbitrary label values, a table of probabilities, predicted labels as in the data."""
 
 import re
 
@@ -12,7 +12,7 @@ NAMES = [-3, 2.5, 7, 40]
 
 @pytest.fixture
 def classes(tmp_path):
-    """Files "train" and "test": four classes, each told by a feature of its own that most of its rows have."""
+    """Files "train" and "test" with four classes. Most rows of a class have a feature that identifies the class."""
     rng = np.random.default_rng(5)
     for name, count in (("train", 400), ("test", 120)):
         lines = []

@@ -1,4 +1,4 @@
-"""Shells complete commands, options, names and files."""
+"""Shell completion of commands, options, names and files."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 
 FORMATS = ["auto", "libsvm", "ffm"]
-# Words before the one to be completed -> what may stand there.
+# Words before the word to complete -> its possible completions.
 NAMES = [
     (["fmcli"], list(COMMANDS)),
     (["fmcli", "completion"], list(SHELLS)),
@@ -47,7 +47,7 @@ FILES = [
 
 @pytest.fixture
 def complete(run):
-    """What the protocol answers in bash's form: kind,value a line."""
+    """A function that returns the completions in the bash format: one line kind,value for each."""
 
     def completed(words, incomplete=""):
         variables = {

@@ -1,4 +1,4 @@
-"""Every way to fail: its exit status, its message, and nothing written."""
+"""Every error: its exit status, its message, and that nothing is written."""
 
 import gzip
 import os
@@ -9,7 +9,7 @@ import pytest
 GOOD = b"1 1:1 2:1\n-1 2:1\n"
 TEXT = "".join(f"{i % 2} {i}:1 {i + 1}:0.5\n" for i in range(5000)).encode()
 
-# Name, content of the file "t", exit status, message.
+# Content of the file "t", exit status, message; the name is the test id.
 BAD_DATA = [
     ("nan", b"1 1:1\n-1 1:nan\n", 65, "t:2:4: found '1:nan', expected"),
     ("a letter in an index", b"1 1:1\n-1 1:1 2x:1\n", 65, "t:2:8: found '2x:1', expected"),
@@ -51,7 +51,7 @@ def test_three_labels_do_not_fit_logistic_loss(run, tmp_path):
     assert "needs labels with two values, but these are 1, 2, 3; use --loss squared" in done.stderr
 
 
-# Arguments, exit status, message; "t" is a good file. Nothing is read: the last has no file at all.
+# Arguments, exit status, message. "t" is a valid file, which is not read; in the last case it does not exist.
 MISUSE = [
     (["train"], 2, "missing argument 'TRAIN...'\nsee fmcli train --help"),
     (["train", "-m", "model.bin", "t"], 2, "-m is the model kind; the model file is -o: -o model.bin"),

@@ -1,4 +1,4 @@
-"""fmcli evaluate: figures on standard output, exact ones, and statuses that a script can act on."""
+"""fmcli evaluate: exact metrics on standard output, and exit statuses that scripts can test."""
 
 import json
 import math
@@ -72,7 +72,7 @@ def test_numbers_as_sklearn_judges_them(run, sample, diabetes_model):
 
 @pytest.fixture
 def classes(run, tmp_path):
-    """A softmax model of three classes and its rows."""
+    """A softmax model with three classes and its data."""
     rng = np.random.default_rng(3)
     rows = [f"{label} {2 * label + rng.integers(0, 4)}:1 {rng.integers(10, 14)}:0.5" for label in [0, 1, 2] * 60]
     (tmp_path / "t").write_text("\n".join(rows) + "\n")
@@ -217,7 +217,7 @@ def test_limits(run, sample, adult_model, limits, status, message):
     assert done.returncode == status
     assert message in done.stderr
     assert bool(done.stderr) == bool(status)
-    # The figures come all the same.
+    # The metrics are printed even if a limit is not met.
     assert [line.split()[0] for line in done.stdout.decode().splitlines()] == list(
         dict.fromkeys(["accuracy", *(limit.split("=")[0] for limit in limits)])
     )
@@ -238,7 +238,7 @@ def test_what_is_undefined_meets_no_limit(run, adult_model):
     assert "auc is undefined on these rows" in done.stderr
 
 
-# Predictions in place of a model.
+# Predictions instead of a model.
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -368,7 +368,7 @@ def test_a_missing_input(run, adult_model):
 
 
 def test_two_label_values_that_are_taken_as_numbers(run, sample):
-    """kernel-basis has no classes to count, whatever the labels are."""
+    """kernel-basis is a regression, so it counts no classes for any labels."""
     assert run("train", "-q", "-m", "kernel-basis", "-k", "5", "-o", "m", sample / "adult.train.libsvm").returncode == 0
     done = run("evaluate", "m", sample / "adult.test.libsvm")
     assert done.returncode == 0, done.stderr

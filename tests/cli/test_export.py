@@ -1,4 +1,4 @@
-"""fmcli export: arrays from which anyone can score."""
+"""fmcli export: arrays from which scores can be computed without fmcli."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from fmcli.kernels.simd import REAL
 from fmcli.scoring.prediction import export_arrays
 
 GUIDE = (Path(__file__).resolve().parent.parent.parent / "fmcli" / "guide" / "model-file.md").read_text()
-# Agreement of a score summed in doubles with one of the build's type.
+# Tolerance between scores summed in double precision and scores in the build's real type.
 CLOSE = {"float": 1e-5, "double": 1e-12}[REAL]
 
 
@@ -78,7 +78,7 @@ def test_a_text_file_is_not_a_model(run, sample):
 
 
 def parsed(text):
-    """Header and arrays of an exported text."""
+    """Return the header and the arrays of an exported text."""
     header, arrays = {}, {}
     rows = iter(text.splitlines())
     for line in rows:

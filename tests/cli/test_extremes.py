@@ -1,6 +1,6 @@
-"""Numbers at the edge of their range, and data of unusual shapes: a status of the contract and no word from numpy.
+"""Numbers at the edge of their range, and data of unusual shapes: a documented exit status and no warning from NumPy.
 
-The runs of these tests treat numpy's warnings as errors (conftest.py).
+The runs of these tests treat NumPy's warnings as errors (conftest.py).
 """
 
 import pytest
@@ -8,12 +8,12 @@ import pytest
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import PROBABLE
 
-# A run ends well, as diverged, for want of memory, or because of its data.
+# The allowed exit statuses: success, divergence, not enough memory, invalid data.
 STATUSES = {0, 3, 4, 65}
 
 
 def rows(label=lambda i: i * 0.5, value="1"):
-    """ffm text of 12 rows of two entries, of some labels and one value."""
+    """ffm text with 12 rows of two entries, with the given labels and a single value."""
     return "".join(f"{label(i)} 0:{i % 3}:{value} 1:{3 + i % 2}:{value}\n" for i in range(12))
 
 
@@ -44,7 +44,7 @@ def test_training_on_hostile_numbers(run, tmp_path, what):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_scores_that_are_infinite_or_undefined(run, tmp_path, loss):
-    """A score of a row is +-inf or nan where a value times a weight overflows."""
+    """The score of a row is +-inf or NaN if a value times a weight overflows."""
     few = of(0, 1) if LOSSES[loss].task == "binary" else of(0, 1, 2)
     (tmp_path / "t").write_text(rows(few))
     (tmp_path / "h").write_text(rows(few, "3e38"))

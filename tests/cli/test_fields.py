@@ -1,4 +1,4 @@
-"""The command with models that look at fields: formats, groups, and the size of their factors."""
+"""The command with models that use fields: formats, groups, and the size of their factors."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 def ffm_model(run, sample, tmp_path):
-    """A model ffm of the adult sample."""
+    """An ffm model of the adult sample."""
     done = run("train", "-m", "ffm", "-o", "ffm.fm", sample / "adult.train.ffm")
     assert done.returncode == 0, done.stderr
     return tmp_path / "ffm.fm"
@@ -23,7 +23,7 @@ def test_libsvm_text_has_no_fields(run, sample, ffm_model):
 
 
 def test_defaults_of_ffm(run, sample, ffm_model, tmp_path):
-    """Rank 4 and rows of unit length, which predict remembers: a row's scale does not matter."""
+    """Rank 4 and rows of unit length. predict normalizes rows, too, so the scale of a row does not matter."""
     assert run("export", "-q", ffm_model, "ffm.npz").returncode == 0
     arrays = np.load(tmp_path / "ffm.npz")
     assert arrays["V"].shape == (1, 122, 14, 4)
@@ -31,7 +31,7 @@ def test_defaults_of_ffm(run, sample, ffm_model, tmp_path):
     assert first == second
     done = run("predict", ffm_model, input=b"0:4:1 99:20:1\n0:4:1\n")
     assert done.returncode == 0
-    assert len(set(done.stdout.split())) == 2  # feature 20 keeps its linear weight in a field that is unknown
+    assert len(set(done.stdout.split())) == 2  # the linear weight of feature 20 counts even if its field is unknown
 
 
 def test_a_group_penalty_takes_whole_features(run, sample, tmp_path):

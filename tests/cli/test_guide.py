@@ -1,4 +1,4 @@
-"""fmcli help: topics, pages as text, the pager; and train --help narrowed to a model kind."""
+"""fmcli help: topics, pages as text, and the pager; train --help restricted to a model."""
 
 import os
 import pty
@@ -68,7 +68,7 @@ def test_on_a_terminal_a_page_goes_through_the_pager(pager, terminal, shown):
         try:
             while piece := os.read(ours, 65536):
                 text += piece
-        except OSError:  # Linux's answer once the terminal has no other end
+        except OSError:  # Linux reports a closed terminal as an error
             pass
         assert process.wait(60) == 0
     os.close(ours)
@@ -103,7 +103,7 @@ def test_blocks_of_markdown():
 
 @pytest.fixture
 def narrowed(capsys):
-    """The help of train with these options: its text, and the flags that it lists."""
+    """A function that returns the text of train --help with the given options, and the flags that it lists."""
 
     def run(*arguments):
         top = click.Context(group, info_name="fmcli")
@@ -121,7 +121,7 @@ def narrowed(capsys):
 def test_help_of_a_kind_has_exactly_the_options_that_a_run_takes(narrowed, model):
     _, flags = narrowed("-m", model)
     for option in OPTIONS.values():
-        if option.name == "huber_delta":  # a loss has it
+        if option.name == "huber_delta":  # an option of a loss
             assert (option.flag in flags) != MODELS[model].closed_form
         elif option.name == "nuclear":
             assert (option.flag in flags) == (MODELS[model].solver == "cd" and "fit_beta" in MODELS[model].options)
@@ -130,8 +130,8 @@ def test_help_of_a_kind_has_exactly_the_options_that_a_run_takes(narrowed, model
 
 
 def values(model):
-    """The options of a run of a model, without those that it or its solver refuses, and without other penalties of
-    whole rows than its own."""
+    """The options of a run of a model, without those that the model or its solver refuses, and without the group
+    penalties of other models."""
     spec = make_spec(model)
     own = set(GROUP_PENALTIES) & set(MODELS[model].positive)
     others = set(GROUP_PENALTIES) - own if own else set()

@@ -38,13 +38,13 @@ def help_of(name, width=10_000):
 
 
 def examples(command):
-    """What each example does, and its command line."""
+    """Return the description and the command line of each example."""
     lines = list(command.examples)
     return list(zip(lines[::2], lines[1::2], strict=True))
 
 
 def calls(line):
-    """The words of each call of fmcli in a command line of a shell."""
+    """Return the arguments of each call of fmcli in a shell command line."""
     for part in re.split(r"\||\$\(|\)", line):
         words = shlex.split(re.split(r" >>? ", part)[0].strip('" '))
         if words[:1] == ["fmcli"]:

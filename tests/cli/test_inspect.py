@@ -1,4 +1,4 @@
-"""fmcli inspect: what a model is and what it learned, as text and as JSON."""
+"""fmcli inspect: the settings and the learned parameters of a model, as text and as JSON."""
 
 import json
 
@@ -15,7 +15,7 @@ def figures(done):
 
 @pytest.fixture
 def trained(run, sample):
-    """Train on the adult sample; the path of the model."""
+    """A function that trains on the adult sample and returns the path of the model."""
 
     def made(*options):
         assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
@@ -48,7 +48,7 @@ def test_the_figures_are_those_of_the_arrays(run, adult_model):
 
 
 def test_only_pairs_that_rows_have_are_named(run, adult_model, sample):
-    """Two values of one column never occur together, but a model ranks such pairs, too: it never saw what they add."""
+    """Two values of one column never occur together, so the weight of such a pair is meaningless and is not listed."""
     got = figures(run("inspect", "--json", "--top", "5000", adult_model))
     lines = (sample / "adult.train.libsvm").read_text().splitlines()
     rows = [{int(entry.split(":")[0]) for entry in line.split()[1:]} for line in lines]
@@ -61,7 +61,8 @@ def test_only_pairs_that_rows_have_are_named(run, adult_model, sample):
 
 
 def test_every_feature_is_counted_and_resuming_counts_on(run, sample, tmp_path):
-    """Over the rows of all runs, of which the second has one feature more; pairs of frequent features, too."""
+    """Features and pairs of frequent features are counted over the rows of all runs. The second run has one feature
+    more."""
     lines = (sample / "adult.train.libsvm").read_text().splitlines()
     (tmp_path / "old").write_text("\n".join(lines[:900]) + "\n")
     (tmp_path / "new").write_text("\n".join(f"{line} 130:1" for line in lines[900:1500]) + "\n")

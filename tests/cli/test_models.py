@@ -1,4 +1,4 @@
-"""fmcli models: the registry as a table, and what combines."""
+"""fmcli models: the registry as a table, and the supported combinations."""
 
 import json
 
@@ -28,7 +28,7 @@ def test_json_is_the_registry(run):
     assert "group_l1" in sparse["penalties"]
     assert "l1" not in sparse["penalties"]
     assert "l1_from_epoch" in sparse["penalties"]
-    assert not any("it must be" in reason for reason in listed["refused"])  # no number that it tries is out of range
+    assert not any("it must be" in reason for reason in listed["refused"])  # no combination fails because of a range
     assert any("glfm has only the group penalty" in reason for reason in listed["refused"])
     assert [penalty["flag"] for penalty in listed["penalties"]] == [
         option.flag for name, option in OPTIONS.items() if name in catalogue.PENALTIES

@@ -1,4 +1,4 @@
-"""fmcli predict: a line a row, in order, whatever comes in and wherever it goes."""
+"""fmcli predict: one line for each row, in order, for all kinds of input and output."""
 
 import bz2
 import gzip
@@ -52,7 +52,7 @@ def test_numbers_come_as_scores_and_have_no_probabilities(run, sample, diabetes_
     scores = numbers(run("predict", diabetes_model, test))
     labels = [float(line.split()[0]) for line in test.read_text().splitlines()]
     mean = sum(labels) / len(labels)
-    # Better than the mean of the very labels that are to be predicted.
+    # Better than predicting the mean of these labels.
     assert sum((s - y) ** 2 for s, y in zip(scores, labels, strict=True)) < 0.9 * sum((mean - y) ** 2 for y in labels)
     done = run("predict", "--sigmoid", diabetes_model, test)
     assert done.returncode == 2
@@ -152,7 +152,7 @@ def test_dash_is_standard_output(run, sample, adult_model, tmp_path):
 
 @pytest.fixture
 def broken(tmp_path, adult_model):
-    """The adult model, whose weight of feature 3 is not a number."""
+    """The adult model with NaN as the weight of feature 3."""
     file = container.load(str(adult_model))
     file.tensors["w"] = file.tensors["w"].copy()
     file.tensors["w"][0, 3] = np.nan

@@ -1,4 +1,4 @@
-"""The progress line of a terminal, updated whenever it may be: any solver, any shape of data, any width."""
+"""The progress line on a terminal, updated as often as possible: every solver, shape of data and terminal width."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from fmcli.cli import output, run
 
-# Rows as text: of more columns than rows, of no entries, of one row, and of numbers at the ends of their range.
+# Data as text: more columns than rows, no entries, a single row, and numbers at the ends of their range.
 SHAPES = {
     "wide": [f"{row % 2} " + " ".join(f"{j}:{1 + (row + j) % 3}" for j in range(300)) for row in range(8)],
     "empty": ["0", "1", "0"],
@@ -23,7 +23,8 @@ SHAPES = {
     "large numbers": [f"{(-1) ** row}e30 {row % 5}:1e30 {5 + row % 3}:1" for row in range(20)],
     "small numbers": [f"{(-1) ** row}e-30 {row % 5}:1e-30 {5 + row % 3}:1" for row in range(20)],
 }
-# Each solver and each shape once at least; kinds whose first rows of parameters enter few, all and no samples.
+# Each solver and each shape occurs at least once, and so do models whose first parameter rows affect few, all or no
+# samples.
 RUNS = [
     ("cd", "wide", 80, ["-m", "linear", "-e", "3"]),
     ("cd", "wide", 80, ["-m", "anova", "--loss", "softmax", "-e", "1"]),
@@ -47,7 +48,7 @@ TRAINED, DIVERGED = 0, 3  # statuses
 
 
 def on_terminal(monkeypatch, columns, arguments):
-    """Run a command with a terminal of so many columns behind standard error: its status and what it said there."""
+    """Run a command with a terminal of the given width as standard error. Return the exit status and the output."""
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     found = []
@@ -56,7 +57,7 @@ def on_terminal(monkeypatch, columns, arguments):
         try:
             while part := os.read(outer, 1 << 16):
                 found.append(part)
-        except OSError:  # the inner end is closed
+        except OSError:  # the slave end of the terminal is closed
             pass
 
     reader = threading.Thread(target=drain)
@@ -78,7 +79,7 @@ def test_progress_of_any_run(monkeypatch, tmp_path, solver, shape, columns, opti
     arguments = ["train", "-f", "libsvm", "-s", solver, *options, "-j", "2", "-o", tmp_path / "m", data]
     status, said = on_terminal(monkeypatch, columns, arguments)
     assert status in (TRAINED, DIVERGED), said
-    # The whole of it where the line is wide enough: shares within an epoch, epochs within the run, times from 0 on.
+    # The whole progress, if the line is wide enough: shares within an epoch, epochs within the run, times from 0.
     for epoch, epochs, share in re.findall(r"(?:epoch|refit) (\d+)/(\d+)  (-?\d+) %", said):
         assert 1 <= int(epoch) <= int(epochs)
         assert 0 <= int(share) <= 100

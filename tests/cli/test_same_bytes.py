@@ -1,4 +1,4 @@
-"""A model's bytes depend neither on the number of threads nor on that of processor cores."""
+"""The bytes of a model depend neither on the number of threads nor on the number of processor cores."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What interrupts a command ends it by that very signal and leaves nothing behind."""
+"""An interrupted command is terminated by the same signal and leaves no files behind."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def test_prediction_that_is_interrupted_leaves_no_file(start, adult_model, tmp_p
     assert os.listdir(tmp_path) == []
 
 
-# Python runs handlers of its own at such moments, too, and drops what they raise.
+# Moments at which Python runs its own code and discards exceptions raised by signal handlers.
 KILL = "import atexit, os, signal, sys; kill = lambda *_: os.kill(os.getpid(), signal.{})"
 MOMENTS = {
     "import": "sys.meta_path.insert(0, type('F', (), {'find_spec': kill})())",
@@ -61,7 +61,7 @@ MOMENTS = {
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_no_signal_is_lost(run, sample, tmp_path, moment, number):
-    if moment == "import":  # fmcli.__main__ is there by then
+    if moment == "import":  # fmcli.__main__ is already imported
         before = f"{KILL.format(number.name)}; import fmcli.__main__; {MOMENTS[moment]}"
     else:
         before = f"{KILL.format(number.name)}; {MOMENTS[moment]}"
@@ -71,7 +71,7 @@ def test_no_signal_is_lost(run, sample, tmp_path, moment, number):
 
 
 def test_a_child_leaves_its_parents_files(tmp_path):
-    """A forked child that is ended must not remove what its parent writes."""
+    """A terminated forked child must not remove the files that its parent is writing."""
     code = (
         "import os, signal\n"
         "from fmcli.system.interrupt import end_by_signals\n"
@@ -115,8 +115,8 @@ def test_a_reader_that_goes_away_ends_help_quietly(start):
 
 
 def test_little_is_imported_before_signals_are_taken():
-    """What is imported before the handler is in place is a moment in which Python answers an interrupt by a traceback;
-    and importing changes no handler."""
+    """During imports before the handler is installed, Python answers an interrupt with a traceback. Importing fmcli
+    changes no handler."""
     code = (
         "import sys\n"
         "def caught(): return [line for line in open('/proc/self/status') if line.startswith('SigCgt')]\n"

@@ -1,4 +1,4 @@
-"""Words of other tools: those that are understood mean what they mean there, all others are answered with ours."""
+"""Option spellings of other tools: accepted ones have the meaning they have there; for others, the error names ours."""
 
 import re
 
@@ -21,7 +21,7 @@ LESSONS = [(command, word) for command, words in WORDS.items() for word in words
 
 
 def parse(command, *arguments):
-    """The values of a command's options."""
+    """Parse a command line and return the values of the options."""
     return COMMANDS[command].make_context(command, [*arguments], parent=TOP).params
 
 
@@ -62,7 +62,7 @@ def test_a_familiar_spelling_trains_the_same_model(run, sample, tmp_path):
 
 @pytest.mark.parametrize(("solver", "rows"), [("cd", 2500), ("lbfgs", 2500), ("sgd", 1), ("ftrl", 1)])
 def test_libfms_regularisation_is_of_a_sum_or_of_an_update(run, sample, tmp_path, solver, rows):
-    """libFM's ALS weighs it against the sum of the losses, its SGD adds it to every update."""
+    """In libFM, the regularization of ALS is relative to the sum of the losses; SGD adds it in every update."""
     ours = ["--l2-w", repr(3 / rows), "--l2-v", repr(5 / rows), "-o", "ours"]
     for options in (ours, ["--regular", "0,3,5", "-o", "theirs"]):
         done = run("train", "-q", "-s", solver, "-e", "2", *options, sample / "adult.train.libsvm")
@@ -156,11 +156,11 @@ def test_words_of_other_tools_are_answered(command, word):
 
 @pytest.mark.parametrize(("command", "word"), LESSONS)
 def test_the_answers_are_true(command, word):
-    """What they name exists, and what they are given for does not."""
+    """The options named in an answer exist; the word that it answers is not an option of ours."""
     flag = f"-{word}" if len(word) == 1 else f"--{word}"
     assert flag not in FLAGS[command]
     assert flag not in SPELLINGS or not set(SPELLINGS[flag].means) <= FLAGS[command].keys()
-    answer = re.sub(r"\w+'s -\w+", "", WORDS[command][word])  # what the other tool's is
+    answer = re.sub(r"\w+'s -\w+", "", WORDS[command][word])  # without the options of the other tool
     for sentence in answer.split(";"):
         named = re.search(r"fmcli (\w+)", sentence)
         flags = FLAGS[named[1] if named else command]

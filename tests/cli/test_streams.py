@@ -1,4 +1,4 @@
-"""Standard streams in every state they can be in."""
+"""Standard streams in every state: terminal, pipe, file, closed, full disk."""
 
 import os
 import pty
@@ -13,7 +13,7 @@ import fmcli
 from fmcli.cli import COMMANDS
 from fmcli.kernels.simd import REAL
 
-# Commands that report on standard output; "m" is a model and "t" are its rows.
+# Commands that report on standard output; "m" is a model and "t" is its data.
 REPORTS = [["evaluate", "m", "t"], ["inspect", "m"], ["models"], ["export", "m", "-"]]
 
 
@@ -55,7 +55,8 @@ def test_a_log_that_is_no_terminal_has_no_control_characters(run, sample):
 
 
 def on_terminal(start, *arguments, also=(), **keywords) -> tuple[int, str]:
-    """Run with a terminal as standard error, and as `also` "stdin" or "stdout"; the status and what it got."""
+    """Run with a terminal as standard error and as the streams in `also` ("stdin", "stdout"). Return the exit status
+    and the text on the terminal."""
     ours, theirs = pty.openpty()
     process = start(
         *arguments, stderr=theirs, **{"stdin": subprocess.DEVNULL, **dict.fromkeys(also, theirs)}, **keywords
@@ -65,7 +66,7 @@ def on_terminal(start, *arguments, also=(), **keywords) -> tuple[int, str]:
     try:
         while piece := os.read(ours, 1 << 16):
             got += piece
-    except OSError:  # how Linux reports the end of a terminal
+    except OSError:  # Linux reports the end of a terminal as an error
         pass
     os.close(ours)
     process.communicate(timeout=60)
@@ -77,14 +78,14 @@ def test_a_terminal_shows_a_line_that_is_updated(start, large):
     assert status == 0
     assert re.search(r"\repoch \d+/40  \d+ %  [\d,]+ rows/s  \d+ s left", got)
     assert "\x1b" not in got
-    # When all is said the lines that stay are those of any log.
+    # The lines that remain on the terminal at the end are those of a log in a file.
     stay = [line.rsplit("\r", 1)[-1] for line in got.replace("\r\n", "\n").rstrip().split("\n")]
     assert sum(line.startswith("epoch ") for line in stay) == 40
     assert not any("left" in line for line in stay)
     assert stay[-1].startswith("model ")
 
 
-# What a session may leave unsaid, and what it may say that only terminals with colours should hear.
+# Environments without TERM or locale, and environments that ask for colours.
 SESSIONS = [{}, {"LANG": "C"}, {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1"}]
 
 
@@ -93,12 +94,12 @@ SESSIONS = [{}, {"LANG": "C"}, {"TERM": "xterm-256color", "COLORTERM": "truecolo
     "arguments", [["train", "-o", "m"], ["predict", "model"], ["predict", "-o", "out", "model"], ["train", "-m", "fn"]]
 )
 def test_a_terminal_gets_text_and_nothing_else(start, sample, adult_model, tmp_path, arguments, environ):
-    """No codes for colours or cursors, no banner, and no file but the one that is asked for."""
+    """No colour or cursor codes, no banner, and no file except the requested one."""
     (tmp_path / "model").write_bytes(adult_model.read_bytes())
     data = sample / "adult.test.libsvm"
     status, got = on_terminal(start, *arguments, data, environ=environ)
     assert status == (2 if "fn" in arguments else 0)
-    assert not re.search(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]", got)  # \r goes back to the line's start
+    assert not re.search(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]", got)  # \r is allowed: it updates the progress line
     assert got.replace("\r\n", "\n").count("\n") >= 1
     written = {"m"} if arguments[0] == "train" and status == 0 else {"out"} if "out" in arguments else set()
     assert set(os.listdir(tmp_path)) == {"model"} | written
@@ -148,7 +149,7 @@ def test_names_of_any_bytes_are_read_written_and_said(run, sample, tmp_path, env
 
 
 def closed(number):
-    """For a process that starts without one of its standard streams."""
+    """Return the keywords of `run` and `start` that close a standard stream in the new process."""
     return {"preexec": lambda: os.close(number)}
 
 
@@ -223,7 +224,7 @@ def test_a_disk_that_is_full_only_at_the_end_is_an_error(run, sample, adult_mode
 
 def test_what_is_meant_for_a_closed_stream_lands_in_no_file(run, sample, adult_model, tmp_path):
     noisy = (
-        # As the command does before it imports anything: libffi, for one, keeps a file open from its import on.
+        # The command does this before any import, because some imports (for example libffi) keep a file open.
         "import os, fmcli.cli; fmcli.cli._occupy_closed_streams();"
         "import fmcli.scoring.prediction as p; write = p.format_values;"
         "p.format_values = lambda values: (os.write(2, b'noise'), write(values))[1]"
@@ -235,7 +236,7 @@ def test_what_is_meant_for_a_closed_stream_lands_in_no_file(run, sample, adult_m
 
 @pytest.fixture
 def files(sample, adult_model, tmp_path):
-    """A model and its rows in the folder of the test."""
+    """A model and its data in the folder of the test."""
     (tmp_path / "m").symlink_to(adult_model)
     (tmp_path / "t").symlink_to(sample / "adult.test.libsvm")
 

@@ -1,4 +1,4 @@
-"""fmcli train: what it writes, what it says, and that its options arrive."""
+"""fmcli train: its output files, its log, and the effect of its options."""
 
 import os
 import re
@@ -45,7 +45,7 @@ def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_
     del figures["epoch"]
     assert 0 < float(figures.pop("train-logloss")) < float(epochs[-1][1])
     assert 0.5 < float(figures.pop("train-auc")) < 1
-    # The bias does not count; what never occurs is zero.
+    # The bias is not counted; the parameters of features that never occur are zero.
     assert figures.pop("sparsity") == f"{(122 - 117) / 122:.4f}"
     assert figures == {
         "rows": "2,500",
@@ -292,7 +292,7 @@ def test_rows_are_scaled_where_the_model_wants_it(run, sample, tmp_path):
     one, three = b"3:1 75:1\n3:2\n", b"3:3 75:3\n3:6\n"
     assert predict("norm", one) == predict("norm", three)
     assert predict("plain", one) != predict("plain", three)
-    # Rows that were scaled beforehand make the same model.
+    # Training on rows that are already normalized gives the same model.
     lines = [line.split() for line in (sample / "adult.train.libsvm").read_text().splitlines()]
     scaled = [
         " ".join([label, *(f"{entry.split(':')[0]}:{len(entries) ** -0.5!r}" for entry in entries)])

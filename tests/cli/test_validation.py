@@ -1,4 +1,4 @@
-"""fmcli train with validation data: what is held out, which epoch is kept, and that the figures are true."""
+"""fmcli train with validation data: the held-out rows, the epoch that is kept, and the reported metrics."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from fmcli.scoring.prediction import load_model
 
 
 def events(path):
-    """The epochs and the summary of a log of JSON lines, each line proper JSON."""
+    """Return the epochs and the summary of a JSON log; every line must be valid JSON."""
 
     def refuse(word):
         raise AssertionError(f"{word} is no JSON")
@@ -23,7 +23,7 @@ def events(path):
 
 
 def table(log):
-    """The figures that a log ends with."""
+    """Return the metrics at the end of a log."""
     return dict(re.findall(r"^([a-z][a-z0-9-]*) {2,}(\S.*?)(?:  \(best constant [-\d.]+\))?$", log, re.M))
 
 
@@ -102,7 +102,7 @@ VALID = ["-r", "0.5", "--patience", "2", "-e", "30"]
 @pytest.mark.parametrize(("metric", "sign"), [("auc", 1), ("logloss", -1), ("macro-f1", 1)])
 def test_the_best_epoch_is_kept_and_patience_ends_training(run, sample, tmp_path, metric, sign):
     test = sample / "adult.test.libsvm"
-    # Sparsity measures no predictions, so that it does not choose.
+    # Sparsity does not measure predictions, so it does not choose the best epoch.
     options = [*VALID, "-v", test, "-x", "sparsity", "-x", metric, "--log-json", "log", "-o", "m"]
     done = run("train", *options, sample / "adult.train.libsvm")
     assert done.returncode == 0, done.stderr
@@ -120,7 +120,7 @@ def test_the_best_epoch_is_kept_and_patience_ends_training(run, sample, tmp_path
     assert figures[f"train-{metric}"] == f"{summary['train'][metric]:.6f}"
     assert figures[f"valid-{metric}"] == f"{summary['valid'][metric]:.6f}"
     assert figures["best-epoch"] == f"{best} of {best + 2}"
-    # What was saved is what so many epochs give.
+    # The saved model is the one after this number of epochs.
     run("train", "-r", "0.5", "-e", str(best), "-o", "short", sample / "adult.train.libsvm")
     for name, array in load_model(str(tmp_path / "short")).model.parameters.items():
         assert (array == load_model(str(tmp_path / "m")).model.parameters[name]).all()
@@ -132,7 +132,7 @@ def test_the_figures_of_a_logistic_model_are_those_of_its_predictions(run, sampl
     figures = table(done.stderr)
     for part, path in (("train", train), ("valid", test)):
         y, p = labels(path), predictions(run, "m", path)[:, 0]
-        score = predictions(run, "--raw", "m", path)[:, 0]  # in which fewer rows are ties than in probabilities
+        score = predictions(run, "--raw", "m", path)[:, 0]  # raw scores have fewer ties than probabilities
         assert figures[f"{part}-logloss"] == f"{logloss(y, p):.6f}"
         assert figures[f"{part}-auc"] == f"{auc(y, score):.6f}"
         assert figures[f"{part}-accuracy"] == f"{((p > 0.5) == (y > 0)).mean():.6f}"
@@ -145,7 +145,7 @@ def test_the_figures_of_numbers_are_those_of_their_predictions(run, sample, tmp_
     for part, path in (("train", train), ("valid", test)):
         y = labels(path)
         error = predictions(run, "m", path)[:, 0] - y
-        # Of a number near 60 float32's 7 digits are the last that is printed.
+        # For a number near 60, the last printed digit is the last of float32's 7 digits.
         assert float(figures[f"{part}-rmse"]) == pytest.approx(math.sqrt((error**2).mean()), rel=1e-7)
         assert float(figures[f"{part}-mae"]) == pytest.approx(abs(error).mean(), rel=1e-7)
         assert figures[f"{part}-r2"] == f"{1 - (error**2).sum() / ((y - y.mean()) ** 2).sum():.6f}"
@@ -156,7 +156,7 @@ def test_the_figures_without_validation_are_those_of_all_rows(run, sample, tmp_p
     train = sample / "adult.train.libsvm"
     done = run("train", *options, "-x", "auc", "-x", "logloss", "--log-json", "log", "-o", "m", train)
     y, p = labels(train), predictions(run, "m", train)[:, 0]
-    score = predictions(run, "--raw", "m", train)[:, 0]  # in which fewer rows are ties than in probabilities
+    score = predictions(run, "--raw", "m", train)[:, 0]  # raw scores have fewer ties than probabilities
     _, summary = events(tmp_path / "log")
     assert list(summary["train"]) == ["auc", "logloss"]
     assert summary["valid"] == {}
@@ -202,7 +202,7 @@ def test_the_loss_so_far_is_said_every_so_many_rows(run, sample, tmp_path, batch
         assert all(said[place // step - 1]["loss"] == whole for place in places if place == 2500)
         for line in said[:3]:
             assert re.search(rf"^epoch {epoch}  rows +{line['rows']:,}  loss {line['loss']:.6f}$", done.stderr, re.M)
-    if step == 1000:  # what training on these rows alone says
+    if step == 1000:  # the same loss as in training on these rows alone
         (tmp_path / "part").write_text("".join((sample / "adult.train.libsvm").open().readlines()[:1000]))
         first = run("train", "-e", "1", "--no-shuffle", "--log-json", "part.log", "-o", "p", "part")
         again = run("train", "-e", "1", "--no-shuffle", "--log-every", "1000", "--log-json", "-", "-o", "q", "part")
@@ -326,7 +326,7 @@ def test_sparsity_alone_chooses_nothing_and_so_nothing_is_held_out(run, large, t
 
 
 def test_the_best_epoch_before_divergence_is_saved(run, tmp_path):
-    # Every update multiplies the error by -2: after 60 and 120 of them the prediction is 1 - 2^60 and 1 - 2^120.
+    # Every update multiplies the error by -2: after 60 and 120 updates the prediction is 1 - 2^60 and 1 - 2^120.
     (tmp_path / "t").write_text("1 0:1\n" * 60)
     (tmp_path / "v").write_text("-2e36 0:1\n")
     options = ["-m", "linear", "--no-bias", "-s", "sgd", "-r", "3", "--l2", "0", "--loss", "squared", "-e", "30"]
@@ -378,7 +378,7 @@ def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
     assert (tmp_path / "said").read_bytes() == (tmp_path / "again").read_bytes()
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     parts = [(line["epoch"], line["rows"]) for line in lines if line["event"] == "refit-rows"]
-    assert parts == [(epoch, 300) for epoch in range(1, best + 1)]  # of 331, of which 298 train the first time
+    assert parts == [(epoch, 300) for epoch in range(1, best + 1)]  # the refit uses all 331 rows, the first run 298
     assert not any(line["event"] == "rows" for line in lines)
     assert len(re.findall(r"^refit +\d+  rows 300  loss [\d.]+$", said.stderr, re.M)) == best
     assert run("train", *options, "--no-refit", "-o", "once", train).returncode == 0

@@ -1,4 +1,4 @@
-"""fmcli train -i: a model goes on from an earlier one, exactly where its state was kept."""
+"""fmcli train -i: training resumes from an earlier model, exactly if its solver state was kept."""
 
 import json
 
@@ -17,7 +17,7 @@ def halves(sample, tmp_path):
 
 
 def arrays(run, tmp_path, model):
-    """The arrays of a model file, exported."""
+    """Export a model file and return its arrays."""
     assert run("export", "-q", model, f"{model}.npz").returncode == 0
     return dict(np.load(tmp_path / f"{model}.npz"))
 
@@ -39,7 +39,7 @@ EXACT = [
     ("sglfm", ["-m", "sglfm", "--l1-from-epoch", "1", "--no-adaptive", "-r", "0.1", "--prox", "exact"]),
     ("sha2", ["-m", "sha2", "--l1", "1", "--l1-from-epoch", "1"]),
     ("hofm", ["-m", "hofm", "-k", "4/2"]),
-    # Where l1 begins to act is the end of an epoch, which the halves have in other places.
+    # l1 begins to act at the end of an epoch, which is at another row in the halves.
     ("hofm-shared", ["-m", "hofm-shared", "-s", "ftrl", "--order", "4", "--l1-from-epoch", "1"]),
     ("hofm-simplex", ["-m", "hofm-simplex", "-s", "adagrad", "--order", "3"]),
     ("all-subsets", ["-m", "all-subsets", "-s", "adagrad", "-k", "3"]),
@@ -59,7 +59,7 @@ def test_two_halves_after_each_other_are_the_whole(run, halves, tmp_path, option
     train("ab", "second", "a")
     train("both", "whole", "start")
     assert_same(run, tmp_path, "ab", "both")
-    # The state is the same too: it goes on in the same way.
+    # The solver state is the same, too: a further run gives the same model.
     train("ab2", "whole", "ab")
     train("both2", "whole", "both")
     assert_same(run, tmp_path, "ab2", "both2")
@@ -78,7 +78,7 @@ def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
     assert run("train", *options, "-i", "a2", "-o", "b2", "second").returncode == 0
     with pytest.raises(AssertionError):
         assert_same(run, tmp_path, "b", "b2")
-    # Another solver has no use for the state.
+    # Another solver ignores the state.
     done = run("train", "-s", "sgd", "-e", "1", "-i", "a2", "-o", "c", "second")
     assert "\nresuming from a2: weights after 1 epoch; " in done.stderr
     assert "\nchanged: solver sgd (was adagrad), --learning-rate 0.01 (was 0.5)\n" in done.stderr
@@ -100,7 +100,7 @@ def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
     before, after = (load_model(str(tmp_path / name)) for name in "ab")
     assert (before.model.features, after.model.features) == (122, 301)
     old, new = before.model.parameters, after.model.parameters
-    assert (old["w"][:, 5:] == new["w"][:, 5:122]).all() or solver == "fobos"  # whose penalty acts on every feature
+    assert (old["w"][:, 5:] == new["w"][:, 5:122]).all() or solver == "fobos"  # its penalty acts on every feature
     assert (old["w"][:, 3] != new["w"][:, 3]).all()
     assert new["w"][0, 300] > 0 > new["w"][0, 200]
     assert new["V"][0, 300].all()
