@@ -7,7 +7,7 @@ cdef class Dataset:
     cdef readonly int32_t features
     cdef readonly object indptr, index, value, field, label, weight
     cdef object ones
-    cdef Csr csr  # data whose values are all 1 keeps none: a run of ones as long as the longest row stands for them
+    cdef Csr csr  # if all values are 1, none are stored: every row uses `ones`, which is as long as the longest row
     cdef const double* label_
     cdef const double* weight_
 
@@ -23,6 +23,6 @@ cdef class Dataset:
     cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:
         return self.weight_[i] if self.weight_ != NULL else 1.0
 
-    # What row i's loss counts for in the weighted mean over rows of so much weight in total, as `shares` says.
+    # The weight of row i's loss in the mean over rows with this total weight, as in `shares`.
     cdef inline double share_of(self, Py_ssize_t i, double total_weight) noexcept nogil:
         return self.weight_of(i) / total_weight

@@ -8,21 +8,21 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef class Dataset:
-    """Sparse rows with labels, checked once so that compiled loops need not check again.
+    """Sparse rows with labels. The arrays are checked once, so that compiled loops need not check them.
 
     Parameters
     ----------
-    indptr : int64 array (rows + 1); row i is entries indptr[i] .. indptr[i + 1] - 1.
-    index : int32 array (nnz), the column of each entry, strictly increasing within a row
-        (with fields: strictly increasing by (index, field), none of which is negative).
-    value : float32 array (nnz), none of them 0; or None where every value is 1.
-    label : float64 array (rows), or None where the rows have none.
+    indptr : int64 array (rows + 1); row i has the entries indptr[i] .. indptr[i + 1] - 1.
+    index : int32 array (nnz), the column of each entry, strictly increasing within a row. With fields, the pairs
+        (index, field) are strictly increasing, and neither is negative.
+    value : float32 array (nnz) without zeros, or None if every value is 1.
+    label : float64 array (rows), or None if the rows have no labels.
     features : the number of columns; larger than every index.
     field : int32 array (nnz) or None.
-    weight : float64 array (rows) or None, which means 1 each.
-    trusted : the indices and fields are known to be what they must be, so that they are not looked at.
+    weight : float64 array (rows), or None if every weight is 1.
+    trusted : whether indices and fields are known to be valid, so that they are not checked.
 
-    The arrays are kept, not copied. Raises ValueError where they do not fit together.
+    The arrays are kept, not copied. Raises ValueError if they are invalid or inconsistent.
     """
 
     def __init__(self, indptr, index, value, label, features, field=None, weight=None, *, trusted=False):
@@ -47,15 +47,16 @@ cdef class Dataset:
             ("weight", weight, self.rows),
         ):
             if array is not None and array.shape[0] != size:
-                raise ValueError(f"{name} has {array.shape[0]} entries where {size} are needed")
+                raise ValueError(f"{name} has {array.shape[0]} entries, but {size} are needed")
 
         if features < 0:
-            raise ValueError("there cannot be fewer than 0 columns")
+            raise ValueError("the number of columns must not be negative")
         self.features = features
         self.longest = lengths.max() if self.rows else 0
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
         self.label, self.weight = label, weight
-        # Pointers into empty arrays are never read; a NULL means "there is none".
+        # Empty arrays have no first element; their pointers are NULL and never read. A NULL `field`, `label_` or
+        # `weight_` also means that there is no such array.
         self.csr.indptr = &indptr_[0]
         self.csr.index = &index_[0] if self.nnz else NULL
         self.csr.field = &field_[0] if field is not None and self.nnz else NULL
@@ -71,7 +72,7 @@ cdef class Dataset:
         if not trusted:
             self.check_entries()
 
-    # ValueError unless indices and fields are what they must be.
+    # Raise ValueError unless indices and fields are valid.
     cdef check_entries(self):
         cdef Py_ssize_t i, at
         cdef int32_t j, f
@@ -88,29 +89,29 @@ cdef class Dataset:
                     unordered |= here <= before
                     before = here
         if outside:
-            raise ValueError("an index lies outside the columns, or a field is negative")
+            raise ValueError("an index is not below the number of columns, or an index or a field is negative")
         if unordered:
-            raise ValueError("the indices of a row do not increase")
+            raise ValueError("the indices of a row are not increasing")
 
     def checked(self, const int32_t[::1] rows):
-        """The numbers of rows, each of which there is. Raises IndexError."""
+        """Return these row indices if all of them are valid; otherwise raise IndexError."""
         self.check_rows(rows)
         return rows
 
-    # IndexError unless there are rows of these numbers.
+    # Raise IndexError unless all these row indices are valid.
     cdef check_rows(self, const int32_t[::1] rows):
         cdef Py_ssize_t i
         if rows is None:
-            raise TypeError("rows are numbers, not None")
+            raise TypeError("rows must be an array of indices, not None")
         cdef bint outside = False
         for i in range(rows.shape[0]):
             outside |= rows[i] < 0 or rows[i] >= self.rows
         if outside:
-            raise IndexError(f"a row's number is not one of 0 to {self.rows - 1}")
+            raise IndexError(f"a row index is not between 0 and {self.rows - 1}")
 
     @property
     def arrays(self):
-        """All arrays that there are."""
+        """All arrays that are not None."""
         arrays = self.indptr, self.index, self.value, self.field, self.label, self.weight, self.ones
         return [array for array in arrays if array is not None]
 
@@ -121,30 +122,31 @@ cdef class Dataset:
 
     @property
     def fields(self):
-        """Largest field + 1; 0 where entries have none."""
+        """Largest field + 1; 0 if entries have no fields."""
         return 0 if self.field is None or not self.nnz else int(self.field.max()) + 1
 
     def total_weight(self, rows=None):
-        """The sum of the weights of all rows or of some; rows without weights count 1 each."""
+        """The sum of the weights of all rows, or of the rows with these indices; without weights, each row counts as 1.
+        """
         if self.weight is None:
             return float(self.rows if rows is None else len(rows))
         return float((self.weight if rows is None else self.weight[rows]).sum())
 
     def shares(self, rows=None):
-        """float64: what the loss of each row, or of each of some, counts for in their weighted mean."""
+        """float64: the weights of all rows, or of the rows with these indices, divided by their sum."""
         count = self.rows if rows is None else len(rows)
         weight = np.ones(count) if self.weight is None else self.weight if rows is None else self.weight[rows]
         return weight / self.total_weight(rows)
 
     def changed(self, **arrays):
-        """The same rows with some of value, label, features, field and weight replaced; everything else is shared."""
+        """The same rows with some of value, label, features, field and weight replaced; all other arrays are shared."""
         kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}
         new = {**kept, **arrays}
         trusted = "field" not in arrays and new["features"] >= self.features
         return Dataset(self.indptr, self.index, **new, trusted=trusted)
 
     def take(self, rows):
-        """A copy of some rows, in the order of their numbers in `rows`."""
+        """A copy of the rows with these indices, in the order of `rows`."""
         indptr = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(np.diff(self.indptr)[rows], out=indptr[1:])
         index, field, value = [
@@ -154,7 +156,7 @@ cdef class Dataset:
         label, weight = [None if array is None else array[rows] for array in (self.label, self.weight)]
         return Dataset(indptr, index, value, label, self.features, field, weight)
 
-    # A copy of some rows' numbers among those of all entries.
+    # Copy the elements of an array over all entries that belong to these rows.
     cdef entries_of(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
         cdef const int64_t[::1] chosen = np.asarray(rows, dtype=np.int64)
         cdef Py_ssize_t i, at, begin
@@ -168,7 +170,7 @@ cdef class Dataset:
         return taken
 
     def within(self, features):
-        """The same rows with the first so many columns only."""
+        """The same rows with only the first `features` columns."""
         if self.features <= features:
             return self.changed(features=features)
         kept = self.index < features
@@ -178,11 +180,11 @@ cdef class Dataset:
             before[self.indptr], self.index[kept], arrays[0], self.label, features, arrays[1], self.weight)
 
     def count_outside(self, const unsigned char[::1] marks):
-        """The number of entries of features that are not marked; bit j % 8 of marks[j // 8] is that of feature j."""
+        """The number of entries whose feature is not marked; the mark of feature j is bit j % 8 of marks[j // 8]."""
         cdef Py_ssize_t entry, inside = 0
         cdef int32_t j
         if marks.shape[0] * 8 < self.features:
-            raise ValueError(f"there are marks for {marks.shape[0] * 8} features, of {self.features}")
+            raise ValueError(f"there are marks for {marks.shape[0] * 8} of {self.features} features")
         with nogil:
             for entry in range(self.nnz):
                 j = self.csr.index[entry]
@@ -190,7 +192,7 @@ cdef class Dataset:
         return self.nnz - inside
 
     def seen(self, rows=None):
-        """bool (features): whether a feature occurs in the rows of these numbers (int32), or in any."""
+        """bool (features): whether each feature occurs in the rows with these indices (int32), or in any row."""
         occurs = np.zeros(self.features, dtype=np.bool_)
         cdef unsigned char[::1] marks = occurs.view(np.uint8)
         cdef const int32_t[::1] chosen = rows
@@ -209,7 +211,7 @@ cdef class Dataset:
         return occurs
 
     def counts(self, const int32_t[::1] rows):
-        """int32 (features): in how many of the rows of these numbers each feature is."""
+        """int32 (features): the number of rows that have each feature, among the rows with these indices."""
         self.check_rows(rows)
         times_ = np.zeros(self.features, dtype=np.int32)
         cdef int32_t[::1] times = times_
@@ -223,8 +225,7 @@ cdef class Dataset:
         return times_
 
     def first_fields(self, const int32_t[::1] rows, const int32_t[::1] features):
-        """int32 (n): of each of some features that occur in these rows, the field of its first entry; 0 without
-        fields."""
+        """int32 (n): the field of the first entry of each of these features in these rows; 0 without fields."""
         fields = np.zeros(features.shape[0], dtype=np.int32)
         if self.field is None or not features.shape[0]:
             return fields
@@ -244,18 +245,20 @@ cdef class Dataset:
                         left -= 1
         return fields
 
-    # uint8 (features): the place of each of at most 255 features, plus 1; 0 of others.
+    # uint8 (features): for each of at most 255 chosen features, its position among them plus 1; 0 for all others.
     cdef places(self, const int32_t[::1] features):
         chosen = np.asarray(features)
         if len(chosen) > 255 or (len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.features):
-            raise ValueError("there are more features than have places, or one lies outside the columns")
+            raise ValueError("there are more than 255 features, or one of them is not a column")
         places = np.zeros(max(self.features, 1), dtype=np.uint8)
         places[chosen] = np.arange(1, len(chosen) + 1, dtype=np.uint8)
         return places
 
     def together(self, const int32_t[::1] rows, const int32_t[::1] features):
-        """int32 (n (n - 1) / 2): how many of the rows of these numbers have both of two features, for the pairs of
-        places (0, 1), (0, 2), .., (1, 2), .. among at most 255 features."""
+        """int32 (n (n - 1) / 2): the number of rows with these indices that have both features of a pair.
+
+        The pairs are those of the positions (0, 1), (0, 2), .., (1, 2), .. among at most 255 features.
+        """
         self.check_rows(rows)
         cdef unsigned char[::1] place = self.places(features)
         cdef Py_ssize_t i, entry, a, b, n, size = features.shape[0]
@@ -278,8 +281,8 @@ cdef class Dataset:
         return both[np.triu_indices(size, 1)]
 
     def magnitudes(self, rows):
-        """float32 (features), twice: the largest and the smallest absolute value of each column's entries in the rows
-        of these numbers (int32); 0 where there is none."""
+        """Two float32 arrays (features): the largest and the smallest absolute value of the entries of each column in
+        the rows with these indices (int32); 0 for columns without entries."""
         largest_, smallest_ = np.zeros(self.features, dtype=np.float32), np.zeros(self.features, dtype=np.float32)
         cdef float[::1] largest = largest_
         cdef float[::1] smallest = smallest_
@@ -299,7 +302,7 @@ cdef class Dataset:
         return largest_, smallest_
 
     def longest_square(self):
-        """The largest sum of a row's squared values; 0 without rows."""
+        """The largest squared norm of a row; 0 without rows."""
         if self.csr.constant:
             return float(self.longest)
         cdef double largest = 0, squares
@@ -315,8 +318,8 @@ cdef class Dataset:
         return largest
 
     def deviations(self, rows):
-        """float64 (features): the standard deviation of each column over the rows of these numbers (int32), where the
-        entries that are not there are 0."""
+        """float64 (features): the standard deviation of each column over the rows with these indices (int32). Missing
+        entries count as 0."""
         sums_, squares_ = np.zeros(self.features), np.zeros(self.features)
         counts_ = np.zeros(self.features, dtype=np.int64)
         cdef double[::1] mean = sums_
@@ -344,12 +347,12 @@ cdef class Dataset:
         return squares_
 
     def scaled(self, divisors):
-        """The same rows with each value divided by the number of its column (float32, features)."""
+        """The same rows with each value divided by the divisor of its column (float32, features)."""
         values = np.empty(self.nnz, dtype=np.float32)
         cdef float[::1] out = values
         cdef const float[::1] by = divisors
         if by is None or by.shape[0] < self.features:
-            raise ValueError("there is not a divisor for each column")
+            raise ValueError("there must be a divisor for each column")
         cdef Sample x
         cdef Py_ssize_t i, j
         with nogil:
@@ -360,9 +363,9 @@ cdef class Dataset:
         return self.changed(value=values)
 
     def normalised(self, known=None):
-        """The same rows scaled to unit length; rows of length 0 stay.
+        """The same rows scaled to unit length; rows of length 0 do not change.
 
-        With `known` (bool, features) other features count for nothing: a row is as long as what the model knows of it.
+        With `known` (bool, features), only the features that the model knows count towards the length of a row.
         """
         values = np.empty(self.nnz, dtype=np.float32)
         cdef float[::1] out = values
@@ -371,7 +374,7 @@ cdef class Dataset:
         cdef Py_ssize_t i, j
         cdef double squares, scale
         if marks is not None and marks.shape[0] < self.features:
-            raise ValueError(f"{marks.shape[0]} features are known or not, of {self.features}")
+            raise ValueError(f"`known` has {marks.shape[0]} entries for {self.features} features")
         with nogil:
             for i in range(self.rows):
                 self.sample(i, &x)
@@ -389,14 +392,14 @@ cdef class Dataset:
 
 
 def most_frequent(const int32_t[::1] times, Py_ssize_t count):
-    """int32 (n): the places of the largest numbers above 0, at most so many, in decreasing order, equal ones by place.
-    """
+    """int32 (n): the positions of the largest positive values, at most `count`, in decreasing order of the value. Equal
+    values are in the order of their positions."""
     places_ = np.zeros(max(count, 0), dtype=np.int32)
     cdef int32_t[::1] places = places_
     cdef Py_ssize_t at, n = 0
     cdef int32_t j
     with nogil:
-        # An index is compared with the last of the largest so far, and seldom moves in.
+        # Insertion into the sorted list of the largest values so far: most values are not larger than its last one.
         for j in range(<int32_t>times.shape[0]):
             if times[j] <= 0 or (n == places.shape[0] and (n == 0 or times[j] <= times[places[n - 1]])):
                 continue

@@ -1,4 +1,4 @@
-"""Text of the libsvm and ffm formats to rows; see parser.h for the grammar and rows.h for the storage."""
+"""Parses text of the libsvm and ffm formats into rows; parser.h has the grammar, and rows.h the storage."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
@@ -54,8 +54,8 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
 
 PADDING = PADDING_
 
-# What is wrong with a text: the 1-based byte column of a token, its bytes, the form it should have, and which part of
-# it (subject, bytes; empty for the whole token) has which complaint.
+# A syntax error in a text: the 1-based byte column of the invalid token, its bytes, its expected form, the name and the
+# bytes of the invalid part (empty for the whole token), and the complaint about it.
 Fault = namedtuple("Fault", "column token expected subject part complaint")
 
 ctypedef fused number:
@@ -66,7 +66,7 @@ ctypedef fused number:
 
 
 cdef numpy_array(number* data, size_t size, dtype):
-    """An array that owns memory which malloc gave."""
+    """An array that owns memory that malloc allocated."""
     if size == 0:
         return np.empty(0, dtype)
     cdef array owner = <number[:size]> data
@@ -75,14 +75,14 @@ cdef numpy_array(number* data, size_t size, dtype):
 
 
 cdef class Rows:
-    """Rows being collected from text.
+    """Collects rows from text.
 
     Parameters
     ----------
-    ffm : entries are field:index:value, else index:value.
-    keep_fields : store fields; otherwise the entries of a row are merged by index.
-    training : each row needs a label, blank lines are no rows, and an index >= limit is a fault. Otherwise labels
-        are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
+    ffm : whether entries are field:index:value rather than index:value.
+    keep_fields : whether to store fields; otherwise the entries of a row are merged by index.
+    training : if true, each row needs a label, blank lines are ignored, and an index >= limit is a fault. Otherwise
+        labels are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
     limit : see `training`; 0 <= limit < 2**31.
     """
 
@@ -102,10 +102,10 @@ cdef class Rows:
         del self.text
 
     def parse(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Append the rows of data[start:stop], which ends with a line break; PADDING bytes more must be readable.
+        """Append the rows of data[start:stop], which must end with a line break, followed by PADDING readable bytes.
 
-        Returns the number of lines before the first fault, and that Fault or None; the rows are good for nothing after
-        one. Runs without the GIL. Raises MemoryError.
+        Returns the number of lines before the first fault, and that Fault or None. After a fault, the rows must not be
+        used. Runs without the GIL. Raises MemoryError.
         """
         self.require()
         if not 0 <= start <= stop <= data.shape[0] - PADDING_:
@@ -130,25 +130,25 @@ cdef class Rows:
             fault.complaint.decode(),
         )
 
-    # ValueError where the rows were handed over.
+    # Raise ValueError if the rows were handed over to a Dataset.
     cdef require(self):
         if self.text.indptr.size() == 0:
             raise ValueError("the rows were handed over")
 
     def extend(self, Rows other):
-        """Append the rows of another, of the same reading. Runs without the GIL. Raises MemoryError."""
+        """Append the rows of another object with the same options. Runs without the GIL. Raises MemoryError."""
         self.require()
         other.require()
         with nogil:
             self.text.extend(other.text[0])
 
     def reserve_for_growth(self, double factor):
-        """Make room for as many rows and entries as there are, times `factor`. Raises MemoryError."""
+        """Reserve memory for `factor` times the current number of rows and entries. Raises MemoryError."""
         self.require()
         self.text.reserve_for_growth(factor)
 
     def clear(self):
-        """Forget the rows and keep the memory for others."""
+        """Remove all rows and keep the memory for new ones."""
         self.require()
         self.text.clear()
 
@@ -171,27 +171,27 @@ cdef class Rows:
 
     @property
     def comments(self):
-        """Lines that are a comment."""
+        """The number of comment lines."""
         return self.text.comments
 
     @property
     def labelled(self):
-        """Rows with a label."""
+        """The number of rows with a label."""
         return self.text.labelled
 
     @property
     def repeated(self):
-        """Rows in which an index (with fields kept: a field and index) came more than once."""
+        """The number of rows that have an index (if fields are kept: a field and index) more than once."""
         return self.text.repeated
 
     @property
     def unseen(self):
-        """Entries dropped because of the limit; those of value 0 are not counted."""
+        """The number of entries dropped because of the limit, without those of value 0."""
         return self.text.unseen
 
     @property
     def features(self):
-        """Largest index below the limit, plus 1; entries of value 0 count."""
+        """Largest index below the limit, plus 1, including entries of value 0."""
         return self.text.features
 
     @property
@@ -200,9 +200,9 @@ cdef class Rows:
         return self.text.fields
 
     def dataset(self, features):
-        """Hand the rows over as a Dataset with that number of columns; afterwards this object is good for nothing.
+        """Hand the rows over as a Dataset with this number of columns. Afterwards, this object must not be used.
 
-        Values that are all 1, and labels where no row has one, are left out.
+        The Dataset has no values if they are all 1, and no labels if no row has one.
         """
         self.require()
         text = self.text

@@ -1,4 +1,4 @@
-"""Numbers to text: the shortest digits that give back the same number of the build's real type."""
+"""Formats numbers as text: the shortest decimal that reads back as the same number of the build's real type."""
 
 from libc.math cimport NAN
 from libc.stdlib cimport free, malloc
@@ -12,8 +12,8 @@ cdef extern from *:
     #include <limits>
     #include "fmcli/base/types.h"
 
-    // The longest number is -d.ddde-ddd with max_digits10 digits: sign, point, e, sign and at most three digits of the
-    // exponent beside them, and its separator.
+    // The longest number is -d.ddde-ddd with max_digits10 digits. The other 8 characters are the sign, the point, the
+    // e, the sign and at most three digits of the exponent, and the separator that follows the number.
     constexpr ptrdiff_t WIDEST = std::numeric_limits<real>::max_digits10 + 8;
     """
     const Py_ssize_t WIDEST
@@ -56,11 +56,11 @@ cdef char* write(char* out, const double* values, Py_ssize_t rows, Py_ssize_t co
     cdef real value
     while values < end:
         for column in range(columns):
-            # Adding 0 turns -0 into 0; after rounding, which makes -0 of tiny numbers.
+            # Adding 0 turns -0 into 0. This is done after rounding, which can turn tiny numbers into -0.
             value = <real> values[column]
             value = value + 0
             if value != value:
-                value = NAN  # of one sign: which one 0/0 has depends on the processor
+                value = NAN  # always with the same sign; the sign of 0/0 depends on the processor
             out = to_chars(out, out + WIDEST, value).ptr
             out[0] = b" " if column + 1 < columns else b"\n"
             out += 1
