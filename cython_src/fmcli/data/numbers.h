@@ -1,4 +1,4 @@
-// Decimal text to numbers, correctly rounded: the plain spellings fast, all others through std::from_chars.
+// Reads decimal numbers from text, correctly rounded: common spellings by a fast path, all others by std::from_chars.
 #ifndef FMCLI_NUMBERS_H
 #define FMCLI_NUMBERS_H
 
@@ -11,8 +11,8 @@
 
 namespace fmcli {
 
-// How far beyond its last line break a text may be read: digits are loaded eight at a time, and what stands behind the
-// first other character does not matter.
+// The number of bytes that must be readable behind the last line break of a text: digits are loaded eight at a time.
+// Bytes behind the first character that is not a digit are loaded but ignored.
 constexpr int PADDING = 8;
 
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
@@ -28,8 +28,8 @@ inline uint64_t load8(const char* p) {
     return chunk;
 }
 
-// The digits at p, at most 8: how many there are, and the number that they form. Branches on no digit, so numbers of mixed
-// lengths cost no misprediction.
+// The digits at p, at most 8: their count, and the number that they form. There is no branch on a digit, so numbers of
+// different lengths cause no branch mispredictions.
 struct Digits {
     int count;
     uint32_t number;
@@ -37,20 +37,20 @@ struct Digits {
 
 inline Digits read_digits(const char* p) {
     uint64_t chunk = load8(p) ^ 0x3030303030303030;  // digits become 0..9
-    // The high bit of each byte above 9. A carry out of such a byte reaches later characters only.
+    // Set the high bit of each byte above 9. A carry out of such a byte affects later characters only.
     uint64_t other = ((chunk + 0x7676767676767676) | chunk) & 0x8080808080808080;
     int bits = other ? __builtin_ctzll(other) - 7 : 64;
     if (bits == 0) return {0, 0};
-    chunk <<= 64 - bits;                // leading zeros in front
-    chunk = chunk * 10 + (chunk >> 8);  // neighbours to pairs, pairs to fours, fours to the whole
+    chunk <<= 64 - bits;                // add leading zeros
+    chunk = chunk * 10 + (chunk >> 8);  // combine digits to pairs, below pairs to fours, and fours to the number
     chunk = ((chunk & 0x000000FF000000FF) * 0x000F424000000064 +
              ((chunk >> 16) & 0x000000FF000000FF) * 0x0000271000000001) >> 32;
     return {bits >> 3, static_cast<uint32_t>(chunk)};
 }
 
-// p + count, by branches. What follows a number is loaded from an address that would wait for the count, some 20 cycles; a
-// guessed branch lets it begin at once, which is a third of the parser's time. The empty statements keep the compiler from
-// turning the branches back into a sum.
+// p + count, computed with branches. With a sum, the load of the text after a number would wait for the count (about 20
+// cycles). A predicted branch lets the load begin at once, which saves a third of the parser's time. The empty asm
+// statements keep the compiler from turning the branches back into a sum.
 inline const char* step(const char* p, int count) {
     for (int bit : {1, 2, 4, 8}) {
         if (count & bit) {
@@ -63,7 +63,7 @@ inline const char* step(const char* p, int count) {
 
 constexpr uint64_t SCALE[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-// Appends the digits at p to w and adds their number to count; stops after 24, when w has long overflowed.
+// Appends the digits at p to w and adds the number of digits to `count`. Stops after 24 digits: w has overflowed then.
 inline const char* take_run(const char* p, uint64_t& w, int& count) {
     Digits digits;
     do {
@@ -82,13 +82,14 @@ struct Decimal {
     bool negative;
 };
 
-// Reads a number of at most 18 significant digits; returns its end, or nullptr for what is not so plain.
+// Reads a number of at most 18 significant digits. Returns its end, or nullptr if the slow path is needed.
 inline const char* scan_decimal(const char* p, Decimal& d) {
     d.negative = *p == '-';
     p += *p == '-' || *p == '+';
     uint64_t w = 0;
     int whole = 0, fraction = 0;
-    // Few digits, mostly, before the point: one by one is faster. With 19 of them w cannot have overflowed to 0.
+    // There are usually few digits before the point, so reading them one by one is faster. With 19 digits, w cannot
+    // have overflowed to 0.
     for (; is_digit(*p) && whole < 19; ++p, ++whole) w = w * 10 + (*p - '0');
     int significant = w ? whole : 0;
     if (*p == '.') p = take_run(p + 1, w, fraction);
@@ -114,9 +115,10 @@ constexpr double POWER[2 * LARGEST_POWER + 1] = {
     1e-7,  1e-6,  1e-5,  1e-4,  1e-3,  1e-2,  1e-1,  1e0,   1e1,   1e2,   1e3,   1e4,   1e5,   1e6,  1e7,
     1e8,   1e9,   1e10,  1e11,  1e12,  1e13,  1e14,  1e15,  1e16,  1e17,  1e18,  1e19,  1e20,  1e21, 1e22};
 
-// The float nearest to a decimal, through double: the product errs by 3 units in the double's last place at most (one each
-// for digits, power and product), so the second rounding can differ from a direct one only where the 29 bits that it
-// cuts off lie that close to one half. Returns false there, and for exponents outside the table.
+// The float nearest to a decimal, computed in double. The error of the product is at most 3 units in the last place of
+// the double (one each for digits, power and product). Therefore rounding it to float can differ from rounding the exact
+// decimal only if the 29 bits that are cut off are that close to one half. Returns false in this case, and for exponents
+// outside the table.
 inline bool to_float(const Decimal& d, float& out) {
     constexpr uint32_t HALF = 1u << 28, GUARD = 4;
     if (d.exponent < -LARGEST_POWER || d.exponent > LARGEST_POWER) return false;
@@ -124,13 +126,13 @@ inline bool to_float(const Decimal& d, float& out) {
     uint64_t bits;
     std::memcpy(&bits, &x, 8);
     uint32_t cut = bits & (2 * HALF - 1);
-    // No subnormal comes here: x is 0 or at least 1e-22.
+    // x is not a subnormal float: it is 0 or at least 1e-22.
     if (cut - (HALF - GUARD) <= 2 * GUARD || x > FLT_MAX) return false;
     out = static_cast<float>(d.negative ? -x : x);
     return true;
 }
 
-// The double nearest to a decimal where both factors are exact and one operation rounds; false elsewhere.
+// The double nearest to a decimal, if both factors are exact, so that only one operation rounds. Else returns false.
 inline bool to_double(const Decimal& d, double& out) {
     if (d.exponent < -LARGEST_POWER || d.exponent > LARGEST_POWER || d.digits > int64_t(1) << 53) return false;
     double x = static_cast<double>(d.digits);
@@ -145,8 +147,8 @@ inline bool same_word(const char* p, const char* end, const char* word) {
     return p == end && !*word;
 }
 
-// Any spelling of a number (float or double) in [p, end): rounds as strtof and strtod do, takes decimal numbers only.
-// Returns nullptr, or what is wrong with it.
+// Reads any spelling of a number (float or double) in [p, end). Rounds like strtof and strtod, but accepts only decimal
+// numbers. Returns nullptr, or the complaint.
 template <typename Real>
 const char* read_number(const char* p, const char* end, Real& out) {
     if (p == end) return "is missing";
@@ -157,7 +159,7 @@ const char* read_number(const char* p, const char* end, Real& out) {
         return "is not a finite number";
     if (end - p > 1 && p[0] == '0' && (p[1] | 32) == 'x') return "is hexadecimal: only decimal numbers are read";
 
-    int64_t digits = 0, leading = 0;  // 10^(leading - 1) is the place of the first digit that is not 0
+    int64_t digits = 0, leading = 0;  // 10^(leading - 1) is the place value of the first nonzero digit
     bool zero = true;
     for (; p < end && is_digit(*p); ++p, ++digits) {
         zero &= *p == '0';
@@ -175,7 +177,7 @@ const char* read_number(const char* p, const char* end, Real& out) {
         bool below = ++p < end && *p == '-';
         p += p < end && (*p == '-' || *p == '+');
         if (p == end) return "is not a number";
-        constexpr int64_t ENOUGH = int64_t(1) << 50;  // more than any text has digits
+        constexpr int64_t ENOUGH = int64_t(1) << 50;  // more than the number of digits of any text
         for (; p < end && is_digit(*p); ++p) exponent = std::min(exponent * 10 + (*p - '0'), ENOUGH);
         if (below) exponent = -exponent;
     }
@@ -183,7 +185,8 @@ const char* read_number(const char* p, const char* end, Real& out) {
 
     out = 0;
     if (!zero) {
-        // Out of range is said of both ends, and of subnormals or not as the library likes: the exponent tells them apart.
+        // The library reports too large and too small numbers alike, and some libraries also report subnormals. The
+        // exponent distinguishes them.
         auto result = std::from_chars(start, end, out);
         if (result.ec == std::errc::result_out_of_range && leading + exponent <= 0) out = 0;
         else if (result.ec != std::errc() || std::isinf(out))
@@ -193,7 +196,7 @@ const char* read_number(const char* p, const char* end, Real& out) {
     return nullptr;
 }
 
-// A whole number >= 0 of at most 63 bits in [p, end). Returns nullptr, or what is wrong with it.
+// Reads a whole number >= 0 of at most 63 bits in [p, end). Returns nullptr, or the complaint.
 inline const char* read_whole(const char* p, const char* end, uint64_t& out) {
     if (p == end) return "is missing";
     const char* start = p;

@@ -1,5 +1,5 @@
-// Lines of libsvm or ffm text to rows. Plain tokens take a fast path that recognises them whole; whatever it does not take
-// goes to a slow one, which accepts every allowed spelling and says what is wrong with the others.
+// Parses lines of libsvm or ffm text into rows. A fast path reads tokens in common spellings. All others take a slow
+// path, which accepts every allowed spelling and describes what is wrong with an invalid token.
 #ifndef FMCLI_PARSER_H
 #define FMCLI_PARSER_H
 
@@ -13,13 +13,13 @@ struct Span {
     const char* end = nullptr;
 };
 
-// What is wrong with a text and where. Nothing is when `complaint` is nullptr.
+// The first error in a text and its position. There is no error if `complaint` is nullptr.
 struct Fault {
     const char* complaint = nullptr;  // "is not a number"
-    const char* subject = "";         // "value"; empty when the complaint is of the whole token
+    const char* subject = "";         // "value"; empty if the complaint is about the whole token
     const char* expected = "";        // "index:value"
-    Span token, part;                 // the token, and the part of it that is the subject
-    const char* line = nullptr;       // where its line begins
+    Span token, part;                 // the token, and its part that is the subject
+    const char* line = nullptr;       // the beginning of its line
 };
 
 inline const char* skip_blanks(const char* p) {
@@ -41,8 +41,8 @@ class Parser {
   public:
     Parser(Rows& rows, const char* end) : rows_(rows), end_(end) {}
 
-    // Parses all lines from p; the text ends with a line break, PADDING bytes behind it may be read. Returns false at the
-    // first fault. `lines` counts the lines that have no fault.
+    // Parses all lines from p. The text must end with a line break, followed by PADDING readable bytes. Returns false
+    // at the first fault. `lines` is the number of lines before it.
     bool parse(const char* p) {
         for (lines = 0; p < end_; ++lines) {
             line_ = p;
@@ -70,7 +70,7 @@ class Parser {
     };
 
     static constexpr const char* SHAPE = ffm ? "field:index:value" : "index:value";
-    static constexpr uint64_t LARGEST_ID = INT32_MAX - 1;  // one less than int32 holds: counts are largest + 1
+    static constexpr uint64_t LARGEST_ID = INT32_MAX - 1;  // so that the count, the largest id + 1, fits into int32
 
     Rows& rows_;
     const char* end_;
@@ -81,7 +81,7 @@ class Parser {
         return false;
     }
 
-    // Parses one row; p is at its first token and at the line break behind it afterwards.
+    // Parses one row. p points to its first token, and afterwards to the line break at its end.
     bool row(const char*& p) {
         double y = NAN;
         bool has_label = true;
@@ -92,7 +92,7 @@ class Parser {
         return entries(p, y, has_label);
     }
 
-    // Parses the entries at p, to the line break. There is room for all of them: `parse_text` made it.
+    // Parses the entries at `position`, up to the line break. `parse_text` has reserved memory for all of them.
     bool entries(const char*& position, double y, bool has_label) {
         const Reading& reading = rows_.reading;
         const uint64_t limit = reading.limit;
@@ -102,7 +102,7 @@ class Parser {
         const size_t start = rows_.index.size();
         size_t n = start;
         int64_t last = -1, fields = rows_.fields;
-        bool untidy = false;  // the entries do not increase, or one is 0
+        bool untidy = false;  // the entries are not in increasing order, or a value is 0
         const char* p = position;
         for (;;) {
             p = skip_blanks(p);
@@ -114,7 +114,7 @@ class Parser {
             Entry entry;
             const char* next = plain_entry(p, entry);
             if (!next) {
-                Entry odd;  // its address leaves this function; the entry above stays in registers
+                Entry odd;  // `any_entry` takes its address, so `entry` can stay in registers
                 next = any_entry(p, odd);
                 if (!next) return false;
                 entry = odd;
@@ -189,10 +189,10 @@ class Parser {
         return true;
     }
 
-    // The end of the entry at p if each part is plain digits (the value: a plain decimal), else nullptr.
+    // Reads the entry at p if its ids are digits and its value is a plain decimal. Returns its end, or else nullptr.
     static const char* plain_entry(const char* p, Entry& entry) {
         if (ffm) {
-            // Fields have one or two digits, mostly in the same order in all rows, which branches predict well.
+            // Fields usually have one or two digits and the same order in all rows, so branches are well predicted.
             entry.field = 0;
             const char* start = p;
             for (; is_digit(*p) && p < start + 9; ++p) entry.field = entry.field * 10 + (*p - '0');
@@ -218,7 +218,7 @@ class Parser {
         return p && ends_token(*p) && to_float(decimal, entry.value) ? p : nullptr;
     }
 
-    // The same for every spelling; nullptr sets the fault.
+    // The same for every spelling. If it returns nullptr, it has set the fault.
     const char* any_entry(const char* p, Entry& entry) {
         const Span token = {p, token_end(p)};
         const auto colons = std::count(token.begin, token.end, ':');
@@ -260,7 +260,7 @@ class Parser {
         return fail(ABOVE_LARGEST_ID, "feature index", SHAPE, token, {p, std::find(p, token.end, ':')});
     }
 
-    // Finds the last entry of that index in the line again, to point at it.
+    // Sets the fault at the last entry of the line that has this index.
     bool sum_too_large(int32_t index) {
         Span token, part;
         for (const char* p = skip_blanks(token_end(skip_blanks(line_))); *p != '\n' && *p != '#';) {
@@ -276,7 +276,7 @@ class Parser {
     }
 };
 
-// Appends the rows of the lines from begin to end. A fault leaves rows that are good for nothing. Throws std::bad_alloc.
+// Appends the rows of the lines from begin to end. After a fault, the rows must not be used. Throws std::bad_alloc.
 inline Fault parse_text(Rows& rows, const char* begin, const char* end, int64_t& lines) {
     rows.reserve_for_text(end - begin);
     auto run = [&](auto parser) {

@@ -14,7 +14,7 @@
 
 namespace fmcli {
 
-// Ask for huge pages for memory that is about to be written, where the system has them; that it has none is no error.
+// Requests huge pages for memory that is about to be written. If the system has none, nothing happens.
 inline void ask_for_huge_pages(void* begin, size_t bytes) {
     constexpr uintptr_t HUGE_PAGE = 2 << 20;
     const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
@@ -22,9 +22,10 @@ inline void ask_for_huge_pages(void* begin, size_t bytes) {
     if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
-// A growing array of plain numbers. std::vector copies when it grows and writes what it makes room for; realloc moves the
-// pages of a large array, and room that is never written takes no memory. Large arrays ask for huge pages, because rows
-// are visited in random order, and looking up addresses in small pages costs a tenth of the time of an epoch.
+// A growing array of plain numbers. std::vector copies its elements when it grows, and initialises new elements. Here,
+// realloc moves the pages of a large array, and capacity that is never written takes no physical memory. Large arrays
+// request huge pages, because rows are read in random order: with small pages, the lookup of addresses (TLB misses)
+// takes a tenth of the time of an epoch.
 template <typename T>
 class Array {
   public:
@@ -39,7 +40,7 @@ class Array {
     size_t capacity() const { return capacity_; }
     T& operator[](size_t i) { return data_[i]; }
     const T& operator[](size_t i) const { return data_[i]; }
-    void resize(size_t size) { size_ = size; }  // within the capacity; new items hold anything
+    void resize(size_t size) { size_ = size; }  // within the capacity; new items are uninitialised
 
     void reserve(size_t capacity) {
         if (capacity <= capacity_) return;
@@ -62,7 +63,7 @@ class Array {
         size_ += other.size_;
     }
 
-    // Gives the memory away, cut to the size: the caller frees it. nullptr when there is nothing.
+    // Returns the memory, shrunk to the size; the caller must free it. Returns nullptr if the array is empty.
     T* release() {
         T* data = data_;
         if (size_ == 0) {
@@ -81,15 +82,15 @@ class Array {
     size_t size_ = 0, capacity_ = 0;
 };
 
-// How text is to be understood.
+// The options of the parser.
 struct Reading {
-    bool ffm;          // field:index:value, else index:value
+    bool ffm;          // entries are field:index:value; else index:value
     bool keep_fields;  // store fields; else the entries of a row are merged by index
-    bool training;     // each row has a label, blank lines are no rows, an index >= limit is an error
-    int64_t limit;     // indexes below it are stored; in predicting others are counted and dropped
+    bool training;     // each row needs a label, blank lines are ignored, and an index >= limit is an error
+    int64_t limit;     // entries with an index below it are stored; in prediction, others are counted and dropped
 };
 
-// Rows in compressed form. `value` stays empty until the first value that is not 1 comes: one-hot data never stores any.
+// Rows in compressed form (CSR). `value` is empty until the first value other than 1, so one-hot data stores no values.
 struct Rows {
     explicit Rows(const Reading& how) : reading(how) { indptr.push(0); }
 
@@ -97,15 +98,15 @@ struct Rows {
     Array<int64_t> indptr;
     Array<int32_t> index, field;
     Array<float> value;
-    Array<double> label;  // NaN where a row has none
+    Array<double> label;  // NaN for a row without a label
     bool valued = false;
     int64_t comments = 0;  // comment lines
     int64_t labelled = 0;  // rows with a label
-    int64_t repeated = 0;  // rows in which a coordinate came more than once
-    int64_t unseen = 0;    // entries dropped because of the limit, those of value 0 not counted
-    int64_t features = 0, fields = 0;  // largest + 1, entries of value 0 counted
+    int64_t repeated = 0;  // rows with a repeated index (if fields are kept: field and index)
+    int64_t unseen = 0;    // entries dropped because of the limit, without those of value 0
+    int64_t features = 0, fields = 0;  // largest index and field + 1, including entries of value 0
 
-    // Makes room for all entries that a text can hold: the shortest are "1:1 " and "1:1:1 ".
+    // Reserves memory for all entries that a text can contain: the shortest are "1:1 " and "1:1:1 ".
     void reserve_for_text(size_t bytes) {
         size_t room = index.size() + bytes / (reading.ffm ? 6 : 4) + 1;
         index.reserve(room);
@@ -113,7 +114,7 @@ struct Rows {
         if (valued) value.reserve(index.capacity());
     }
 
-    // Makes room for as many rows and entries as there are, times `factor`, so that arrays need not move while they grow.
+    // Reserves memory for `factor` times the current number of rows and entries, so that growing arrays are not moved.
     void reserve_for_growth(double factor) {
         auto times = [factor](size_t size) { return static_cast<size_t>(factor * static_cast<double>(size)); };
         indptr.reserve(times(indptr.size()));
@@ -138,8 +139,8 @@ struct Rows {
         labelled += has_label;
     }
 
-    // Sorts the entries from start to end, sums those of one coordinate in the order in which they came and drops zeros.
-    // Returns the new end, or -1 when a sum is too large for a float; overflow is its index then.
+    // Sorts the entries from start to end, sums the values of a repeated index (and field) in the order of the text,
+    // and drops zeros. Returns the new end, or -1 if a sum is too large for a float; then `overflow` is its index.
     int64_t tidy(size_t start, size_t end, int32_t& overflow) {
         scratch.clear();
         for (size_t i = start; i < end; ++i) {
@@ -199,7 +200,7 @@ struct Rows {
         return !valued || std::all_of(x, x + value.size(), [](float v) { return v == 1.0f; });
     }
 
-    // Forgets the rows and keeps the room.
+    // Removes all rows and keeps the memory.
     void clear() {
         indptr.resize(1);
         index.resize(0);
@@ -217,11 +218,12 @@ struct Rows {
     };
     std::vector<Entry> scratch, merged;
 
-    // A stable merge sort of runs that insertion sorts: entries of one key keep their order, on which the sum's last bit
-    // depends. std::stable_sort does the same by a buffer that C++17 deprecates, of which some compilers warn.
+    // A stable merge sort of runs that are sorted by insertion. Entries with equal keys keep their order, because the
+    // last bit of their sum depends on it. std::stable_sort is not used, because it uses a temporary buffer that C++17
+    // deprecates, and some compilers warn of it.
     void sort_scratch() {
         auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
-        constexpr size_t RUN = 48;  // up to here insertion is faster than merging
+        constexpr size_t RUN = 48;  // up to this length, insertion is faster than merging
         const size_t size = scratch.size();
         for (size_t start = 0; start < size; start += RUN) {
             const size_t end = std::min(start + RUN, size);
