@@ -94,8 +94,8 @@ def spellings() -> Iterator[str]:
     )
     yield ""
     yield (
-        f"The letters {code(f'-{letter}' for letter in FREE_LETTERS)} clash between those tools and are no options of "
-        "any command. Whatever else they call an option is answered with its name here."
+        f"The letters {code(f'-{letter}' for letter in FREE_LETTERS)} have different meanings in these tools, so that "
+        "no command of fmcli uses them. For other options of these tools, the error message names the option of fmcli."
     )
 
 
