@@ -65,7 +65,7 @@ class Labels:
 
 
 def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
-    """Choose the loss that fits these labels, or check the one that is named.
+    """Choose the loss that fits these labels, or check that the given loss fits them.
 
     With `signs`, labels with two distinct values stand for -1 and +1 even if the loss takes numbers.
 

@@ -38,7 +38,7 @@ class Occurrences:
     rows : int64 (n), the number of rows that have each feature; None: not known.
     together : int32 (n (n - 1) / 2), the number of examined rows that have both features, for the pairs of positions
         (0, 1), (0, 2), .., (1, 2), ..; None: not known.
-    looked_at : the number of rows that were examined for pairs.
+    looked_at : the number of rows examined for pairs.
     counts : one of TYPES (all features), the number of rows that have each feature; None: only those of the most
         frequent features are known.
     labels : a checksum of the labels of the last run's rows, by which the same rows are recognized; None: not known.

@@ -76,7 +76,7 @@ class Trainer(ABC):
 
     @property
     def slots(self) -> int:
-        """Arrays of state that the solver keeps beside each array of parameters."""
+        """The number of state arrays that the solver keeps for each array of parameters."""
         return 0
 
     @property
@@ -85,7 +85,7 @@ class Trainer(ABC):
         return 0
 
     def resume(self, updates: int) -> None:  # noqa: B027 (only solvers that keep state have something to do)
-        """Resume from the state that the model now has, after so many updates; called after `prepare`."""
+        """Resume from the state that the model now has, after this many updates; called after `prepare`."""
 
     @abstractmethod
     def bytes_needed(self) -> int:

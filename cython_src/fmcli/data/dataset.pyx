@@ -126,8 +126,7 @@ cdef class Dataset:
         return 0 if self.field is None or not self.nnz else int(self.field.max()) + 1
 
     def total_weight(self, rows=None):
-        """The sum of the weights of all rows, or of the rows with these indices; without weights, each row counts as 1.
-        """
+        """The sum of the weights of all rows, or of the rows with these indices. Without weights, each row counts 1."""
         if self.weight is None:
             return float(self.rows if rows is None else len(rows))
         return float((self.weight if rows is None else self.weight[rows]).sum())

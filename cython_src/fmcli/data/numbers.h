@@ -116,9 +116,9 @@ constexpr double POWER[2 * LARGEST_POWER + 1] = {
     1e8,   1e9,   1e10,  1e11,  1e12,  1e13,  1e14,  1e15,  1e16,  1e17,  1e18,  1e19,  1e20,  1e21, 1e22};
 
 // The float nearest to a decimal, computed in double. The error of the product is at most 3 units in the last place of
-// the double (one each for digits, power and product). Therefore rounding it to float can differ from rounding the exact
-// decimal only if the 29 bits that are cut off are that close to one half. Returns false in this case, and for exponents
-// outside the table.
+// the double (one each for digits, power and product). Therefore rounding it to float can differ from rounding the
+// decimal itself only if the 29 bits that are cut off are that close to one half. Returns false in this case, and for
+// exponents outside the table.
 inline bool to_float(const Decimal& d, float& out) {
     constexpr uint32_t HALF = 1u << 28, GUARD = 4;
     if (d.exponent < -LARGEST_POWER || d.exponent > LARGEST_POWER) return false;

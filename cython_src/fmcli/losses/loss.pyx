@@ -4,7 +4,7 @@ import numpy as np
 
 from libc.math cimport exp, fabs, log, log1p
 
-# The number of halvings after which an interval cannot be halved further.
+# After this many bisection steps, an interval of doubles cannot be halved further.
 HALVINGS = 100
 # A label value without rows counts as this part of a row, so that the logarithm of its frequency is finite.
 RARE = 0.5
@@ -28,7 +28,7 @@ cdef class Loss:
     # Raise ValueError unless the loss takes this number of scores, and these labels.
     cdef check(self, const double[::1] label, int outputs):
         if outputs != self.outputs:
-            raise ValueError(f"the loss is of {self.outputs} scores, not of {outputs}")
+            raise ValueError(f"the number of scores must be {self.outputs}, not {outputs}")
 
     # l(y, score)
     cdef double value(self, double y, const double* score) noexcept nogil:
@@ -51,7 +51,7 @@ cdef class Loss:
         return value, slope
 
     def best_constant(self, label, weight):
-        """The scores (C) with the smallest loss if all samples have the same, or 0 if it is better to start from 0."""
+        """The constant scores (C) with the smallest mean loss, or 0 if it is better to start from 0."""
         return np.zeros(1)
 
 
@@ -155,7 +155,7 @@ cdef class Huber(Loss):
         return self.value(y, score)
 
     def best_constant(self, label, weight):
-        """The root of the mean slope, by bisection between the smallest and the largest label."""
+        """The score at which the mean slope is 0, by bisection between the smallest and the largest label."""
         low, high = np.min(label), np.max(label)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -197,7 +197,7 @@ cdef class Softmax(Loss):
 
     def __init__(self, *, int outputs):
         if outputs < 1:
-            raise ValueError(f"there cannot be {outputs} classes")
+            raise ValueError(f"the number of classes must be at least 1, not {outputs}")
         self.smoothness, self.outputs = 0.25, outputs
 
     cdef check(self, const double[::1] label, int outputs):
@@ -207,7 +207,7 @@ cdef class Softmax(Loss):
         for i in range(label.shape[0]):
             known &= 0 <= label[i] < self.outputs
         if not known:
-            raise ValueError(f"a label is none of the {self.outputs} classes")
+            raise ValueError(f"a label is not one of the {self.outputs} classes")
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double largest = score[0]

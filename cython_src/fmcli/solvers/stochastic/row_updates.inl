@@ -214,7 +214,7 @@ inline void finish_row(Penalty penalty, const Block& b, ptrdiff_t row, const uin
     });
 }
 
-// Completes the prox of a row under the group penalty that acts, if there is one.
+// Completes the prox of a row under the active group penalty, or without one.
 inline __attribute__((always_inline)) void finish_row(const PenaltyStrength& s, const Block& b, ptrdiff_t row,
                                                       const uint8_t* touched, const RowSums& sums) {
     if (s.group > 0)
