@@ -1,4 +1,4 @@
-"""Models of higher order: exactness of the kernels, identities between kinds, weights of degrees and factors."""
+"""Higher-order models: accuracy of the kernels, identities between kinds, weights of degrees and of kernels."""
 
 from fractions import Fraction
 from unittest.mock import Mock
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.isa
 
 
 def degrees(terms, order):
-    """e_0 .. e_m of exact numbers."""
+    """Return the elementary symmetric polynomials e_0 .. e_m of the terms, as exact fractions."""
     e = [Fraction(1)] + [Fraction(0)] * order
     for a in terms:
         e = [e[0], *(e[t] + a * e[t - 1] for t in range(1, order + 1))]
@@ -38,7 +38,7 @@ def degrees(terms, order):
 
 
 def without(e, a):
-    """e_0 .. e_{m-1} of all terms but one: in exact arithmetic it can be taken out of the sums."""
+    """Return e_0 .. e_{m-1} of all terms except ``a``. In exact arithmetic, a term can be removed from the sums."""
     left = [Fraction(1)]
     for t in range(1, len(e) - 1):
         left.append(e[t] - a * left[t - 1])
@@ -53,7 +53,7 @@ def product(terms):
 
 
 def slopes(model, x):
-    """|d score / d p_j| of factor 0, from AdaGrad's sums of squares: what a parameter moves by is rounded off."""
+    """Return |d score / d p_j| for factor 0 from AdaGrad's sums of squares, since changes of parameters are rounded."""
     solver = ROW_SOLVERS["adagrad"].load()(learning_rate=1e-3)
     data = dataset([x], model.features, score_all(model, dataset([x], model.features))[0] - 1)
     solver.bind(model, Penalty())
@@ -63,7 +63,7 @@ def slopes(model, x):
 
 
 def sample(entries, large, rng):
-    """Factors (entries, 5) and a sample; with `large` one product is a thousand times the others."""
+    """Return factors (entries, 5) and a sample. With `large`, one product is a thousand times the others."""
     p = rng.uniform(0.2, 2, size=(entries, 5)) * rng.choice([-1, 1], size=(entries, 5)) / entries**0.5
     p[entries // 3] *= 1000 if large else 1
     value = np.float32(rng.uniform(0.5, 1.5, size=entries)).tolist()
@@ -74,7 +74,7 @@ def sample(entries, large, rng):
 @pytest.mark.parametrize("entries", [7, 30, 200])
 @pytest.mark.parametrize("order", [2, 3, 4, 5, 6])
 def test_kernels_and_gradients_against_exact_arithmetic(order, entries, large):
-    """Errors are relative to what the sums would be if no terms cancelled."""
+    """Errors are relative to the sums of the absolute values of the terms."""
     p, x = sample(entries, large, np.random.default_rng([order, entries]))
     model = HigherOrder(entries, 1, [("V", order, 5)], bias=False)
     model.allocate(1)
@@ -98,7 +98,7 @@ def test_kernels_and_gradients_against_exact_arithmetic(order, entries, large):
 
 @pytest.mark.parametrize("annul", [False, True])
 def test_all_subsets_against_exact_arithmetic(annul):
-    """Also where 1 + a_j is 0, or nearly: then all derivatives but one vanish."""
+    """Also if 1 + a_j is 0 or nearly 0, so that all derivatives except the j-th vanish."""
     rng = np.random.default_rng(0)
     p = (rng.uniform(0.1, 0.5, size=(40, 5)) * rng.choice([-1, 1], size=(40, 5))).astype(REAL_TYPE)
     p[3] = -1 if annul else -1 + 1e-6
@@ -110,7 +110,7 @@ def test_all_subsets_against_exact_arithmetic(annul):
     tolerance = 1e-13 if DOUBLE else 1e-5
     scale = sum(abs(float(product(column))) for column in factors)
     score = score_all(model, dataset([x], 40))[0, 0]
-    # 1 + a is rounded to the real type, which a difference as small as here feels.
+    # 1 + a is rounded to the real type, which matters for a result as small as here.
     rounding = 40 * np.finfo(REAL_TYPE).eps
     assert abs(score - float(sum(map(product, factors)))) <= tolerance * scale + rounding
     found = slopes(model, x)
@@ -190,7 +190,7 @@ def test_all_subsets_is_one_and_every_degree():
 
 @pytest.mark.parametrize("order", [2, 3, 4, 5])
 def test_constant_features_give_lower_degrees_weights(order):
-    """The weight of A^{m-t} is e_t(gamma)."""
+    """With constants gamma, the weight of A^{m-t} is e_t(gamma)."""
     shared = made("hofm-shared", rank=1, order=order)
     params = fill(shared, np.random.default_rng(order))
     want = np.full(len(ROWS), params["bias"][0])
@@ -264,7 +264,7 @@ def test_theta_stays_on_the_simplex(solver, batch_size):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_epoch_ends_on_the_simplex(solver):
-    """Also the first one under ftrl, after which it visits all rows again; and a model that a run goes on from."""
+    """Also the first epoch of ftrl, after which it updates all rows again."""
     rng = np.random.default_rng(1)
     rows = random_rows(rng, 60, FEATURES)
     data = dataset(rows, FEATURES, [sum(x.values()) ** 2 / 4 for x in rows])
@@ -290,7 +290,7 @@ def test_what_a_model_takes_over_is_projected():
 
 
 def test_theta_that_is_no_longer_finite_ends_training():
-    """The point of the simplex nearest to infinity is looked for in vain, but not for ever."""
+    """The projection onto the simplex ends even if theta is infinite, and training reports divergence."""
     rng = np.random.default_rng(1)
     data = dataset(random_rows(rng, 40, FEATURES), FEATURES, rng.normal(size=40))
     spec = make_spec("hofm-simplex", "sgd", "squared", {"order": 4, "learning_rate": 1e3})

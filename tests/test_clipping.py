@@ -35,7 +35,7 @@ def test_few_labels_without_large_gaps_are_a_scale(label, scale):
 
 
 def fitted(path, labels=RATINGS, *, loss=None, keywords=None, valid=None, **options):
-    """A linear model that predicts far beyond its labels for feature 1: it is trained on one row of it."""
+    """A linear model that predicts far outside the range of its labels for feature 1, which is in one training row."""
     rows = [{0: 1.0}] * (len(labels) - 1) + [{1: 0.01}]
     spec = make_spec("linear", "cd", loss, {"l2": 0.0, **options})
     trained = job.train(job.plan(dataset(rows, 2, labels), spec, valid=valid, **(keywords or {})))

@@ -1,4 +1,4 @@
-"""Defaults: what the help says of each option is what a run of each model and solver takes."""
+"""Defaults: the default in the help of each option is the one used by a run of each model and solver."""
 
 import re
 
@@ -19,7 +19,8 @@ PAIRS = [
 
 
 def said(option, model, solver):
-    """The default in force by the help: that of the model with the solver, else of the model, the solver, or all."""
+    """Return the default in force according to the help: the first that exists of the model with the solver, the model,
+    the solver, and the general one."""
     text = notes(option).removesuffix("]").removesuffix(f"; {option.range()}").partition("default: ")[2]
     usual, *own = re.split(" unless |; at most", text)[0].split("; ")
     found = {}

@@ -1,4 +1,4 @@
-"""Defaults that depend on the training data: shown in words, resolved once, saved as numbers."""
+"""Defaults that depend on the training data: described in the help, resolved once, saved as numbers."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
 
 ROWS = [{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 2.0}, {2: 1.0}]
-# Rules that show each fact, for an option of every run, one of a solver and one that others refine.
+# Rules that use every fact, for options of every run, an option of a solver, and one (l2) that others refine.
 RULES = {
     "init_std": Derived("1 / 2^rows", lambda facts: 0.5**facts.rows),
     "alpha": Derived("1/non-zeros", lambda facts: 1 / facts.nonzeros),
@@ -32,7 +32,7 @@ RULES = {
 def rules(monkeypatch):
     for name, rule in RULES.items():
         monkeypatch.setitem(OPTIONS, name, replace(OPTIONS[name], default=rule))
-    # ftrl's own defaults would come before these.
+    # The solver defaults of ftrl would take precedence over these rules.
     monkeypatch.setitem(SOLVERS, "ftrl", replace(SOLVERS["ftrl"], defaults={}))
 
 

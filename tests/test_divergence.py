@@ -1,4 +1,4 @@
-"""Runs that end with numbers that are not finite, or far worse than a constant, end with DivergedError."""
+"""Runs whose result is not finite, or far worse than a constant prediction, raise DivergedError."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from fmcli.training import checkpoints, job
 from fmcli.training.baseline import Baseline, baseline_of, beats
 from fmcli.training.divergence import MOST_AT_END
 
-# One feature, always 1: a step of sgd multiplies the error of a row by 1 - rate.
+# One feature, which is always 1: an sgd step multiplies the error of a row by 1 - rate.
 ROWS = [{0: 1.0}] * 40
 LABELS = {
     "real": [1.0, 3.0] * 20,
@@ -53,7 +53,7 @@ def test_a_single_epoch_is_judged_by_the_model_that_it_leaves():
 @pytest.mark.parametrize("solver", ["sgd", "fobos"])
 @pytest.mark.parametrize(("model", "scale"), [("fm", "none"), ("fm", "standard"), ("pn", "none")])
 def test_default_steps_are_fit_for_outliers(solver, model, scale):
-    """Columns of a long tail, as standardized ones of real data have it, where a usual step size diverges."""
+    """Columns with a heavy tail, as in real standardized data, on which the usual step size diverges."""
     generator = np.random.default_rng(5)
     values = generator.standard_t(3, (2000, 8))
     values[::500] *= 8
@@ -66,13 +66,13 @@ def test_default_steps_are_fit_for_outliers(solver, model, scale):
     trained = job.train(job.plan(data, make_spec(model, solver, options=options)))
     rmse = trained.plan.evaluation.measure(trained.plan.model, trained.outcome)["rmse"]
     assert rmse < 0.5 * label.std()
-    # The same for rows of unit length: nothing is long.
+    # With rows of unit length there are no outliers, and the usual step size is the default.
     normed = job.plan(data, make_spec(model, solver, options={**options, "norm": True}))
     assert normed.spec.values["learning_rate"] == 0.01
 
 
 def test_what_is_bad_but_not_far_above_the_constant_is_no_divergence():
-    """Such steps keep the error of the last row at about its size."""
+    """With these steps, the error of the last row stays about the same."""
     trained = job.train(plan(1.5, bias=False))
     assert 1 < trained.epochs[-1].loss / trained.baseline.loss < MOST_AT_END
 
@@ -116,7 +116,7 @@ def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, 
 
 
 def test_scores_that_overflow_are_not_saved():
-    """The product of many factors is not finite though each factor is."""
+    """The product of finite factors and values overflows."""
     huge = dataset([{0: 1e30, 1: 1e30}, {0: 1.0}], 2, [-1.0, 1.0])
     spec = make_spec("fm", "sgd", "hinge", {"epochs": 0, "init_std": 1e30})
     with pytest.raises(DivergedError, match="the start values give a training row a score") as raised:

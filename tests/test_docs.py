@@ -1,4 +1,4 @@
-"""README and guide are true: their shell blocks run and print what is shown, and their tables are complete."""
+"""README and guide are correct: their shell blocks run and print the output shown, and their tables are complete."""
 
 import importlib.util
 import json
@@ -31,23 +31,23 @@ from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
-# Shell blocks, each with the output shown behind it, or "".
+# Shell blocks, each with the output shown after it, or "".
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 BLOCKS = BLOCK.findall(README)
 GUIDE = {path.stem: path.read_text() for path in sorted((ROOT / "fmcli" / "guide").glob("*.md"))}
 EVERY_PAGE = pytest.mark.parametrize("page", GUIDE)
-# What installs or runs these tests is left out; what else stands in such a line is run.
+# Commands that install fmcli or run these tests are skipped; the rest of such a line is run.
 LEFT_OUT = re.compile(r"(?:python3 -m venv \S+|\. \S+/activate|pip install \S+|python -m pytest)(?: && )?")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of the README's commands."""
+    """The working directory for the README's commands."""
     return workplace(tmp_path_factory.mktemp("readme"))
 
 
 def workplace(folder: Path) -> Path:
-    """A folder with the sample data, and a command fmcli that is the package under test."""
+    """Prepare a folder with the sample data and a command fmcli that runs the package under test."""
     shutil.copytree(ROOT / "sample_data", folder / "sample_data")
     command = folder / "bin" / "fmcli"
     command.parent.mkdir()
@@ -60,11 +60,11 @@ def workplace(folder: Path) -> Path:
 
 
 def shape(text: str) -> list[str]:
-    """The words of an output without its numbers, which differ between machines and builds."""
+    """Return the words of an output, with numbers masked, because they differ between machines and builds."""
     return re.sub(r"[\d.,]*\d", "#", text).split()
 
 
-# In order: later blocks use the files of earlier ones.
+# The blocks run in order, because later blocks use the files of earlier ones.
 @pytest.mark.parametrize(("block", "shown"), BLOCKS, ids=[block.splitlines()[0] for block, _ in BLOCKS])
 def test_shell_block(folder, block, shown):
     run(folder, block, shown)
@@ -78,7 +78,7 @@ def test_shell_blocks_of_the_guide(tmp_path, page):
 
 
 def run(folder: Path, block: str, shown: str) -> None:
-    """Run a block, which must print what is shown, if anything is."""
+    """Run a block. It must print the output shown, if there is one."""
     script = LEFT_OUT.sub("", block)
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -103,19 +103,19 @@ def test_there_are_blocks_that_install_run_and_test():
 
 
 def section(page: str, heading: str) -> str:
-    """The text below a heading of a page, up to the next one of its level."""
+    """Return the text below a heading of a page, up to the next heading of the same level."""
     return GUIDE[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
 def rows(text: str, number: int = 0) -> list[list[str]]:
-    """The cells of a table, its head and its rows."""
+    """Return the cells of a table, including the header row."""
     tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
     lines = tables[number].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in [lines[0], *lines[2:]]]
 
 
 def names(table: list[list[str]]) -> list[str]:
-    """The first cells of a table's rows."""
+    """Return the first cell of each row of a table."""
     return [row[0].strip("`") for row in table[1:]]
 
 
@@ -144,7 +144,7 @@ def test_the_readme_lists_every_page():
 
 
 def loaded(path: str):
-    """A script as a module."""
+    """Load a script as a module."""
     spec = importlib.util.spec_from_file_location("script", ROOT / "scripts" / path)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
@@ -209,7 +209,7 @@ def test_every_model_has_its_section_with_formula_options_and_paper():
 
 
 def owners(cell: str) -> set[str]:
-    """The kinds that a row of the table of arrays is about; what --augment adds is no kind's own."""
+    """Return the models that a row of the table of arrays is about; arrays added by --augment belong to no model."""
     named = set(re.findall(r"`([\w-]+)`", cell.partition("augmented ")[0]))
     if cell.startswith("all kinds except"):
         return set(MODELS) - named
@@ -219,7 +219,7 @@ def owners(cell: str) -> set[str]:
 
 
 def described_arrays(model: str, order: int) -> dict[str, int]:
-    """The arrays of a model by name, with their numbers of axes, as the page of the model file has them."""
+    """Return the names of a model's arrays and their numbers of axes, as described on the page of the model file."""
     found = {}
     for cell, arrays in rows(section("model-file", "Arrays"))[1:]:
         if model not in owners(cell):

@@ -1,4 +1,4 @@
-"""Tables of classes, limits and lines of predictions, beside what the command's own tests see of them."""
+"""Tables of classes, limits and lines of predictions: cases that the tests of the command do not cover."""
 
 import math
 
@@ -13,7 +13,7 @@ from fmcli.scoring.metrics import METRICS, Outcome
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_tables_of_classes_as_sklearn_has_them(rng, classes):
-    # The last class never occurs and the first is never predicted, so that some figures are undefined.
+    # The last class never occurs and the first is never predicted, so some metrics are undefined.
     label = rng.integers(0, classes - 1, 40).astype(float)
     score = rng.normal(size=(40, classes))
     score[:, 0] = -9

@@ -1,4 +1,4 @@
-"""What is exported is the model: the slow definitions score it as predict does."""
+"""Exported arrays describe the whole model: the slow definitions compute the same scores from them as predict."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ CASES = [(model, order) for model, piece in TRAINED.items() for order in ((2, 3)
 
 
 def samples(data):
-    """The first rows as the slow definitions take them."""
+    """Return the first rows in the format of the slow definitions."""
     value = np.ones(data.nnz) if data.value is None else data.value
     keys = (
         data.index.tolist() if data.field is None else list(zip(data.index.tolist(), data.field.tolist(), strict=True))

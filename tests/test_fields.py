@@ -1,4 +1,4 @@
-"""What only models of fields, of groups and of tables of pairs have: masks, groups, growth, and what they refuse."""
+"""Models with fields (ffm), with groups (bilinear) and with tables of pairs (poly2): masks, groups, growth, errors."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_ffm_of_one_field_is_fm(rng, by_row):
 
 
 def test_bilinear_is_fm_on_pairs_across(rng):
-    """FM on x, less FM on each group's entries alone."""
+    """The FM score on x minus the FM scores on the entries of each group."""
     bilinear, fm = allocated("bilinear", rank=5, split_index=4), allocated("fm", rank=5)
     for name, array in fill(fm, rng).items():
         bilinear.parameters["UV" if name == "V" else name][...] = array
@@ -50,14 +50,14 @@ def test_bilinear_is_fm_on_pairs_across(rng):
     score, low, high = (score_all(fm, dataset(part, FEATURES)) for part in (rows, below, above))
     fm.parameters["V"][...] = 0
     linear = score_all(fm, dataset(rows, FEATURES))
-    # The pairs across are score - low - high + bias.
+    # The contribution of the pairs across groups is score - low - high + bias.
     want = linear + score - low - high + fm.parameters["bias"][0]
     np.testing.assert_allclose(score_all(bilinear, dataset(rows, FEATURES)), want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("one_hot", [True, False])
 def test_bilinear_of_two_one_hot_groups_is_ffm_of_two_fields(rng, one_hot):
-    """Where each group has one entry; with more, ffm has pairs within a field, too."""
+    """The models are equal if each group has one entry. Otherwise, ffm also has pairs within a field."""
     bilinear, ffm = allocated("bilinear", rank=5, split_index=4), allocated("ffm", rank=5, fields=2)
     for name, array in fill(bilinear, rng).items():
         ffm.parameters["V" if name == "UV" else name][...] = array[:, :, None] if name == "UV" else array
@@ -79,13 +79,14 @@ def trained(data, model="ffm", solver="adagrad", epochs=2, earlier=None, **optio
 
 
 def saved(done, path, **keywords):
-    """What a later run goes on from."""
+    """Save a trained model and load it as the model that a later run resumes from."""
     checkpoints.save_model(str(path), done, job.summary(done), "ffm", **keywords)
     return checkpoints.load_earlier(str(path))
 
 
 ROWS = [{(0, 0): 1.0, (1, 1): 2.0}, {(0, 0): 1.0, (2, 1): 1.0, (3, 1): 1.0}, {(4, 2): 1.0}, {(5, 0): 1.0, (5, 1): 1.0}]
-# (feature, field) that are in a pair: field 2 stands alone; 2 and 3 are in one field; 5 meets itself.
+# The (feature, field) factors that are used in a pair. Field 2 occurs alone, features 2 and 3 have the same field, and
+# feature 5 forms a pair with itself.
 MET = {(0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (5, 0), (5, 1)}
 LABELS = [1.0, -1.0, 2.0, 0.5]
 
@@ -109,7 +110,7 @@ def test_rows_held_out_do_not_count():
 
 
 def test_unknown_fields_and_an_index_in_several_fields(rng):
-    """As in the definition: fields that the model does not have are in no pair, the linear weight counts."""
+    """Entries with fields unknown to the model are in no pair, but their linear weights count."""
     rows = random_rows(rng, 20, FEATURES, fields=6)
     assert any(len({j for j, _ in x}) < len(x) for x in rows)
     for options in ({"by_row": False}, {"by_row": True}):
@@ -129,7 +130,7 @@ def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1)
     start = trained(data, solver=solver, group_l1=group_l1, epochs=0, earlier=earlier, seed=5).plan.model
     assert start.parameters["V"].shape == (1, 10, 4, 4)
     assert not_zero(start) == MET | {(0, 2), (4, 0), (8, 1), (2, 3)}
-    # What is known goes on, to the bit; FTRL gives back what its state stands for.
+    # Known parameters and their state are the same to the bit; FTRL recomputes them from its state.
     old = first.plan.model.parameters
     for j, f in MET:
         assert (start.parameters["V"][0, j, f] == old["V"][0, j, f]).all()
@@ -141,7 +142,7 @@ def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1)
             np.testing.assert_array_equal(state[known], kept[known])
     done = trained(data, solver=solver, group_l1=group_l1, earlier=earlier)
     assert (done.plan.model.parameters["V"][0, 8, 1] != start.parameters["V"][0, 8, 1]).all()
-    # And once more: what the second run met is known to the third.
+    # The third run knows the parameters that are new in the second.
     again = trained(data, solver=solver, group_l1=group_l1, epochs=0, earlier=saved(done, tmp_path / "second"))
     np.testing.assert_array_equal(again.plan.model.parameters["V"], done.plan.model.parameters["V"])
 
@@ -171,7 +172,7 @@ def test_groups_come_from_fields(tmp_path):
     assert arrays.keys() == {"bias", "w", "U", "V", "group"}
     for name, side in (("U", 0), ("V", 1)):
         assert (arrays[name] != 0).any(axis=(0, 2)).tolist() == (arrays["group"] == side).tolist()
-    # Where rows are scored a feature's group counts, not its field; they need none.
+    # Scoring uses the group of a feature, not its field, so the rows need no fields.
     x = {0: 1.0, 3: 2.0, 4: -1.0, 5: 0.5}
     a = arrays["U"][0, 0]
     b = 2 * arrays["V"][0, 3] - arrays["V"][0, 4]
@@ -179,7 +180,7 @@ def test_groups_come_from_fields(tmp_path):
     loaded = prediction.load_model(str(tmp_path / "model"))
     assert not loaded.needs_fields
     assert loaded.scores(dataset([x], 7))[0, 0] == pytest.approx(want, rel=1e-5)
-    # Going on: known features keep their group, new ones get theirs.
+    # If training resumes, known features keep their groups, and new features get groups.
     more = dataset([{(0, 0): 1.0, (8, 1): 1.0}], 9, [1.0])
     assert trained(more, "bilinear", earlier=earlier).plan.model.constants["group"].tolist() == [
         *[0, 0, -1, 1, 1, -1, -1],
@@ -207,7 +208,7 @@ def test_other_fields_of_a_feature_are_one_coordinate():
 
 
 def test_a_row_of_many_entries_shares_entries(rng):
-    """499,500 pairs in 2^12 entries, in one step."""
+    """One step on a row with 499,500 pairs, which share 2^12 entries."""
     x = {j: float(value) for j, value in enumerate(np.float32(rng.uniform(0.5, 1.5, size=1000)))}
     data = dataset([x], 1000, [1.0])
     done = run("poly2", "sgd", "squared", data, epochs=1, pair_bits=12, l2=0.0, learning_rate=1e-6, bias=False)

@@ -1,4 +1,4 @@
-"""The folders of the package: who imports whom, and how full they are."""
+"""The folders of the package: the allowed imports between them, and their sizes."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ import fmcli
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = (ROOT / "fmcli", ROOT / "cython_src" / "fmcli")
 MOST_SOURCES = 24
-# As the package's docstring lists them: each imports only those before it.
+# In the order of the package's docstring: each folder imports only earlier ones.
 ORDER = re.findall(
     r"^    ([a-z_]+)  +\S", fmcli.__doc__.partition("The folders")[2].partition("errors.py")[0], re.MULTILINE
 )
@@ -26,7 +26,7 @@ def sources():
 
 
 def imported(path):
-    """Dotted names of fmcli's modules that a source imports, but for type checkers."""
+    """Return the dotted names of the fmcli modules that a source imports, except for imports under TYPE_CHECKING."""
     text = path.read_text()
     if path.suffix in (".pyx", ".pxd"):
         for module, names, alone in COMPILED.findall(text):
@@ -52,7 +52,7 @@ def is_type_checking(node):
 
 
 def folder(path):
-    """The folder of a source directly below the package, or None."""
+    """Return the top-level folder of the package that a source is in, or None."""
     side = next(side for side in SIDES if path.is_relative_to(side))
     parts = path.relative_to(side).parts
     return parts[0] if len(parts) > 1 else None

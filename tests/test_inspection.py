@@ -1,4 +1,4 @@
-"""The views of a model, where their figures are known."""
+"""The views of a model, for models with known results."""
 
 import json
 import math
@@ -30,7 +30,7 @@ from fmcli.training.job import summary
 
 
 def subject(seen=None, **arrays):
-    """A model of one output with these arrays."""
+    """A model with one output and the given arrays."""
     arrays = {name: np.asarray([array], REAL_TYPE) for name, array in arrays.items()}
     features = arrays["V"].shape[1]
     scorer = SimpleNamespace(
@@ -48,7 +48,7 @@ def test_an_effect_that_vanishes_breaks_strong_hierarchy():
     assert row == {"zero": 0.25, "orthogonal": 1 / 3, "strong_hierarchy": False}
     (row,) = hierarchy(subject(V=V, v0=[1, 1], beta=[1, 2]))
     assert row == {"zero": 0.25, "orthogonal": 0, "strong_hierarchy": True}
-    # Without a factor in common.
+    # The features have no non-zero factor in common.
     assert not hierarchy(subject(V=[[0, 1]], v0=[1, 0]))[0]["strong_hierarchy"]
 
 
@@ -109,7 +109,7 @@ def test_every_kind_can_be_inspected(model, loss, tmp_path):
     save_model(path, trained, summary(trained), "libsvm")
     found = {view.name: figures for view, figures in views(inspect_model(path))}
     assert [row["array"] for row in found["arrays"]] == list(export_arrays(path))
-    # Around anchors a feature has many weights.
+    # In llfm, a feature has one weight for each anchor.
     own = {"anchors": "anchors"} if "anchors" in export_arrays(path) else {"w": "weights"}
     for array, view in {"P2": "degrees", "theta": "theta", "v0": "main_effects", **own}.items():
         assert (array in export_arrays(path)) <= (view in found)

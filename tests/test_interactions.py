@@ -1,4 +1,4 @@
-"""Pairs of features, by scores alone, are those of the models' definitions."""
+"""Interactions of pairs of features, computed from scores, equal those of the models' definitions."""
 
 from collections import Counter
 from itertools import combinations
@@ -20,7 +20,7 @@ FEATURES = 9
 
 
 def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
-    """A model with random parameters, as `interactions` takes it; the model's arrays."""
+    """Return a scorer with random parameters, as `interactions` takes it, and the arrays of its model."""
     model = build(name, FEATURES, outputs, rank=4, **options)
     model.allocate(0)
     params = fill(model, rng)
@@ -68,7 +68,7 @@ def test_one_feature_or_none_have_no_pairs(rng):
 
 
 def test_pairs_that_no_row_has_are_left_out(rng):
-    """In whatever order the file has its features."""
+    """The order of the features in the file does not matter."""
     frequent = [[7, 0], [2, 0], [5, 0], [3, 0]]
     all_pairs, _ = scorer_of("fm", rng, frequent)
     some, _ = scorer_of("fm", rng, frequent, together=np.array([0, 4, 2, 0, 0, 9], dtype=np.int32))
@@ -120,14 +120,14 @@ def test_the_most_frequent_features(rng, fields):
     assert data.first_fields(everything, features).tolist() == [first[j] for j in order[:4]]
     assert sorted(most_frequent(counted, 100).tolist()) == sorted(counts)
     assert most_frequent(counted, 0).tolist() == []
-    # And which of them come together, in some of the rows.
+    # The counts of pairs of these features, in some of the rows.
     some = np.ascontiguousarray(everything[::3])
     both = [len([i for i in some if {j, k} <= indices[i]]) for j, k in combinations(order[:4], 2)]
     assert data.together(some, features).tolist() == both
 
 
 def test_counts_take_little_beside_the_parameters(rng):
-    """The smallest type; nothing where that is much for a large model."""
+    """Counts have the smallest type. None are kept if they would be large compared with the parameters."""
     few, many = np.array([3, 255, 0], dtype=np.int32), np.array([3, 256], dtype=np.int32)
     assert compact(few, 3).dtype == np.uint8
     assert compact(few, 2) is None

@@ -1,4 +1,4 @@
-"""kernel-basis: kernels by their definitions, fits against direct solutions and another library's, refusals."""
+"""kernel-basis: kernels compared with their definitions, fits with direct solutions and another library, errors."""
 
 import math
 from itertools import combinations
@@ -27,7 +27,7 @@ KERNELS = [("poly", 2), ("poly", 3), ("anova", 2), ("anova", 3)]
 
 
 def slow_kernel(p, x, kernel, order, coef0):
-    """(coef0 + <p, x>)^order, or the sum over choices of `order` among the products p_j x_j and order - 1 ones."""
+    """(coef0 + <p, x>)^order, or the ANOVA kernel of that order on the products p_j x_j and order - 1 ones."""
     terms = [p[j] * x[j] for j in p.keys() & x.keys()]
     if kernel == "poly":
         return (coef0 + sum(terms)) ** order
@@ -115,7 +115,7 @@ def test_the_fit_solves_the_normal_equations(kernel, order, basis, weighted, lin
     scale = np.abs(k.T @ (s * data.label)).max()
     assert np.abs(by_beta).max() < 1e-10 * scale
     assert abs(s @ residual) < 1e-12
-    if linear:  # w is kept as single or double precision numbers
+    if linear:  # w is rounded to the build's real type
         assert np.abs(x.T @ (s * residual) + 0.02 * w).max() < 1e-6 * np.abs(x.T @ (s * data.label)).max()
     (epoch,) = trained.epochs
     assert epoch.loss == pytest.approx(s @ residual**2 / 2, rel=1e-9)
@@ -125,7 +125,7 @@ def test_the_fit_solves_the_normal_equations(kernel, order, basis, weighted, lin
 @pytest.mark.parametrize("rank", [40, 1000])
 @pytest.mark.parametrize(("kernel", "order"), [("poly", 2), ("poly", 3), ("anova", 3)])
 def test_all_rows_make_kernel_ridge_regression(kernel, order, rank):
-    """With a bias that is not penalised: that is ridge regression with the centred kernel and centred labels."""
+    """The bias is not penalized, so this is ridge regression with the centred kernel and centred labels."""
     samples, data = problem()
     l2 = 0.01
     trained = fitted(data, kernel=kernel, order=order, rank=rank, l2=l2, basis="nystrom", linear=False)
@@ -149,7 +149,7 @@ def test_many_rows_go_through_in_parts():
 
 
 def test_features_that_no_landmark_has_are_learned():
-    """Rows of ids: the landmarks have few of them, the linear weights all."""
+    """The features are ids. The landmarks cover few of them, the linear weights cover all."""
     rng = np.random.default_rng(4)
     ids = rng.integers(0, 200, size=4000)
     effect = rng.normal(size=200)
@@ -177,7 +177,7 @@ def matrix_of(data):
 
 
 def test_equal_landmarks_do_no_harm():
-    """Nyström drops the directions that equal landmarks add."""
+    """The Nyström method drops the directions in which the kernel matrix is singular because of equal landmarks."""
     samples = [{0: 1.0}, {0: 2.0}, {1: 1.5}] * 10
     data = dataset(samples, 2, [1.0, 2.0, -1.0] * 10)
     trained = fitted(data, rank=30, l2=1e-9)

@@ -1,4 +1,4 @@
-"""The kernel form of lifted models: the same scores from the direct kinds, of at most twice the rank."""
+"""The kernel form of lifted models: a direct model with the same scores and at most twice the rank."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ from reference import slow_models
 pytestmark = pytest.mark.exact
 
 FEATURES, RANK, CLASSES = 12, 3, 3
-# The mark of each feature: it occurred.
+# Whether each feature occurred in training.
 EVERY = np.packbits(np.ones(FEATURES, bool))
 SAME = 1e-10 if DOUBLE else 1e-5
 
 
 def saved(path, name, rng, keep_state=False, solver="adagrad", **options):
-    """A model of classes, some features never seen, with factors that matter, in a file; rows to score."""
+    """Save a softmax model in which some features were never seen and the factors matter. Return data to score."""
     rows = random_rows(rng, 40, FEATURES - 2)
     data = dataset(rows, FEATURES, rng.integers(CLASSES, size=40).astype(float))
     options = {"rank": RANK, "epochs": 1, "init_std": 0.3} | options
@@ -33,7 +33,7 @@ def saved(path, name, rng, keep_state=False, solver="adagrad", **options):
 
 @pytest.mark.parametrize("shape", [(30, 4), (5, 4), (4, 1), (0, 2)])
 def test_decomposition(shape, rng):
-    """More features than twice the rank, and fewer; rows of zeros stay zero to the bit."""
+    """More and fewer features than twice the rank. Rows of zeros stay exactly zero."""
     u1, u2 = rng.normal(size=shape), rng.normal(size=shape)
     u1[1::3] = u2[1::3] = 0
     values, p = decompose(u1, u2)
@@ -72,7 +72,7 @@ def test_the_direct_model_scores_the_same(name, augment, linear, tmp_path, rng):
     assert two.meta["model"] == DIRECT[name][0]
     assert shapes == {key: array.shape for key, array in prediction.export_arrays(direct).items()}
     assert ("gamma" in shapes, "w" in shapes) == (augment, linear)
-    # All else stays as it was.
+    # Everything else is unchanged.
     assert (two.labels, two.norm, two.seen.tolist()) == (one.labels, one.norm, one.seen.tolist())
     factors = two.model.parameters[DIRECT[name][1]]
     assert RANK < two.meta["options"]["rank"] == factors.shape[2] <= 2 * RANK
@@ -85,7 +85,7 @@ def test_the_direct_model_scores_the_same(name, augment, linear, tmp_path, rng):
 
 @pytest.mark.parametrize(("name", "solver"), [("lifted-anova", "cd"), ("lifted-pn", "lbfgs")])
 def test_solvers_of_the_whole_objective_leave_a_model_that_has_a_kernel_form(name, solver, tmp_path, rng):
-    """With the options that it was trained with."""
+    """The kernel form keeps the options that the model was trained with."""
     lifted, direct = str(tmp_path / "lifted.fm"), str(tmp_path / "direct.fm")
     data = saved(lifted, name, rng, solver=solver, l2=1e-4)
     write_kernel_form(lifted, load_model(lifted), direct)
@@ -113,7 +113,7 @@ def test_training_goes_on_from_the_direct_model(name, tmp_path, rng):
 @pytest.mark.parametrize("augment", [True, False])
 @pytest.mark.parametrize("name", DIRECT)
 def test_the_arrays_are_those_of_the_definition(name, augment, rng):
-    """In double whatever the build: from the same parameters, the definitions of both kinds agree."""
+    """In double precision, for every build: with the exported arrays, the definitions of both kinds agree."""
     model = build(name, FEATURES, rank=RANK, augment=augment)
     model.allocate(0)
     fill(model, rng)

@@ -1,4 +1,4 @@
-"""llfm: the coding, the anchors, where they start and move, and what no sample comes near."""
+"""llfm: the coding, the start values and updates of the anchors, and the parameters that no sample touches."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_codings_by_hand():
 
 @pytest.mark.parametrize("coding", [Soft(50_000, 1.0), Adaptive(100_000, 1.0)])
 def test_a_coding_of_many_near_anchors_takes_no_look_at_all_of_them_for_each(coding):
-    """At equal distances; a pass over the distances for each active anchor would take minutes."""
+    """All distances are equal. One pass over all distances for each active anchor would take minutes."""
     shares = coded(coding, np.zeros(100_000))
     np.testing.assert_allclose(shares[: coding.most], 1 / coding.most, rtol=1e-9)
     assert not shares[coding.most :].any()
@@ -82,7 +82,7 @@ def test_active_anchors_come_in_order_of_distance_and_number():
 
 
 def test_distances_do_not_drown_in_what_they_have_in_common():
-    """Far from the origin exp(-D) would be 0 for all anchors; less the smallest, it is not."""
+    """Far from all anchors, exp(-D) would underflow for each; it does not if the smallest distance is subtracted."""
     model = build("llfm", 2, anchors=2, neighbours=2, coding_c=1.0, llfm_variant="do", rank=1)
     model.allocate(0)
     model.parameters["anchors"][...] = [[100, 0], [100, 1]]
@@ -94,7 +94,7 @@ def test_distances_do_not_drown_in_what_they_have_in_common():
 @pytest.mark.parametrize("variant", ["do", "apl", "jo"])
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_one_anchor_is_fm(solver, variant):
-    """To the bit, in scores and in training, however the rows are grouped."""
+    """Scores and trained parameters have the same bits."""
     rng = np.random.default_rng(1)
     data = dataset(random_rows(rng, 20, FEATURES), FEATURES, rng.choice([-1.0, 1.0], size=20))
     ends = []
@@ -132,7 +132,7 @@ def test_batches_classes_weights_and_schedules(solver):
 
 @pytest.mark.parametrize("anchor_rate", [0.03, 0.5])
 def test_scales_and_squares_keep_in_step(anchor_rate):
-    """Many long steps: what is kept beside the anchors' numbers is what they give when it is computed anew."""
+    """After many long steps, the cached scales and squared norms of the anchors equal recomputed ones."""
     rng = np.random.default_rng(3)
     data = dataset(random_rows(rng, 300, FEATURES), FEATURES, rng.choice([-1.0, 1.0], size=300))
     model = build("llfm", FEATURES, rank=2, anchors=3, neighbours=3, llfm_variant="apl", anchor_rate=anchor_rate)
@@ -144,7 +144,7 @@ def test_scales_and_squares_keep_in_step(anchor_rate):
     Trainer(model, solver, make_loss("logistic"), data).run(np.arange(300, dtype=np.int32), 0, 300)
     kept = np.empty((300, 1))
     scores(model, data, Workspace(model, data.longest), 0, 300, kept)
-    after = parameters(model)  # folds
+    after = parameters(model)  # folds the scales into the anchors
     assert np.abs(after["anchors"] - before["anchors"]).max() > 0.1
     np.testing.assert_allclose(kept, score_all(model, data), rtol=100 * CLOSE["rtol"], atol=100 * CLOSE["atol"])
     Trainer(model, solver, make_loss("logistic"), data).run(np.arange(300, dtype=np.int32), 0, 100)
@@ -157,7 +157,7 @@ def sparse_rows(rng, rows, features, first=0, entries=4):
 
 
 def test_rows_that_no_sample_comes_near_are_zero():
-    """With fixed anchors the definition says which (feature, anchor) rows ever entered a score."""
+    """With fixed anchors, the definition says which (feature, anchor) rows have entered a score."""
     rng = np.random.default_rng(4)
     rows = sparse_rows(rng, 60, 40)
     data = dataset(rows, 50, rng.normal(size=60))
@@ -174,7 +174,7 @@ def test_rows_that_no_sample_comes_near_are_zero():
     for epochs in (1, 3):
         assert ((ends[epochs]["V"] != 0).all(axis=-1) == touched).all()
         assert ((ends[epochs]["V"] != 0).any(axis=-1) == touched).all()
-    assert ((ends[0]["V"] != 0).any(axis=-1) == occurs).all()  # start values are a model
+    assert ((ends[0]["V"] != 0).any(axis=-1) == occurs).all()  # without training, all rows keep their start values
     np.testing.assert_array_equal(ends[0]["anchors"], ends[3]["anchors"])
 
 
@@ -197,7 +197,7 @@ def earlier_of(trained, tmp_path, keep_state=False) -> WarmStart:
     return checkpoints.load_earlier(path)
 
 
-@pytest.mark.parametrize("features", [6, 20])  # as many as anchors, too: the axes must not be taken for each other
+@pytest.mark.parametrize("features", [6, 20])  # 6 is also the number of anchors: the axes must not be confused
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_going_on_with_more_features(solver, features, tmp_path):
     rng = np.random.default_rng(6)
@@ -206,7 +206,7 @@ def test_going_on_with_more_features(solver, features, tmp_path):
     spec = make_spec("llfm", solver, None, options)
     earlier = earlier_of(job.train(job.plan(old, spec)), tmp_path)
     known = {name: array.astype(np.float64) for name, array in earlier.model.parameters.items()}
-    # The new rows have features of their own only, so that all of the earlier model's rows stay as they are.
+    # The new samples have only new features, so the parameter rows of the earlier model must not change.
     new = dataset(sparse_rows(rng, 50, 5, first=features), features + 5, rng.normal(size=50))
     for epochs in (0, 2):
         spec = make_spec("llfm", solver, None, options | {"epochs": epochs, "l2": 0.0})
