@@ -1,4 +1,4 @@
-"""When L1 and the group penalty begin to act on factors: --l1-from-epoch, for every solver that takes them."""
+"""--l1-from-epoch, the epoch from which L1 and the group penalty act on factors, for every solver that has them."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from fmcli.registry.specs import make_spec
 from fmcli.training.job import plan, train
 
 SPARSE = (*ROW_SOLVERS, "cd")
-# So strong that it leaves no factor alive, also under ftrl, which weighs it against a sum.
+# Strong enough to make all factors zero, even with ftrl, where the penalty is relative to the sum of the losses.
 HEAVY = {"l1_v": 1e4, "group_l1": 1e4}
 
 
 def one_hot(rows=600, levels=6, seed=0):
-    """Rows of two categories, whose label is mostly their interaction."""
+    """Data with two categorical columns, whose labels are mostly their interaction."""
     rng = np.random.default_rng(seed)
     left, right = rng.integers(levels, size=(2, rows))
     effects = rng.normal(size=(levels, 2)) @ rng.normal(size=(2, levels))
@@ -29,7 +29,7 @@ DATA = one_hot()
 
 
 def followed(solver, name="fm", valid=None, patience=3, **options):
-    """A trained run, and its parameters after every epoch."""
+    """Train; return the run and its parameters after every epoch."""
     spec = make_spec(name, solver, "squared", {"init_std": 0.3, "epochs": 5, **options})
     job = plan(DATA, spec, valid=valid, patience=patience)
     seen = []
@@ -42,9 +42,9 @@ def test_penalties_begin_to_act_on_factors(solver, penalty):
     first, strengths = 4, {penalty: HEAVY[penalty], "l1_w": 1e-3}
     trained, seen = followed(solver, l1_from_epoch=first, **strengths)
     alive = [bool(params["V"].any()) for params in seen]
-    # ftrl visits all rows at the end of the epoch before.
+    # ftrl updates all rows at the end of the epoch before.
     assert alive == [True] * (first - 1 - (solver == "ftrl")) + [False] * (2 + (solver == "ftrl"))
-    # The log has the penalty from the end of the epoch before; what acts on weights acts from the start.
+    # The logged penalty includes factors from the end of the epoch before, and linear weights from the start.
     scale = DATA.rows if solver == "ftrl" else 1
     values = trained.plan.spec.values
     l2 = {name: values[name] for name in ("l2_w", "l2_v")}
@@ -62,12 +62,12 @@ def test_the_objective_of_cd_never_rises_from_the_epoch_before():
     trained, _ = followed("cd", l1_from_epoch=4, l1=0.02, group_l1=0.02, epochs=12, tol=0)
     objectives = np.array([epoch.objective for epoch in trained.epochs])
     assert np.diff(objectives[2:]).max() < 1e-6
-    assert objectives[2] > objectives[1]  # what the penalty adds
+    assert objectives[2] > objectives[1]  # the penalty on factors is added
 
 
 @pytest.mark.parametrize("solver", SPARSE)
 def test_only_penalized_epochs_can_be_best(solver):
-    """Although the epochs before are better, and patience is at its end before they are over."""
+    """The epochs without the penalty are better, and more of them than the patience, but they are not candidates."""
     trained, seen = followed(solver, valid=DATA, patience=1, l1_from_epoch=5, epochs=7, **HEAVY)
     errors = [epoch.valid["rmse"] for epoch in trained.epochs]
     first = 5 - (solver == "ftrl")
@@ -113,7 +113,7 @@ def test_adaptive_steps_follow_no_schedule():
 
 @pytest.mark.parametrize("name", [name for name in MODELS if MODELS[name].positive])
 def test_the_sparse_kinds_learn_and_are_sparse_by_their_defaults(name):
-    """Interactions of two columns of categories, beside many rare categories that mean nothing."""
+    """The labels depend on the interaction of two categorical columns. Many rare categories are irrelevant."""
     rng = np.random.default_rng(4)
     rows, levels, rare = 6000, 40, 1500
     left, right = rng.integers(levels, size=(2, rows))

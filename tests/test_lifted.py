@@ -1,4 +1,4 @@
-"""Polynomial networks and lifted models: what ties them to each other, how they start, and digits that are at risk."""
+"""Polynomial networks and lifted models: identities between them, start values, and numerical accuracy."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def make(name, **options):
 
 
 def started(name, rng, **options):
-    """A model as a run of so many features and rows would start it."""
+    """A model with the start values of a run."""
     rows = random_rows(rng, 20, FEATURES)
     data = dataset(rows, FEATURES, rng.normal(3, 1, size=20))
     return job.train(job.plan(data, make_spec(name, options={"epochs": 0, "rank": RANK, **options}))).plan
@@ -48,7 +48,7 @@ def test_lifted_pn_of_equal_vectors_is_pn(order, rng):
 @pytest.mark.parametrize("augment", [False, True])
 @pytest.mark.parametrize("order", [2, 3, 4, 5, 6, 7, 8])
 def test_lifted_anova_of_equal_vectors_is_anova(order, augment, rng):
-    """Up to the largest order: the kernel by its own recursion."""
+    """For all orders up to the largest. anova computes the same kernel by another recursion."""
     anova, lifted = make("anova", order=order, augment=augment), make("lifted-anova", order=order, augment=augment)
     fill(anova, rng, 0.7)
     anova.parameters["beta"][...] = 1
@@ -64,7 +64,7 @@ def test_lifted_anova_of_equal_vectors_is_anova(order, augment, rng):
 
 
 def test_pn_of_order_2_is_never_below_the_bias_unless_beta_is(rng):
-    """Squares never fall below 0."""
+    """The kernels are squares."""
     pn = make("pn", linear=False)
     fill(pn, rng)
     beta, bias = pn.parameters["beta"], pn.parameters["bias"][0]
@@ -93,7 +93,7 @@ def test_odd_orders_take_beta_into_the_factors(order, rng):
 @pytest.mark.parametrize("order", [2, 3, 4, 5])
 @pytest.mark.parametrize("name", ["lifted-anova", "lifted-pn", "pn"])
 def test_one_entry_a_thousand_times_the_others_costs_no_digits(name, order, large, rng):
-    """Relative to what the definition's terms add up to without their signs, of each number."""
+    """Errors are relative to the sum of the absolute values of the terms in the definition, for each number."""
     options = {"order": order}
     model = make(name, order=order, augment=False, bias=False, fit_beta=True)
     x = {j: float(np.float32(rng.choice([-1, 1]) * rng.uniform(0.5, 1))) for j in range(6)}
@@ -111,7 +111,7 @@ def test_one_entry_a_thousand_times_the_others_costs_no_digits(name, order, larg
         slow = slow_models.gradient(name, params, x, 0, options)
         scale = slow_models.gradient(name, sizes, x_sizes, 0, options)
         for key in slow:
-            # The step itself rounds, too: to the parameter it changes.
+            # The step itself is rounded, too, relative to the parameter.
             assert (np.abs(ours[key] - slow[key]) <= 1e-5 * scale[key] + 1e-6 * sizes[key]).all(), key
 
 

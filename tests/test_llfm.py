@@ -54,7 +54,7 @@ def test_slopes_of_a_coding_by_central_differences(coding):
 
 def test_codings_by_hand():
     np.testing.assert_allclose(coded(Soft(2, 1.0), np.array([0, 9.0, np.log(3)])), [0.75, 0, 0.25])
-    # Ties go to the lower index, under c = 0 every active anchor has the same share.
+    # Of anchors at the same distance, the lower index is active. With c = 0, all active anchors have the same weight.
     np.testing.assert_allclose(coded(Soft(2, 0.0), np.array([1.0, 0, 1.0, 1.0])), [0.5, 0.5, 0, 0])
     # u = 0, 1/2: lambda = (1/2 + sqrt(2 + 1/4 - 1/2)) / 2; the third is too far.
     level = (0.5 + np.sqrt(1.75)) / 2

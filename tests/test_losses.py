@@ -11,7 +11,7 @@ from reference import slow_losses
 
 pytestmark = pytest.mark.exact
 
-# None lies on a kink: derivatives are compared with differences of values beside the scores.
+# No score is at a kink, because derivatives are compared with central differences.
 SCORES = (-40.0, -3.1, -0.7, 0.0, 1e-9, 0.5, 2.2, 35.0)
 LABELS = {
     "binary": (-1.0, 1.0),
@@ -26,7 +26,7 @@ CASES += [pytest.param("huber", {"huber_delta": delta}, id=f"huber-{delta}") for
 
 
 def make(name, options):
-    """The loss and its slow definition."""
+    """Return the loss and its slow definition."""
     slow = slow_losses.LOSSES[name]
     if "huber_delta" in options:
         slow = partial(slow, delta=options["huber_delta"])
@@ -70,7 +70,7 @@ def test_smoothness_is_no_less_than_the_largest_curvature(name):
     loss, _ = make(name, {})
     largest = slow_losses.SMOOTHNESS.get(name, np.inf)
     assert loss.smoothness >= largest
-    assert loss.smoothness == largest or outputs_of(name) > 1  # several scores may move together
+    assert loss.smoothness == largest or outputs_of(name) > 1  # softmax: a bound for changes of several scores
 
 
 @pytest.mark.parametrize("weighted", [False, True])

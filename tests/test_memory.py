@@ -1,4 +1,4 @@
-"""Memory and processors, in made-up /proc and cgroup trees and under a real limit."""
+"""Available memory and processors, read from simulated /proc and cgroup trees, and with a real limit."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ V1_MOUNTS = (
 
 @pytest.fixture
 def machine(tmp_path):
-    """Writes files of a root folder: machine({"proc/meminfo": ...}) gives its path."""
+    """A function that writes files into a root folder and returns its path: machine({"proc/meminfo": ...})."""
 
     def build(files):
         for name, text in files.items():
@@ -74,10 +74,10 @@ def test_nothing_known_is_no_limit(tmp_path):
     [
         ((200, 50), (None, 60), 150),
         ((200, 50, 30), (None, 60), 180),
-        ((None, 50), (100, 60), 40),  # the limit is set above
+        ((None, 50), (100, 60), 40),  # the parent group has the limit
         ((200, 50), (180, 100, 10), 90),
         ((None, 50), (None, 60), 1000),
-        ((100, 130), (None, 130), 0),  # a limit lowered below what is in use
+        ((100, 130), (None, 130), 0),  # the limit was lowered below the memory in use
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])

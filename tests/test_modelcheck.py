@@ -1,4 +1,4 @@
-"""Model files from strangers: what is not valid is refused before it is used, in words that a terminal can show."""
+"""Untrusted model files: an invalid file is refused before it is used, with a message without control characters."""
 
 import copy
 
@@ -16,14 +16,14 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.scoring.prediction import load_model, scorer_of
 
-# A kind of each family, which a module of models is.
+# One kind of each module of models.
 KINDS = {entry.path.partition(":")[0]: name for name, entry in MODELS.items()}.values()
 ESCAPE = "\x1b[31m"
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Kind -> a small model's file, with its solver's state."""
+    """A function that returns a small model file of a kind, with solver state."""
     folder, made = tmp_path_factory.mktemp("models"), {}
 
     def file(kind):
@@ -37,7 +37,7 @@ def files(tmp_path_factory):
 
 
 def refusal(file):
-    """The message for a file that is not valid."""
+    """Return the error message for an invalid file."""
     with pytest.raises(BadInputError) as caught:
         scorer_of("m.fm", file)
     message = str(caught.value)
@@ -54,7 +54,7 @@ def test_what_was_saved_is_valid(files, kind):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
-    """A file of an earlier version lacks them."""
+    """Files of earlier versions lack them."""
     file, whole = files(kind), files(kind)
     for name in LATER:
         del file.meta[name]
@@ -199,7 +199,7 @@ def test_arrays_of_another_shape_or_type(files, kind):
         for other in others:
             file = files(kind)
             if other is not None and other.shape == array.shape and other.dtype == array.dtype:
-                continue  # of a kind with one row
+                continue  # the array has only one row
             if name == COUNTS and (other is None or (other.shape == array.shape and other.dtype in TYPES)):
                 continue  # large models lack them
             if other is None:
@@ -235,7 +235,7 @@ def test_arrays_that_point_elsewhere(files, kind, name, value):
 
 
 def test_fields_without_features(files):
-    """Then nothing in the file is as large as the number of fields."""
+    """Without features, no array in the file shows the number of fields."""
     file = files("ffm")
     file.meta |= {"features": 0, "fields": 2**31, "frequent": [], "occurrences": None, "slots": None}
     file.tensors = {}
@@ -243,7 +243,7 @@ def test_fields_without_features(files):
 
 
 def test_numbers_of_the_other_real_type_may_be_too_large(files, tmp_path):
-    """They become infinite, and no warning of numpy's reaches anyone."""
+    """They become infinite, without a warning from NumPy."""
     file = files("fm")
     file.meta["slots"] = None
     file.tensors = {
@@ -267,7 +267,7 @@ def test_every_option_is_checked_by_its_range(files):
 
 
 def test_files_that_do_not_count_pairs(files, tmp_path):
-    """Those of earlier versions: every pair is shown, and that its rows are not known."""
+    """Files of earlier versions: every pair is listed, with an unknown number of rows."""
     file = files("fm")
     del file.meta["occurrences"], file.tensors[TOGETHER], file.tensors[COUNTS]
     save(str(tmp_path / "m"), file)
@@ -277,7 +277,7 @@ def test_files_that_do_not_count_pairs(files, tmp_path):
 
 
 def test_files_that_count_the_most_frequent_features_alone(files, tmp_path):
-    """Large ones: the others' rows are not known."""
+    """Files of large models: the numbers of rows of the other features are unknown."""
     file = files("fm")
     del file.tensors[COUNTS]
     file.meta["frequent"], file.meta["occurrences"]["rows"] = file.meta["frequent"][:2], [5, 4]

@@ -1,4 +1,4 @@
-"""The penalty's value against the slow definition."""
+"""The value of the penalty, compared with the slow definition."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ FACTORS = ("l1_v", "l2_v")
 pytestmark = pytest.mark.isa
 
 
-# A group is a row of one block, and the stub's features have two.
+# A group is a row of one block; in the stub, each feature has rows in two blocks.
 CASES = [(name, only) for name in TRAINED for only in (*STRENGTHS, None)]
 CASES += [("stub", only) for only in (*LINEAR, *FACTORS)]
 
@@ -32,13 +32,13 @@ def test_value(name, only):
     solver = SGD(learning_rate=1)
     model.allocate(solver.slots)
     params = fill(model, np.random.default_rng(0))
-    others = GROUP_PENALTIES[1:] if only is None else ()  # only one acts at a time
+    others = GROUP_PENALTIES[1:] if only is None else ()  # only one group penalty may be in force
     strengths = {key: value for key, value in STRENGTHS.items() if only in (key, None) and key not in others}
     slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths), choices(model, **own))
     penalty = Penalty(**strengths)
     solver.bind(model, penalty)
     assert penalty.value(model) == pytest.approx(slow, rel=1e-6)
-    # It is 0 only where the model has nothing that the strength acts on.
+    # It is 0 only if the model has no parameters that the strength acts on.
     absent = (() if "w" in params else LINEAR) + (() if params.keys() - {"bias", "w"} else FACTORS)
     assert (slow > 0) == (only not in absent)
 

@@ -1,4 +1,4 @@
-"""The slow losses against their formulas, their differences and their minima."""
+"""The slow losses, compared with their formulas, central differences and minima."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ LABELS = {"binary": (-1.0, 1.0), "real": (-2.0, 0.5), "counts": (0.0, 3.0), "cla
 
 
 def labels_of(name: str) -> tuple[float, ...]:
-    """Labels that the loss takes, as the registry says."""
+    """Return labels for the loss, according to its task in the registry."""
     return LABELS[registry.LOSSES[name].task]
 
 
@@ -70,7 +70,7 @@ def test_kappa_bounds_the_curvature_and_is_reached(name, rng):
     at = np.concatenate([[0.0], labels_of(name), rng.normal(scale=2, size=200)])
     for y in labels_of(name):
         for s in at:
-            # Softmax against two equal classes that count as one: at s = 0 the class has probability 1/2.
+            # Softmax with two other, equal classes, together like one: at s = 0 the class has probability 1/2.
             scores = np.array([s, -np.log(2), -np.log(2)]) if name == "softmax" else np.array([s])
             move = step * np.eye(len(scores))[0]
             curvature = (slopes(loss, y, scores + move)[0] - slopes(loss, y, scores - move)[0]) / (2 * step)

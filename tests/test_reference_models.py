@@ -1,6 +1,7 @@
-"""The slow models and penalty against the identities they must obey.
+"""The slow models and penalty, tested by values computed by hand and by identities.
 
-What all other tests lean on has to stand by itself; so have the slow losses, prox and solvers in the files beside.
+All other tests rely on the slow definitions, so these must not depend on the code under test. The same holds for the
+tests of the slow losses, prox and solvers.
 """
 
 import numpy as np
@@ -137,9 +138,9 @@ def test_poly2_by_hand():
     p = {"w": np.array([[0.0, 0.0, 0.0]]), "W": np.array([[2.0, 30.0, 500.0]])}
     assert score("poly2", p, {0: 1.0, 1: 1.0, 2: 10.0}) == [2 + 300 + 5000]
     assert score("poly2", p, {2: 10.0, 0: 1.0}) == [300]
-    hashed = {"W": np.arange(4.0)[None]}  # no w: nothing tells how many features there are
-    assert splitmix64(0) == 0xE220A8397B1DCDAF  # the generator's published first number
-    # splitmix64(1) = 0x910A..., which begins with the bits 10.
+    hashed = {"W": np.arange(4.0)[None]}  # without w, the number of features is unknown
+    assert splitmix64(0) == 0xE220A8397B1DCDAF  # the published first output of the generator
+    # splitmix64(1) = 0x910A..., whose first two bits are 10.
     assert score("poly2", hashed, {0: 1.0, 1: 1.0}, {"pair_bits": 2}) == [2]
     assert [len(row) for row in rows(p)] == [1] * 6
 
@@ -169,7 +170,7 @@ def test_ffm_by_hand_and_what_it_touches():
     mask = touched("ffm", {"V": v}, x)["V"][0, :, :, 0]
     assert mask.tolist() == [[False, True], [True, True], [True, True]]
     assert not touched("ffm", {"V": v}, {(1, 1): 1.0, (0, 9): 1.0})["V"].any()
-    # One index in two fields is a pair of entries.
+    # An index in two fields is two entries, which form a pair.
     assert score("ffm", {"V": v}, {(1, 0): 1.0, (1, 1): 2.0}) == [3 * 5 * 2]
     assert len(rows({"V": v, "w": v[0, :, :1, 0].T})) == 3 + 6
     assert len(rows({"V": v, "w": v[0, :, :1, 0].T}, {"by_row": True})) == 3
@@ -192,7 +193,7 @@ def test_penalty_by_hand():
     sha2 = {"bias": np.array([99.0]), "V": fm["V"], "v0": np.array([[-1.0]]), "beta": np.array([[3.0]])}
     assert penalty_value(sha2, penalty) == (40 + 32) + (10 + 2) + 2 * 9
     assert penalty_value(sha2, Penalty(group_l1=2.0)) == 2 * 4 + 2 * 1
-    assert penalty_value({"w": np.array([[3.0], [-4.0]])}, Penalty(group_l1=1.0)) == 7  # a group a class
+    assert penalty_value({"w": np.array([[3.0], [-4.0]])}, Penalty(group_l1=1.0)) == 7  # one group for each class
 
 
 @pytest.mark.parametrize("kind", KINDS)

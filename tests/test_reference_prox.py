@@ -1,4 +1,4 @@
-"""The slow prox against a search, and many prox steps in a row against the formulas for all of them at once."""
+"""The slow prox, compared with a numerical search, and sequences of prox steps, compared with their closed forms."""
 
 from dataclasses import replace
 
@@ -33,11 +33,11 @@ def test_prox_of_a_row_against_a_search(kind, rng):
     scaled_down = all_zero = 0
     for _ in range(60):
         u, h, l2, group = rng.normal(size=3), rng.uniform(0.2, 5, 3), rng.uniform(0, 2, 3), rng.uniform(0, 3)
-        l1 = rng.uniform(0, 1, size=3)  # by part
+        l1 = rng.uniform(0, 1, size=3)  # one strength for each parameter, as for rows of linear weights and factors
         rest = np.sqrt([rng.choice([0, 0, 0.5])])
         found = prox(u, h, l1, l2, group, rest, kind)
         value = prox_objective(found, u, h, l1, l2, group, rest, kind)
-        for begin in (u, found):  # a search may stop on an edge of the objective: no search must find less
+        for begin in (u, found):  # a search may stop at a kink of the objective, but none may find a lower value
             searched = minimize(
                 prox_objective,
                 begin,
@@ -48,7 +48,7 @@ def test_prox_of_a_row_against_a_search(kind, rng):
             assert value <= searched.fun + 1e-12
         scaled_down += found.any()
         all_zero += not found.any()
-    assert min(scaled_down, all_zero) > 5  # the draw covered both
+    assert min(scaled_down, all_zero) > 5  # both cases occurred
 
 
 def test_prox_of_numbers_with_a_curvature_each():
@@ -62,7 +62,7 @@ def test_prox_of_numbers_with_a_curvature_each():
 
 
 def caught_up(size, etas, strength, l2):
-    """|φ| (or a row's norm) after the steps ``etas`` without gradient, by the running sums L and Q."""
+    """Return |φ| (or the norm of a row) after the steps ``etas`` without gradient, from the running sums L and Q."""
     L = np.concatenate([[0.0], np.cumsum(np.log1p(np.asarray(etas) * l2))])
     Q = np.sum(etas * np.exp(L[:-1]))
     return np.exp(-L[-1]) * np.maximum(size - strength * Q, 0)

@@ -1,4 +1,4 @@
-"""The slow solvers against single steps by hand, and what each must and must not do."""
+"""The slow solvers: single steps computed by hand, and properties of each solver."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from reference.slow_solvers import UPDATES, run
 def test_sgd_by_hand():
     # score 1, slope -2, gradient -4: 0.5 + 0.1 * 4 = 0.9; then soft threshold 0.1 * 1 and decay 1 / (1 + 0.1 * 5).
     w, loss = w_after("sgd", replace(PLAIN, l1_w=1, l2_w=5), [{0: 2.0}], [3.0])
-    np.testing.assert_allclose(w, [(0.9 - 0.1) / 1.5, -0.25])  # the untouched weight stays
+    np.testing.assert_allclose(w, [(0.9 - 0.1) / 1.5, -0.25])  # the untouched weight is unchanged
     assert loss == 2
 
 
@@ -42,7 +42,7 @@ def test_ftrl_by_hand():
     def h(n):
         return np.sqrt(1 + n) / 0.2
 
-    # λ1 acts on linear weights at once, though not on the start values.
+    # λ1 acts on linear weights from the first update, but not on the start values.
     w, _ = w_after("ftrl", replace(PLAIN, l1_w=1, l2_w=5), [{0: 2.0}], [3.0])
     z = -0.5 * (h(0) + 5) - 4 - (h(16) - h(0)) * 0.5
     np.testing.assert_allclose(w, [(-1 - z) / (h(16) + 5), -0.25])
@@ -72,8 +72,8 @@ def test_loss_falls_and_arguments_stay(kind, solver, rng):
 
 @pytest.mark.parametrize("solver", UPDATES)
 def test_a_batch_takes_the_mean_gradient_at_the_old_parameters(solver):
-    # One weight: samples x = 1, y = 1 and x = 3, y = 0 at w = 0.5 have gradients -0.5 and 4.5: their mean is that of
-    # x = 2, y = 0. The second batch holds the one sample that is left.
+    # At w = 0.5, the samples x = 1, y = 1 and x = 3, y = 0 have the gradients -0.5 and 4.5. Their mean is the gradient
+    # of x = 2, y = 0. The second batch has only the remaining sample.
     pair = [{0: 1.0}, {0: 3.0}, {0: 1.0}]
     one, _ = w_after(solver, PLAIN, [{0: 2.0}, {0: 1.0}], [0.0, 4.0])
     two, loss = w_after(solver, replace(PLAIN, batch_size=2), pair, [1.0, 0.0, 4.0])
@@ -150,7 +150,7 @@ def test_the_bias_and_beta_feel_no_l1_and_no_group(solver, rng):
     assert found["beta"].all()
     assert found["bias"].all()
     decayed, _ = run("sha2", "logistic", solver, p, samples, y, [range(12)], replace(PLAIN, l2_v=1e6))
-    # FTRL's start state answers λ2 for the start values: there a heavy λ2 holds a parameter where it began.
+    # FTRL's start state compensates λ2 at the start values, so a strong λ2 keeps a parameter near its start value.
     np.testing.assert_allclose(decayed["beta"], p["beta"] if solver == "ftrl" else 0, atol=1e-3)
     assert decayed["bias"].all()
 
@@ -169,7 +169,7 @@ def test_a_group_penalty_that_vanishes_changes_nothing(solver, rng):
 
 def test_ftrl_without_l1_starts_at_the_start_values(rng):
     p = random_params("sha2", rng)
-    # An empty sample with slope 0 changes no z and no n: what comes out is what the start state stands for.
+    # An empty sample with slope 0 changes neither z nor n, so the result is computed from the start state.
     found, _ = run(
         "sha2", "squared", "ftrl", {**p, "bias": np.array([2.0])}, [{1: 0.0}], [2.0], [[0]], replace(PLAIN, l2_v=3.0)
     )
@@ -191,8 +191,8 @@ def test_ftrl_lets_l1_on_factors_in_at_the_end_of_the_epoch_before(rng):
         alive.clear()
         return run("fm", "logistic", "ftrl", p, samples, y, [range(12)] * epochs, options, None, look)[0]["V"]
 
-    assert not factors(heavy, 1).any()  # a run of one epoch is penalised too
-    assert min(alive) == p["V"].size  # but not before its end
+    assert not factors(heavy, 1).any()  # a run of one epoch is penalized, too
+    assert min(alive) == p["V"].size  # but only at its end
     assert not factors(replace(heavy, l1_from_epoch=3), 2).any()
     assert factors(replace(heavy, l1_from_epoch=3), 1).any()
     factors(replace(heavy, l1_from_epoch=1), 1)
@@ -227,7 +227,7 @@ def test_ftrl_visits_every_touched_row_once_with_the_full_penalties(rng):
         states["V"] = params["V"].copy()
 
     found, _ = run("shfm", "logistic", "ftrl", p, samples, y, [range(3)], options, None, last)
-    # With λ1 = 0, φ = -z / (h + λ2): so z = -φ (h + λ2), and the visit moves |φ| by λ1 / (h + λ2) at most.
+    # With λ1 = 0, φ = -z / (h + λ2), so z = -φ (h + λ2), and the update with λ1 changes |φ| by at most λ1 / (h + λ2).
     moved = np.abs(states["V"]) - np.abs(found["V"])
     used = set().union(*samples)
     assert used != set(range(FEATURES))
@@ -265,11 +265,11 @@ def test_ftrl_takes_alpha_by_part_and_its_power():
 def test_softmax_of_two_classes_moves_both(penalty, rng):
     p = random_params("fm", rng, 2)
     p = {name: np.concatenate([array[:1], -array[:1]]) for name, array in p.items()}
-    p["V"] = np.repeat(p["V"][:1], 2, axis=0) * 0  # odd in the class: scores (a, -a)
+    p["V"] = np.repeat(p["V"][:1], 2, axis=0) * 0  # the classes have opposite parameters: scores (a, -a)
     samples, y = random_samples(rng, 6), [0, 1, 1, 0, 1, 0]
     found, losses = run("fm", "softmax", "sgd", p, samples, y, [range(6)], replace(PLAIN, **penalty))
     np.testing.assert_allclose(found["w"][0], -found["w"][1], rtol=1e-12)
-    # softmax((a, -a)) is the logistic loss at 2a, so its slope in a class's score is that of the logistic loss.
+    # softmax((a, -a)) is the logistic loss at 2a, so its slope by the score of a class is that of the logistic loss.
     signs = [1.0 if c == 0 else -1.0 for c in y]
     half = {name: array[:1] for name, array in p.items()}
     doubled = lambda label, scores: LOSSES["logistic"](label, 2 * scores) / 2  # noqa: E731

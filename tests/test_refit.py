@@ -1,4 +1,4 @@
-"""Once held-out rows have chosen the number of epochs, the model is trained again on all rows."""
+"""Refit: after held-out rows have determined the number of epochs, the model is trained again on all rows."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def rows():
 
 
 def trained_again(data, model="fm", solver="adagrad", *, plan=None, **options):
-    """The run that chose, and the one on all rows."""
+    """Return the run that chose the number of epochs, and the refit on all rows."""
     spec = make_spec(model, None if model == "kernel-basis" else solver, None, options)
     chosen = job.train(job.plan(data, spec, **{"holdout": 0.2, **(plan or {})}))
     assert refit.refits(chosen.plan)
@@ -90,7 +90,7 @@ def test_only_held_out_rows_are_worth_it_and_only_if_it_is_cheap(rows, monkeypat
 
 
 def test_if_it_diverges_the_run_that_chose_is_left():
-    """Only one row has a value that is far too large, and it is held out."""
+    """The only row with a value that is far too large is held out."""
     label = [1.0, 3.0] * 10
     for row in range(20):
         entries = [{0: 1e3 if number == row else 0.01} for number in range(20)]

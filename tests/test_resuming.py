@@ -1,4 +1,4 @@
-"""Training that resumes from an earlier model: exactness, what is inherited, what is refused."""
+"""Training that resumes from an earlier model: exactness, inherited settings, and errors."""
 
 import os
 from pathlib import Path
@@ -33,7 +33,7 @@ def labelled(loss):
     return rows.changed(label=rows.label + (np.arange(rows.rows) % 2)) if loss == "softmax" else rows
 
 
-# Pairwise: every solver with a schedule, batches, a penalty of each kind and several outputs.
+# Combinations of solvers, schedules, batches, penalties and several outputs, in which each occurs at least once.
 RUNS = [
     *((solver, "fm", "squared", {}) for solver in ROW_SOLVERS),
     ("sgd", "fm", "softmax", {"schedule": "invscaling", "batch_size": 7, "l1": 1e-3}),
@@ -130,7 +130,8 @@ OLDER = Path(__file__).parent / "older" / "anova.fm"
 
 
 def test_a_file_of_the_first_version_is_read_and_resumed_from():
-    """anova -k 2 --l2 1e-3 -s sgd -r 1e-4 --keep-state -e 20 on the diabetes sample, before what was given was kept."""
+    """The file was made by a version that did not record which options were given, on the diabetes sample with
+    anova -k 2 --l2 1e-3 -s sgd -r 1e-4 --keep-state -e 20."""
     scorer = prediction.load_model(str(OLDER))
     test = reader.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
     np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)

@@ -1,4 +1,4 @@
-"""The sample files hold what their README says."""
+"""The sample files agree with their README."""
 
 from pathlib import Path
 

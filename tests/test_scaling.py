@@ -1,4 +1,4 @@
-"""Columns are divided by what the training rows show of their scale, wherever a model meets rows."""
+"""Scaling: columns are divided by their scale on the training rows, in training and in prediction."""
 
 import numpy as np
 import pytest
@@ -20,12 +20,13 @@ from fmcli.training import job
 from fmcli.training.checkpoints import load_earlier
 
 FEATURES = 6
-# Column 5 never occurs; 4 is an indicator of value 1000; 3 is 7 in every row; the others have scales of their own.
+# Column 5 never occurs, column 4 is an indicator with value 1000, column 3 is 7 in every row, and the others have
+# different scales.
 SCALES = np.array([1e4, 1, 1e-3, 7, 1000])
 
 
 def rows_of(rng, count=40):
-    """Entries of rows, and the rows as a dense table."""
+    """Return random rows as samples and as a dense table."""
     table = rng.normal(2, 1, size=(count, FEATURES)) * np.append(SCALES, 0)
     table[rng.random((count, FEATURES)) < 0.4] = 0
     table[:, 3] = 7
@@ -46,7 +47,7 @@ def test_divisors_are_those_of_a_dense_table(method, rng):
     dense = table[rows].astype(float)
     expected = np.abs(dense).max(axis=0)
     if method == "standard":
-        expected[:3] = dense[:, :3].std(axis=0)  # the others have one value besides 0
+        expected[:3] = dense[:, :3].std(axis=0)  # the other columns have only one value besides 0
     expected[expected == 0] = 1
     divisors = scaling.learn(data, rows, method)
     np.testing.assert_allclose(divisors, expected, rtol=1e-6)
@@ -83,7 +84,7 @@ def test_a_scaled_run_is_a_run_on_divided_rows(method, norm, rng, tmp_path):
     trained = train(data, scale=method, norm=norm, epochs=3, plan={"holdout": 0.25})
     divisors = scaling.learn(data, trained.plan.rows, method)
     held = np.setdiff1d(np.arange(40), trained.plan.rows)
-    assert np.abs(table[held]).max() > np.abs(table[trained.plan.rows]).max()  # what is held out teaches no scale
+    assert np.abs(table[held]).max() > np.abs(table[trained.plan.rows]).max()  # held-out rows do not affect the scale
     divided = train(data.scaled(divisors), norm=norm, epochs=3, plan={"holdout": 0.25})
     assert trained.epochs[-1].valid == divided.epochs[-1].valid
     assert np.isfinite(trained.epochs[-1].loss)
@@ -101,7 +102,7 @@ def test_exported_arrays_check_a_prediction(rng, tmp_path):
     arrays = prediction.export_arrays(path)
     by_hand = arrays["bias"] + (table / arrays["scale"]) @ arrays["w"][0]
     np.testing.assert_allclose(load_model(path).scores(data)[:, 0], by_hand, rtol=1e-5)
-    # inspect lists the method and the divisors, which are no parameters of pairs.
+    # inspect lists the method and the divisors. The divisors are not parameters of pairs, so no pairs are listed.
     figures = {view.name: found for view, found in views(inspect_model(path))}
     assert figures["options"]["scale"] == "standard"
     assert figures["arrays"][-1]["array"] == "scale"
@@ -123,7 +124,7 @@ def test_going_on_keeps_the_earlier_scale_of_known_columns(rng, tmp_path):
     scale = train(more, scale="max-abs", epochs=1, plan={"earlier": earlier}).plan.scale
     rows_ = np.arange(40, dtype=np.int32)
     expected = scaling.learn(known, rows_, "max-abs")
-    expected[1] = scaling.learn(more, rows_, "max-abs")[1]  # new: by the new rows
+    expected[1] = scaling.learn(more, rows_, "max-abs")[1]  # a new column, scaled by the new rows
     np.testing.assert_array_equal(scale, expected)
     other = job.plan(more, make_spec(options={"scale": "standard"}), earlier=earlier)
     np.testing.assert_array_equal(other.scale, scaling.learn(more, rows_, "standard"))

@@ -15,7 +15,8 @@ ROWS = "1 0:1 2:1\n2 1:1 2:1\n3 0:1 1:1\n" * 9
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """Writes a model of a kind, and a file "rows" beside it; returns its path. From then on no memory is left."""
+    """A function that writes a model of a kind and a file "rows" in the same folder, and returns the path of the model.
+    After that, the memory check reports that no memory is left."""
     (tmp_path / "rows").write_text(ROWS)
 
     def written(kind):
@@ -38,7 +39,7 @@ def test_arrays_that_are_made_for_export(model, kind, make):
 
 def test_exported_numbers_are_asked_for(model):
     path = model("fm")
-    inspect_model(path)  # makes no arrays
+    inspect_model(path)  # allocates no arrays
     with pytest.raises(NotEnoughMemoryError, match=r"exporting .* needs \d+"):
         export_arrays(path)
 

@@ -1,4 +1,4 @@
-"""The scripts run: what they find is for whoever runs them on whole data sets."""
+"""The scripts run without errors on small data; their results are not checked."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "sample_data"
 ADULT = (SAMPLE / "adult.train.libsvm", SAMPLE / "adult.test.libsvm")
-# Small runs of scripts that take data of this kind.
+# Small runs of the scripts that accept such data.
 SMALL = {
     "sgl_adult": [*ADULT, "--rank", "2", "--epochs", "1"],
     "sh_sparsity": ADULT,
@@ -21,11 +21,11 @@ SCRIPTS = sorted((ROOT / "scripts").glob("*/*.py"))
 
 def run(*arguments):
     command = [sys.executable, *arguments]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}  # they share modules
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}  # they import others
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
 
 
-# What --help of scripts writes, in one process: most of the time goes into imports that they share.
+# Prints --help of all scripts in one process, because most of the time goes into their common imports.
 HELP = """
 import contextlib, io, json, os, runpy, sys
 written = {}
@@ -58,7 +58,7 @@ def test_it_runs(name):
 
 
 def test_forged_model_files_are_tried():
-    """The cases of scripts/fuzz_models.py, a few of them."""
+    """Run a few cases of scripts/fuzz_models.py."""
     done = run(ROOT / "tests" / "forging.py", "0", "0", "20", "-")
     assert (done.returncode, done.stderr) == (0, "")
     counts = json.loads(done.stdout)["counts"]

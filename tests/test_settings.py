@@ -1,4 +1,4 @@
-"""Settings of a run are checked before data are read, and every solver's trainer says what it takes."""
+"""The settings of a run are checked before data are read, and the trainer of every solver reports its memory."""
 
 import numpy as np
 import pytest

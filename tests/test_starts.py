@@ -1,4 +1,4 @@
-"""Start values: no kind is stuck where it starts, by default."""
+"""Start values: with the defaults, no model is stuck at its start values."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from fmcli.training import job
 
 @pytest.fixture(scope="module")
 def diabetes():
-    """scikit-learn's diabetes data with columns and labels of variance 1."""
+    """scikit-learn's diabetes data, with columns and labels of variance 1."""
     from sklearn.datasets import load_diabetes
 
     x, y = load_diabetes(return_X_y=True)
@@ -24,7 +24,7 @@ def diabetes():
 
 @pytest.fixture(scope="module")
 def adult():
-    """Sample rows whose labels linear weights alone explain worse than interactions do."""
+    """Rows of the adult sample, whose labels are predicted better with interactions than by a linear model."""
     path = Path(__file__).parent.parent / "sample_data" / "adult.train.libsvm"
     return read((str(path),)).dataset
 
@@ -33,7 +33,7 @@ def train(data, model, solver=None, loss=None, **options):
     return job.train(job.plan(data, make_spec(model, solver, loss, options)))
 
 
-# Half the mean square of labels of variance 1: what a constant reaches.
+# The loss of the best constant: half the mean square of labels with variance 1.
 CONSTANT = 0.5
 
 
@@ -45,7 +45,7 @@ CONSTANT = 0.5
     ],
 )
 def test_the_start_of_the_weights_of_kernels_does_not_matter_to_coordinate_descent(diabetes, model, options):
-    """[PN] 9.1: as they are visited before the factors."""
+    """[PN] 9.1: because kernel weights are updated before the factors."""
     one, other = (
         train(diabetes, model, "cd", beta_start=start, **{"rank": 4} | options).epochs[-1].objective
         for start in ("ones", "alternate")
@@ -55,7 +55,7 @@ def test_the_start_of_the_weights_of_kernels_does_not_matter_to_coordinate_desce
 
 
 def test_kinds_with_fitted_weights_of_kernels_learn_interactions(diabetes):
-    """Beyond what a linear model reaches: neither factors nor their weights shrink to 0 from where they start."""
+    """They do better than a linear model: neither factors nor kernel weights shrink to 0 from their start values."""
     linear = train(diabetes, "linear", "cd").epochs[-1].loss
     found = train(diabetes, "anova", "cd")
     assert found.epochs[-1].loss < 0.95 * linear
@@ -71,7 +71,7 @@ def test_kinds_with_fitted_weights_of_kernels_learn_interactions(diabetes):
 )
 def test_kinds_of_higher_order_do_better_than_a_linear_model(adult, model, order):
     options = {} if order is None else {"order": order}
-    if model == "lifted-pn":  # so few rows are penalised more by default
+    if model == "lifted-pn":  # with so few rows, the default penalty is stronger
         options["l2_v"] = 0.01
     linear = train(adult, "linear").epochs[-1].loss
     assert train(adult, model, **options).epochs[-1].loss < 0.97 * linear

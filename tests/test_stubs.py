@@ -1,4 +1,4 @@
-"""The type stubs say what the compiled modules have."""
+"""The type stubs agree with the compiled modules."""
 
 import ast
 import importlib
@@ -24,7 +24,7 @@ COMPILED = {
 
 
 def public(body):
-    """(name, definition) of what a stub promises; of constants and attributes the annotated ones."""
+    """Yield (name, definition) of the public names in a stub; constants and attributes only if they are annotated."""
     for node in body:
         if isinstance(node, ast.AnnAssign):
             name = node.target.id
@@ -37,7 +37,7 @@ def public(body):
 
 
 def parameters(node):
-    """Names of a function's parameters, in order."""
+    """Return the names of a function's parameters in order."""
     given = node.args
     groups = (given.posonlyargs, given.args, [given.vararg], given.kwonlyargs, [given.kwarg])
     return [argument.arg for group in groups for argument in group if argument]
@@ -64,7 +64,7 @@ def test_all_that_a_stub_names_is_there(name):
         assert {base.__name__ for base in kind.__bases__} == bases or bases == {"NamedTuple"}
         for member, definition in public(node.body):
             if isinstance(definition, ast.AnnAssign) and bases == {"object"}:
-                continue  # an attribute of instances, made by __init__
+                continue  # an instance attribute, set in __init__
             check(kind, member, definition)
 
 

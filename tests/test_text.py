@@ -1,4 +1,4 @@
-"""Numbers, labels and file names as people and programs read them."""
+"""Formatting of numbers, labels and file names for people and programs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The text of a number gives back the same number of the build's real type, and no shorter text does."""
+"""The text of a number is the shortest one that is read back as the same number of the build's real type."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_numbers_are_read_back_as_they_were(values):
 
 
 @given(st.floats(width=32 if REAL == "float" else 64, allow_nan=False, allow_infinity=False))
-@example(3.586888385509157e16)  # all its 17 digits are fewer characters than 16 with an exponent
+@example(3.586888385509157e16)  # 17 digits without an exponent are shorter than 16 digits with an exponent
 def test_no_text_is_shorter(value):
     x = Real(value) + Real(0)
     fixed = np.format_float_positional(x, trim="-")
@@ -51,7 +51,7 @@ def test_no_text_is_shorter(value):
 
 
 def test_the_widest_numbers_fit_in_a_row():
-    """Every number at its widest: the computed bound leaves no room to spare."""
+    """Every number has the maximum width, so the computed bound leaves no room to spare."""
     widest = -np.finfo(Real).tiny * (1 + np.finfo(Real).eps)
     assert lines_of(np.full(10_000, widest)) == lines_of([widest]) * 10_000
     assert len(lines_of([widest])[0]) >= np.finfo(Real).precision + 7
