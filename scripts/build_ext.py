@@ -78,6 +78,11 @@ def pythons_flags() -> list[str]:
     return shlex.split(sysconfig.get_config_var("CFLAGS") or "") if "CXXFLAGS" in os.environ else []
 
 
+def cores() -> int:
+    """The number of processors that the build may use; only some systems, such as Linux, have affinity masks."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class BuildExt(build_ext):
     """Compile all modules as C++17 with the same flags. All are recompiled if FMCLI_REAL or this file has changed."""
 
@@ -88,7 +93,7 @@ class BuildExt(build_ext):
         if self.real not in ("float", "double"):
             raise SystemExit(f"FMCLI_REAL is {self.real!r}; it can be float or double")
         # Not set in pyproject.toml, because an editable install creates this command without reading that table.
-        self.parallel = self.parallel or len(os.sched_getaffinity(0))
+        self.parallel = self.parallel or cores()
         for extension in self.extensions:
             if extension.name == SHARED:
                 extension.extra_compile_args = SHARED_FLAGS

@@ -84,7 +84,7 @@ def test_all_places_name_the_same_pythons():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     minors = [m[1] for c in project["project"]["classifiers"] if (m := re.search(r":: 3\.(\d+)$", c))]
     assert project["project"]["requires-python"] == f">=3.{minors[0]}"
-    assert project["tool"]["cibuildwheel"]["build"] == [f"cp3{minor}-manylinux_*" for minor in minors]
+    assert project["tool"]["cibuildwheel"]["build"] == [f"cp3{minor}-*" for minor in minors]
     assert re.findall(r"\bpython3\.(\d+)", (ROOT / ".ci" / "run").read_text()) == minors
     assert sorted(re.findall(r"^ +3\.(\d+)$", (ROOT / ".github/workflows/tests.yml").read_text(), re.M)) == minors
 

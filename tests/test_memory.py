@@ -215,6 +215,12 @@ def test_processors_without_cgroups(tmp_path):
     assert cpu_count(tmp_path) == 8
 
 
+def test_a_system_without_affinity_masks(monkeypatch, tmp_path):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert cpu_count(tmp_path) == 3
+
+
 def test_the_affinity_mask_of_this_process():
     code = (
         "import os\n"

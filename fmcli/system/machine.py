@@ -10,7 +10,8 @@ ROOT = Path("/")
 
 def cpu_count(root: Path = ROOT) -> int:
     """The number of processors that this process may use by its affinity mask and its cgroups' quota; at least 1."""
-    count = len(os.sched_getaffinity(0))
+    # Only some systems, such as Linux, have affinity masks.
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for folder in cgroup_folders("cpu", root):
         quota = _cpu_quota(folder)
         if quota is not None:

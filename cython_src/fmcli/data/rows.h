@@ -19,7 +19,11 @@ inline void ask_for_huge_pages(void* begin, size_t bytes) {
     constexpr uintptr_t HUGE_PAGE = 2 << 20;
     const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
     const uintptr_t first = (at + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, last = (at + bytes) / HUGE_PAGE * HUGE_PAGE;
+#ifdef MADV_HUGEPAGE
     if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+    (void)first, (void)last;
+#endif
 }
 
 // A growing array of plain numbers. std::vector copies its elements when it grows, and initialises new elements. Here,
