@@ -21,7 +21,7 @@ cdef inline Py_ssize_t header_of(Model model) noexcept:
     return (SCORES + model.outputs) * sizeof(double)
 
 
-# Bytes of a sample state whose cache has so many reals in each class.
+# Bytes of a sample state; its cache has `cache` reals in each class.
 cdef inline Py_ssize_t sample_state_size(Model model, Py_ssize_t cache) noexcept:
     return (header_of(model) + model.outputs * cache * <Py_ssize_t>sizeof(real) + LINE - 1) // LINE * LINE
 

@@ -4,17 +4,17 @@ from fmcli.penalties.penalty cimport Penalty
 
 
 cdef struct Steps:
-    # Step sizes of structural parameters, of linear weights, and of all else.
+    # Step sizes of structural parameters, of linear weights, and of all other parameters.
     double whole, w, v
 
 
 cdef inline Steps steps_by_part(double whole, object w, object v):
-    """Steps of the parts; a part without one of its own takes the whole's."""
+    """The step sizes of the parts; None means that of the whole model."""
     return Steps(whole, whole if w is None else w, whole if v is None else v)
 
 
 cdef inline double step_of(Steps steps, object layout, bint body):
-    """The step that a block's bodies take, or its weights."""
+    """The step size of the bodies of a block, or of its weights."""
     if layout.penalty == "none":
         return steps.whole
     return steps.v if body or layout.part == "v" else steps.w

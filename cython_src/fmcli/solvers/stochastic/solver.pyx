@@ -20,7 +20,7 @@ cdef class Solver:
         self.takes_formulas = True
 
     def bytes_needed(self, Model model, updates):
-        """Bytes that the solver takes in epochs of so many updates, in addition to the state in the model's rows."""
+        """Bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's rows."""
         return 0
 
     def bind(self, Model model, Penalty penalty):
@@ -51,7 +51,7 @@ cdef class Solver:
         """Initialise the state from the model's parameters, before the first step."""
 
     def resume(self, updates):
-        """Resume from the state of an earlier run, after so many updates; called after `start`."""
+        """Resume from the state of an earlier run, which made `updates` updates; called after `start`."""
 
     @property
     def updates(self):
