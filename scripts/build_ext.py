@@ -120,8 +120,8 @@ class BuildExt(build_ext):
     def build_extensions(self):
         """Translate all modules to C++ in the folder of temporary files, and compile them.
 
-        The translation uses a process for each core: in the threads of the command, one module waits for another, and
-        Cython cannot write the shared module beside others.
+        The translation uses one process for each core. The threads of the command cannot be used, because there modules
+        would wait for each other, and Cython cannot write the shared module at the same time as others.
         """
         alone = [extension for extension in self.extensions if extension.name == ALONE]
         others = [extension for extension in self.extensions if extension.name != ALONE]

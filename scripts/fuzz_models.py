@@ -28,12 +28,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "fmcli", "cython_src", "scripts", "tests")
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1"
 LIBRARY = "libasan.so"
-# Python's own memory is not freed at its end, and a small file has no reason to ask for more than this.
+# Leaks are not detected, because Python does not free its own memory at exit. A small file must not cause a larger
+# allocation than the maximum here.
 ASAN_OPTIONS = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096"
 PROGRESS_BYTES = 8
-PATIENCE = 120  # seconds that one case may take
+PATIENCE = 120  # maximum seconds of one case
 POLL = 2.0
-LAST_LINES = 25  # of what a process that died has written
+LAST_LINES = 25  # of the output of a process that ended
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """A model as text without loss of precision, from which a few lines of code in any language can compute scores.
 
-    key value ...           what is needed for scoring; the "option" lines have the options of training
+    key value ...           values that scoring needs; the "option" lines have the options of training
     array NAME SHAPE ...    followed by a line for each row along the last axis of the array
 
 Numbers have 17 significant digits: read as a double, each is exactly the number in the model.

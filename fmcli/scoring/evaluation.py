@@ -130,7 +130,7 @@ def evaluate_predictions(
         label; for softmax the probability of each class, in increasing order of the labels; for the other losses
         predicted labels, or scores.
     loss : None: softmax if there are several numbers per line, else chosen by the labels, as in training.
-    raw : the numbers are scores, whatever the loss.
+    raw : whether the numbers are raw scores, for any loss.
 
     Raises
     ------

@@ -165,7 +165,7 @@ class Outcome:
     @cached_property
     def class_weights(self) -> ClassWeights:
         """The weight of the rows by label and prediction."""
-        classes = max(2, self.score.shape[1])  # a single score stands for two classes
+        classes = max(2, self.score.shape[1])  # a model of two classes has a single score
 
         def total(of: NDArray[np.intp], weight: Floats) -> Floats:
             return np.asarray(np.bincount(of, weight, classes), np.float64)

@@ -139,7 +139,7 @@ def load_model(path: str) -> Scorer:
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
-    """The model in a file. Raises BadInputError for one that is not valid."""
+    """The model in a file. Raises BadInputError if the file is not valid."""
     meta, arrays = completed(file.meta), file.tensors
     try:
         check_entries(meta)

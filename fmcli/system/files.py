@@ -115,8 +115,8 @@ def _target(path: str) -> str | None:
 
 @contextmanager
 def _temporary(path: str, target: str) -> Iterator[str]:
-    """A new file beside `target`. It is removed after the block, and if a signal ends the process; files that killed
-    runs have left there are removed first. Raises OutputError, which names `path`."""
+    """A new file in the folder of `target`. It is removed after the block, and if a signal ends the process. The files
+    of killed runs in this folder are removed first. Raises OutputError, which names `path`."""
     folder = os.path.dirname(target)
     remove_leftovers(folder)
     temporary = new_name(folder)

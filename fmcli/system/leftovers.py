@@ -1,4 +1,5 @@
-"""Temporary files beside outputs: each is locked while its writer runs, so that the next run can remove stale ones.
+"""Temporary files in the folder of an output. Each is locked while its writer runs, so that the next run can remove
+stale ones.
 
 A killed process (SIGKILL, or the kernel's out-of-memory killer) cannot remove its file, but its lock is released. A run
 that writes to the same folder removes the files that it can lock. It considers only files of its own user that were

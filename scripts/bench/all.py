@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only cases whose name begins so")
     parser.add_argument("--save", type=Path, help="write the seconds to this file")
     parser.add_argument("--compare", type=Path, help="an earlier run's file")
-    parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.add_argument("--chart", type=Path, help="draw the seconds into this SVG file")
     given = parser.parse_args()
     before = json.loads(given.compare.read_text()) if given.compare else {}

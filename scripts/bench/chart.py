@@ -21,7 +21,7 @@ COLOUR, OTHERS, INK, PAPER = "#1f6feb", "#a8b3bf", "#24292f", "#ffffff"
 
 
 def lines(charts: list[dict], labels: int = LABELS) -> Iterator[str]:
-    """The lines of the image, with so many pixels for the bars' labels."""
+    """The lines of the image, with the given width of the labels in pixels."""
     height = MARGIN + sum(TITLE + len(chart["bars"]) * (BAR + GAP) + MARGIN for chart in charts)
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     yield f'  font-family="sans-serif" font-size="13" fill="{INK}">'
