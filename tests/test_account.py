@@ -66,7 +66,7 @@ def bare(folder):
 
 
 @pytest.mark.parametrize("what", RUNS)
-def test_a_run_takes_what_it_said(folder, file_of, bare, what):
+def test_the_memory_estimate_covers_the_peak(folder, file_of, bare, what):
     kind, solver, shape, extra = RUNS[what]
     options = ["-j", "2", *extra, "-o", f"{folder}/m", file_of(shape)]
     account, peak = memory.run([*memory.kind_of(kind, solver), *options], largest=400e6)

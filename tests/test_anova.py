@@ -280,7 +280,7 @@ def test_every_epoch_ends_on_the_simplex(solver):
     assert np.abs(thetas[-1] - 1 / 3).max() > 0.005
 
 
-def test_what_a_model_takes_over_is_projected():
+def test_inherited_theta_is_projected():
     older, newer = made("hofm-simplex", rank=2, order=3), made("hofm-simplex", rank=2, order=3)
     older.parameters["theta"][...] = [1.25, -0.5, 0.25]
     seen = np.ones(FEATURES, dtype=np.bool_)

@@ -61,7 +61,7 @@ def compare(name, prepare=lambda model: None, rows=None, tolerance=FOLLOWED, **o
 
 @pytest.mark.parametrize("rank", [1, 5, 17])
 @pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
-def test_fast_derivatives_are_the_models_own(name, options, order, rank):
+def test_fast_derivatives_equal_those_from_gradients(name, options, order, rank):
     for outputs in (1, 3):
         compare(name, rank=rank, outputs=outputs, **options, **order)
 
@@ -72,7 +72,7 @@ def test_slices_may_cross_degrees(ranks):
 
 
 @pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
-def test_one_entry_that_outweighs_the_others(name, options, order):
+def test_one_dominant_entry(name, options, order):
     """After the dominant entry is removed from the sums, the remainder must be accurate to float precision."""
 
     def outweigh(model):

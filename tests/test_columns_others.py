@@ -80,20 +80,20 @@ def ends(name, loss, penalty, own, epochs=2):
     ("loss", "penalty"), [("squared", "none"), ("softmax", "both"), ("poisson", "by-part"), ("logistic", "group")]
 )
 @pytest.mark.parametrize(("name", "own"), AFFINE)
-def test_fast_derivatives_are_the_models_own(name, own, loss, penalty):
+def test_fast_derivatives_equal_those_from_gradients(name, own, loss, penalty):
     assert_close(*ends(name, loss, penalty, own), FOLLOWED)
 
 
 # A row that is updated as a whole uses only an upper bound of the curvature, without second derivatives of the score.
 @pytest.mark.parametrize("loss", ["squared", "softmax"])
 @pytest.mark.parametrize("own", [own for own in POWERS if own.get("order", 2) % 2 == 0])
-def test_rows_of_powers_that_move_as_one(own, loss):
+def test_rows_of_powers_updated_as_a_whole(own, loss):
     assert_close(*ends("pn", loss, "group", own, epochs=1), FOLLOWED)
 
 
 @pytest.mark.parametrize(("loss", "penalty"), [("squared", "none"), ("logistic", "both"), ("softmax", "by-part")])
 @pytest.mark.parametrize("own", POWERS)
-def test_powers_take_newtons_step(own, loss, penalty):
+def test_powers_use_second_derivatives(own, loss, penalty):
     """Compared with the definition: the curvature includes second derivatives of the score if they increase it, and
     steps are halved until the objective falls."""
     problem = Problem("pn", loss, penalty, own)

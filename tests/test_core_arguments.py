@@ -120,7 +120,7 @@ class TestModels:
         for fields in (0, 3, 9):
             assert np.isfinite(score_all(model, dataset(random_rows(rng, 8, FEATURES, fields=fields), FEATURES))).all()
 
-    def test_rows_laid_out_anew(self, kind, rng):
+    def test_parameters_allocated_again(self, kind, rng):
         """Objects created before the model is allocated again do not access the freed memory."""
         data, model = data_for(kind, rng), model_of(kind)
         workspace, objective = Workspace(model, data.longest), Objective(model, Squared(), data)
@@ -162,7 +162,7 @@ class TestModels:
             with pytest.raises(KeyError):
                 model.attach({key: value for key, value in arrays.items() if key != name})
 
-    def test_visits_to_rows_that_are_not_there(self, kind, rng):
+    def test_updates_of_rows_that_do_not_exist(self, kind, rng):
         data, model = data_for(kind, rng), model_of(kind)
         visitor = CoordinateUpdater(Descent(model, Squared(), Penalty(), data))
         for block, output, row in ((99, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 10**9), (0, 0, -1)):
@@ -276,12 +276,12 @@ def test_numbers_out_of_range(make):
         make()
 
 
-def test_more_than_memory_can_be():
+def test_sizes_beyond_the_address_space():
     with pytest.raises(MemoryError):
         FM(2**31 - 1, 2**31 - 1, rank=1 << 20).allocate(100)
 
 
-def test_rows_that_were_handed_over():
+def test_rows_cannot_be_used_after_the_dataset_is_made():
     text = np.frombuffer(b"1 0:1\n" + bytes(64), dtype=np.uint8)
     rows = Rows(ffm=False, keep_fields=False, training=True, limit=10)
     rows.parse(text, 0, 6)
@@ -291,7 +291,7 @@ def test_rows_that_were_handed_over():
             use()
 
 
-def test_places_that_32_bits_do_not_number():
+def test_sizes_beyond_32_bits():
     """Sizes that would overflow 32-bit positions are refused before anything is allocated."""
     longest = MOST_ENTRIES + 1
     one_row = Dataset(
@@ -358,7 +358,7 @@ print(calls)
 """
 
 
-def test_methods_of_objects_that_were_never_made():
+def test_methods_of_uninitialized_objects():
     """Call every method of the core on an object whose constructor did not run, with arguments of every type."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CALL_EVERYTHING],

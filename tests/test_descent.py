@@ -58,7 +58,7 @@ def objectives_of(descent, epochs):
 
 
 @pytest.mark.parametrize(("name", "loss", "penalty"), pairwise(TRAINED, SMOOTH, PENALTIES))
-def test_the_objective_never_rises_and_falls(name, loss, penalty):
+def test_the_objective_falls_and_never_rises(name, loss, penalty):
     for seed in range(5):
         _, descent = problem(name, loss, penalty, seed)
         objectives = objectives_of(descent, 6)
@@ -76,7 +76,7 @@ def test_the_objective_never_rises_and_falls(name, loss, penalty):
         [penalty for penalty in PENALTIES if not penalty.endswith("-only")],
     ),
 )
-def test_fast_derivatives_are_the_models_own(name, loss, penalty):
+def test_fast_derivatives_equal_those_from_gradients(name, loss, penalty):
     ends = []
     for by_gradient in (False, True):
         model, descent = problem(name, loss, penalty, by_gradient=by_gradient)
@@ -93,7 +93,7 @@ FOLLOWED_PAIRS += [(loss, "both") for loss in slow_losses.SMOOTHNESS if loss != 
 
 @pytest.mark.parametrize(("loss", "penalty"), FOLLOWED_PAIRS)
 @pytest.mark.parametrize("name", TRAINED)
-def test_each_row_moves_as_defined(name, loss, penalty):
+def test_each_row_update_equals_the_definition(name, loss, penalty):
     own = {"rank": RANK, "by_row": penalty in EXACT_ONLY, "llfm_variant": "do"}
     own |= {"order": 2} if KINDS[name].powers else {}
     model, descent = problem(name, loss, penalty, **own)
@@ -112,7 +112,7 @@ def test_each_row_moves_as_defined(name, loss, penalty):
     assert_close(parameters(model), expected, LOOSE if penalty == "none" and "beta" in before else FOLLOWED)
 
 
-def test_iterates_are_those_of_naive_als():
+def test_iterates_equal_naive_als():
     """Updates of whole rows give the same parameters as ALS that updates one parameter and recomputes all scores."""
     rng = np.random.default_rng(0)
     rows = random_rows(rng, 30, FEATURES)
@@ -129,7 +129,7 @@ def test_iterates_are_those_of_naive_als():
 
 
 @pytest.mark.parametrize(("name", "order"), [("anova", 2), ("anova", 4), ("sha2", 2)])
-def test_weights_of_kernels_that_vanish_stay(name, order):
+def test_weights_of_zero_kernels_are_unchanged(name, order):
     """L1 makes all factors 0. The caches then hold only rounding errors, which could cause steps of any length."""
     model = build(name, FEATURES, rank=RANK, order=order)
     model.allocate(0)

@@ -71,7 +71,7 @@ def test_default_steps_are_fit_for_outliers(solver, model, scale):
     assert normed.spec.values["learning_rate"] == 0.01
 
 
-def test_what_is_bad_but_not_far_above_the_constant_is_no_divergence():
+def test_a_loss_slightly_above_the_constant_is_not_divergence():
     """With these steps, the error of the last row stays about the same."""
     trained = job.train(plan(1.5, bias=False))
     assert 1 < trained.epochs[-1].loss / trained.baseline.loss < MOST_AT_END
@@ -184,7 +184,7 @@ def test_better_than_the_constant():
         ("cd", "max-abs", "look for labels and values that are far too large"),
     ],
 )
-def test_the_ways_out_are_not_in_use_yet(solver, scale, remedies):
+def test_suggested_options_are_not_in_use_yet(solver, scale, remedies):
     steps = {"sgd": {"learning_rate": 2.2}, "sgd -v": {"learning_rate": 2.2, "learning_rate_v": 5}}.get(solver, {})
     error = diverged(make_spec("fm", solver.split()[0], options={"scale": scale, **steps}), "so it is")
     assert str(error) == f"training diverged: so it is; {remedies}"

@@ -98,7 +98,7 @@ def not_zero(model):
 @pytest.mark.parametrize("group_l1", [0.0, 1e-6])
 @pytest.mark.parametrize("epochs", [0, 3])
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
-def test_factors_that_met_nothing_are_zero(solver, epochs, group_l1):
+def test_factors_without_a_pair_are_zero(solver, epochs, group_l1):
     done = trained(dataset(ROWS, 7, LABELS), "ffm", solver, epochs, group_l1=group_l1)
     assert not_zero(done.plan.model) == MET
 

@@ -75,7 +75,7 @@ def test_a_name_as_long_as_the_file_system_takes(tmp_path):
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
-def test_the_mode_is_the_umasks(tmp_path, mask):
+def test_the_mode_follows_the_umask(tmp_path, mask):
     before = os.umask(mask)
     try:
         write(tmp_path / "out")
@@ -124,7 +124,7 @@ def test_any_exception_leaves_the_older_file_and_nothing_else(tmp_path, error):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_an_error_of_the_block_is_not_taken_for_one_of_the_output(tmp_path):
+def test_an_error_inside_the_with_block_is_not_an_output_error(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_output(str(tmp_path / "out")):
         (tmp_path / "input that is missing").read_bytes()
 
@@ -356,7 +356,7 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path, next_run):
     assert left not in os.listdir(tmp_path)
 
 
-def test_files_of_runs_that_may_live_stay(tmp_path):
+def test_files_of_runs_that_may_be_alive_are_kept(tmp_path):
     left = killed_while_writing(tmp_path / "m")
     other_kernel = f".fmcli-{'0' * 8}-{left.split('-')[2]}"
     (tmp_path / left).rename(tmp_path / other_kernel)
@@ -373,7 +373,7 @@ def test_files_of_runs_that_may_live_stay(tmp_path):
     assert set(os.listdir(tmp_path)) == {"m", "other", *others}
 
 
-def test_a_file_that_is_removed_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+def test_a_file_that_is_removed_before_it_is_locked_is_created_again(tmp_path, monkeypatch):
     path = tmp_path / "t"
     lock, stolen = fcntl.flock, []
 

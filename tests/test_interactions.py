@@ -34,7 +34,7 @@ def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_they_are_what_the_definition_says(name, rng):
+def test_interactions_equal_the_definition(name, rng):
     frequent = [[7, 1], [2, 0], [5, 2], [3, 0]]
     scorer, params = scorer_of(name, rng, frequent, outputs=2)
     found = interactions(scorer)

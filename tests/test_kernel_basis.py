@@ -224,7 +224,7 @@ def test_what_a_closed_form_does_not_have_is_refused(option):
         make_spec("kernel-basis", None, None, {option: 1})
 
 
-def test_going_on_is_refused(tmp_path):
+def test_resuming_is_refused(tmp_path):
     _, data = problem()
     trained = fitted(data, rank=5)
     path = str(tmp_path / "model")

@@ -47,7 +47,7 @@ def test_decomposition(shape, rng):
         np.testing.assert_allclose(p.T @ p, np.eye(len(values)), atol=1e-13)
 
 
-def test_what_is_rounding_is_left_out(rng):
+def test_eigenvalues_that_are_rounding_errors_are_dropped(rng):
     u = rng.normal(size=(20, 3))
     assert len(decompose(u, u)[0]) == 3
     u[:, 2] = 1e-9 * u[:, 0]

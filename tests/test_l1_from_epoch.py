@@ -77,7 +77,7 @@ def test_only_penalized_epochs_can_be_best(solver):
     np.testing.assert_array_equal(parameters(trained.plan.model)["V"], seen[trained.best - 1]["V"])
 
 
-def test_the_tolerance_counts_from_there():
+def test_the_tolerance_applies_from_that_epoch():
     trained, _ = followed("cd", l1_from_epoch=6, l1=1e-3, tol=0.5, epochs=20)
     assert len(trained.epochs) == 6
 

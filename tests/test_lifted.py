@@ -154,7 +154,7 @@ def test_beta_is_fitted_where_the_order_is_even(order, fitted, rng):
         assert (np.abs(params["beta"]) != 1).any() == moves
 
 
-def test_orders_that_would_never_end_are_refused():
+def test_orders_that_would_take_too_long_are_refused():
     most = MODELS["lifted-anova"].limits["order"]
     make_spec("lifted-anova", options={"order": most})
     with pytest.raises(UsageError, match="--order is 9; with lifted-anova it can be at most 8"):
@@ -165,6 +165,6 @@ def test_orders_that_would_never_end_are_refused():
 
 
 @pytest.mark.parametrize(("name", "order"), [("pn", 3), ("lifted-pn", 3), ("lifted-anova", 3)])
-def test_no_constants_no_array(name, order):
+def test_without_constants_there_is_no_array(name, order):
     assert "gamma" in build(name, FEATURES, rank=2, order=order, augment=True).shapes()
     assert "gamma" not in build(name, FEATURES, rank=2, order=order, augment=False).shapes()

@@ -65,7 +65,7 @@ def test_codings_by_hand():
 
 
 @pytest.mark.parametrize("coding", [Soft(50_000, 1.0), Adaptive(100_000, 1.0)])
-def test_a_coding_of_many_near_anchors_takes_no_look_at_all_of_them_for_each(coding):
+def test_coding_with_many_active_anchors_is_fast(coding):
     """All distances are equal. One pass over all distances for each active anchor would take minutes."""
     shares = coded(coding, np.zeros(100_000))
     np.testing.assert_allclose(shares[: coding.most], 1 / coding.most, rtol=1e-9)
@@ -81,7 +81,7 @@ def test_active_anchors_come_in_order_of_distance_and_number():
         assert np.flatnonzero(coded(Soft(most, 0.1), distance)).tolist() == sorted(nearest[:most])
 
 
-def test_distances_do_not_drown_in_what_they_have_in_common():
+def test_large_distances_do_not_underflow():
     """Far from all anchors, exp(-D) would underflow for each; it does not if the smallest distance is subtracted."""
     model = build("llfm", 2, anchors=2, neighbours=2, coding_c=1.0, llfm_variant="do", rank=1)
     model.allocate(0)
@@ -131,7 +131,7 @@ def test_batches_classes_weights_and_schedules(solver):
 
 
 @pytest.mark.parametrize("anchor_rate", [0.03, 0.5])
-def test_scales_and_squares_keep_in_step(anchor_rate):
+def test_cached_scales_and_squares_equal_recomputed_ones(anchor_rate):
     """After many long steps, the cached scales and squared norms of the anchors equal recomputed ones."""
     rng = np.random.default_rng(3)
     data = dataset(random_rows(rng, 300, FEATURES), FEATURES, rng.choice([-1.0, 1.0], size=300))
@@ -199,7 +199,7 @@ def earlier_of(trained, tmp_path, keep_state=False) -> WarmStart:
 
 @pytest.mark.parametrize("features", [6, 20])  # 6 is also the number of anchors: the axes must not be confused
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
-def test_going_on_with_more_features(solver, features, tmp_path):
+def test_resuming_with_more_features(solver, features, tmp_path):
     rng = np.random.default_rng(6)
     old = dataset(sparse_rows(rng, 100, features), features, rng.normal(size=100))
     options = {"epochs": 2, "rank": 3, "anchors": 6, "neighbours": 3}
@@ -221,7 +221,7 @@ def test_going_on_with_more_features(solver, features, tmp_path):
 
 
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
-def test_going_on_with_state_is_one_run(solver, tmp_path):
+def test_resuming_llfm_with_state_equals_one_run(solver, tmp_path):
     rng = np.random.default_rng(7)
     data = dataset(random_rows(rng, 50, FEATURES), FEATURES, rng.normal(size=50))
     schedule = {"schedule": "invscaling"} if solver in ("sgd", "fobos") else {}

@@ -342,7 +342,7 @@ def test_nothing_to_measure_is_nan(loss):
 
 
 @pytest.mark.filterwarnings("error")
-def test_confident_errors_cost_the_logarithm_of_the_clip():
+def test_probabilities_are_clipped_in_logloss():
     two = Outcome("logistic", np.array([-1.0, 1.0, 1.0]), np.array([[800.0], [-1e300], [1e300]]))
     assert measure(["logloss"], two)["logloss"] == pytest.approx(-2 / 3 * math.log(CLIP), rel=1e-15)
     three = Outcome("softmax", np.array([0.0, 2.0]), np.array([[-800.0, 800.0, 0.0], [0.0, 0.0, 1e300]]))
@@ -350,7 +350,7 @@ def test_confident_errors_cost_the_logarithm_of_the_clip():
 
 
 @pytest.mark.filterwarnings("error")
-def test_errors_beyond_all_numbers_are_infinite():
+def test_overflowing_errors_are_infinite():
     outcome = Outcome("poisson", np.array([1.0, 2.0]), np.array([[800.0], [0.0]]))
     assert measure(["rmse", "mae", "r2"], outcome) == {"rmse": math.inf, "mae": math.inf, "r2": -math.inf}
     far_apart = Outcome("squared", np.array([-1.5e308, 1.5e308]), np.zeros((2, 1)))

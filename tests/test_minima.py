@@ -70,7 +70,7 @@ def scikit_learns(loss, x, y, l1, l2):
         ("logistic", 0.01, 0.01),
     ],
 )
-def test_all_meet_scikit_learn_on_convex_problems(loss, l1, l2):
+def test_solvers_agree_with_scikit_learn_on_convex_problems(loss, l1, l2):
     """Ridge, lasso, elastic net and logistic regression: every solver reaches the same objective as scikit-learn."""
     rng = np.random.default_rng(0)
     x = np.float32(rng.normal(size=(200, 6))).astype(float)
@@ -106,7 +106,7 @@ def least_nuclear_norm(x, y, strength):
     return np.mean(residual**2) / 2 + strength * np.abs(np.linalg.eigvalsh(M)).sum()
 
 
-def test_lifted_and_direct_networks_meet_at_the_least_nuclear_norm():
+def test_lifted_and_direct_networks_reach_the_minimum_with_nuclear_norm():
     """[PN] Theorem 2: half the squared norms of a lifted network's vectors are the same penalty as |beta| |p|^2 of a
     direct network, the nuclear norm. Both reach its minimum."""
     rng = np.random.default_rng(0)
@@ -193,7 +193,7 @@ def test_a_convex_problem_with_groups_has_one_minimum(name, solver):
 
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "fobos"])
-def test_where_cd_ends_no_step_by_rows_leads_on(solver):
+def test_the_solution_of_cd_is_stationary_for_stochastic_solvers(solver):
     """Rows of factors and weights under all penalties. A stationary point does not depend on the step sizes."""
     rng = np.random.default_rng(5)
     x = np.float32(rng.normal(size=(80, 6))).astype(float)
@@ -264,7 +264,7 @@ def test_threads_change_nothing(name):
 
 
 @pytest.mark.parametrize("solver", WHOLE)
-def test_training_stops_when_the_objective_has_settled(solver):
+def test_training_stops_at_the_tolerance(solver):
     data, _ = planted("fm", "squared")
     for tol in (1e-2, 1e-4):
         trained = train(data, "fm", solver, init_std=0.1, tol=tol, epochs=200)
@@ -288,7 +288,7 @@ def test_the_best_epoch_is_kept(solver):
 
 @pytest.mark.parametrize("solver", WHOLE)
 @pytest.mark.parametrize("name", ["fm", "hofm-simplex", "ffm", "llfm"])
-def test_going_on_begins_where_the_earlier_run_ended(name, solver, tmp_path):
+def test_resuming_starts_at_the_objective_of_the_earlier_run(name, solver, tmp_path):
     data, _ = planted(name, "squared")
     own = {"rank": 3, "init_std": 0.1, "norm": False, "epochs": 4, "tol": 0}
     first = train(data, name, solver, **own)
@@ -326,7 +326,7 @@ def test_data_without_features(solver, tmp_path):
     assert scored[0] == job.empty_score(trained.plan.model)
 
 
-def test_nothing_is_held_out_unasked():
+def test_nothing_is_held_out_by_default():
     data, _ = planted("linear", "squared")
     wide = data.take(np.tile(np.arange(data.rows), 3))
     for solver in WHOLE:
@@ -334,7 +334,7 @@ def test_nothing_is_held_out_unasked():
 
 
 @pytest.mark.parametrize("solver", WHOLE)
-def test_what_training_needs_is_asked_for_first(solver, monkeypatch):
+def test_memory_is_checked_before_training(solver, monkeypatch):
     data, _ = planted("fm", "squared")
     plan = job.plan(data, make_spec("fm", solver, "squared"))
     assert plan.bytes - plan.held >= build_trainer(plan.task).bytes_needed()
@@ -363,12 +363,12 @@ def test_what_training_needs_is_asked_for_first(solver, monkeypatch):
         ("fm", "lbfgs", None, {"nuclear": 0.1}, "--nuclear does not apply to fm, lbfgs; it applies to solver cd"),
     ],
 )
-def test_what_cannot_be_had(model, solver, loss, options, message):
+def test_unsupported_combinations_are_refused(model, solver, loss, options, message):
     with pytest.raises(UsageError, match=message):
         make_spec(model, solver, loss, options)
 
 
-def test_strengths_of_factors():
+def test_default_l2_of_factors():
     """The default l2 of factors depends on the solver, unless the model or an option overrides it."""
 
     def strengths(model="fm", solver="cd", **options):

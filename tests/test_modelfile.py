@@ -201,7 +201,7 @@ class TestSaving:
             save(path, ModelFile({}, {name: np.zeros(1)}))
 
     @pytest.mark.parametrize("value", [(1, 2), {1: 2}, np.nan, np.inf, [{"a": (1,)}], "\ud800"])
-    def test_values_that_would_not_come_back(self, path, value):
+    def test_values_that_would_not_be_read_back_unchanged(self, path, value):
         with pytest.raises(ValueError, match=r"read back|JSON compliant|surrogates"):
             save(path, ModelFile({"a": value}, {}))
         assert not os.path.exists(path)
@@ -243,7 +243,7 @@ class TestSaving:
         with pytest.raises(OutputError):
             save("/dev/full", small())
 
-    def test_the_mode_is_the_umasks(self, path, data):
+    def test_the_mode_follows_the_umask(self, path, data):
         assert data
         mask = os.umask(0)
         os.umask(mask)
@@ -381,7 +381,7 @@ class TestForgery:
     def tensors(self, data):
         return data[8 + int.from_bytes(data[:8], "little") :]
 
-    def test_the_forger_himself(self, path, data, header, tensors):
+    def test_forge_without_changes(self, path, data, header, tensors):
         put(path, forge(header, tensors))
         assert same(load(path), small())
 
@@ -429,7 +429,7 @@ class TestForgery:
         assert "is corrupted" in refusal(path, forge(header, tensors))
 
     @pytest.mark.parametrize("shape", [[0, 2**70], [0, 2**62, 2**62], [2**63, 0]])
-    def test_an_empty_tensor_beyond_all_measure(self, path, header, tensors, shape):
+    def test_an_empty_tensor_with_huge_axes(self, path, header, tensors, shape):
         header["nothing"]["shape"] = shape
         assert "cannot have the shape" in refusal(path, forge(header, tensors))
 
@@ -439,7 +439,7 @@ class TestForgery:
             forged["map"]["data_offsets"] = [n + shift for n in header["map"]["data_offsets"]]
             assert "tensor 'map' has a wrong offset" in refusal(path, forge(forged, tensors))
 
-    def test_a_tensor_off_its_multiple(self, path, header, tensors):
+    def test_a_tensor_that_is_not_aligned(self, path, header, tensors):
         forged = {key: value for key, value in header.items() if key in ("__metadata__", "bias")}
         forged["late"] = {"dtype": "U8", "shape": [4], "data_offsets": [4, 8]}
         assert "not at a multiple of 64" in refusal(path, forge(forged, tensors[:8]))

@@ -120,7 +120,7 @@ def test_scores(name, options, ones, outputs):
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
-def test_gradient_is_that_of_the_definition(name, options):
+def test_gradient_equals_the_definition(name, options):
     """If the label is the score minus 1, the slope of the squared loss is 1, and its gradient is that of the score."""
     rng = np.random.default_rng(len(name))
     model = make(name, options)
@@ -174,7 +174,7 @@ def test_mapped_parameters_score_the_same_bits(name, options):
     assert score_all(mapped, data).tobytes() == score_all(model, data).tobytes()
 
 
-def test_attach_refuses_what_does_not_fit():
+def test_attach_refuses_arrays_of_another_shape_or_type():
     mapped = build("fm", FEATURES, rank=4)
     arrays = {name: np.zeros(shape, REAL_TYPE) for name, shape in mapped.shapes().items()}
     mapped.attach(arrays)
@@ -214,7 +214,7 @@ def test_start_values(name):
 
 @pytest.mark.parametrize("name", WITH_BETA)
 @pytest.mark.parametrize(("start", "low", "high"), [("ones", 1, 1), ("alternate", -1, 1), ("random", -4, 4)])
-def test_beta_starts_as_it_is_told(name, start, low, high):
+def test_start_values_of_beta(name, start, low, high):
     found = []
     for seed in (1, 1, 2):
         model = make(name, {"rank": 6, "beta_start": start}, outputs=2)
@@ -232,7 +232,7 @@ def test_beta_starts_as_it_is_told(name, start, low, high):
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", WITH_BETA)
-def test_beta_that_is_not_fitted_never_moves(name, solver, batch_size):
+def test_beta_is_constant_unless_it_is_fitted(name, solver, batch_size):
     """Beta is changed neither by gradients nor by penalties that act on all features or at the end of an epoch."""
     rng = np.random.default_rng(0)
     rows = random_rows(rng, 20, FEATURES)
@@ -264,7 +264,7 @@ def make_solver(name):
     return piece.load()(**{key: steps.get(key, OPTIONS[key].default) for key in piece.options})
 
 
-def test_rows_keep_to_cache_lines():
+def test_rows_are_aligned_to_cache_lines():
     size = REAL_TYPE.itemsize
     for reals in range(1, 200):
         stride = row_stride(reals)
@@ -299,7 +299,7 @@ def test_shfm_is_fm_without_linear_weights_on_a_constant_column():
     )
 
 
-def test_sum_of_squares_is_what_it_says():
+def test_sum_of_squares():
     value, slope = SumOfSquares(3).evaluate(0.5, np.array([1.0, 2.0, 3.0]))
     assert value == 0.5 * (0.5**2 + 1 + 1.5**2)
     np.testing.assert_allclose(slope, [0.5, 1, 1.5])

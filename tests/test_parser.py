@@ -286,7 +286,7 @@ def looks_compressed(text):
 
 @pytest.mark.parametrize("entries", [48, 49, 97, 300, 5000])
 @pytest.mark.parametrize("indexes", [3, 500])
-def test_long_rows_in_disorder(path, entries, indexes):
+def test_long_rows_with_unsorted_indices(path, entries, indexes):
     """The values are such that the sum for a repeated index depends on the order of addition."""
     rng = random.Random(1)
     values = ["1e30", "-1e30", "1e-3", "0.7", "3"]
@@ -340,7 +340,7 @@ def test_table(path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block", [1, 20, 1 << 20])
-def test_pieces(path, threads, block, monkeypatch):
+def test_chunks(path, threads, block, monkeypatch):
     monkeypatch.setattr(reader, "BLOCK_BYTES", block)
     text = b"1 3:1 5:1 4000000000000000000:1\n\n# note\n4:2 9:0 7:0.5 qid\n"
     write(path, text.replace(b" qid", b""))
@@ -368,7 +368,7 @@ def test_rows_without_labels(path):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
+def test_chunks_before_an_error_are_delivered(path, threads, monkeypatch):
     monkeypatch.setattr(reader, "BLOCK_BYTES", 16)
     write(path, b"1 1:1\n" * 100 + b"1 x:1\n" + b"1 1:1\n" * 100 + b"1 y:1\n")
     rows = []
@@ -378,7 +378,7 @@ def test_an_error_comes_after_the_pieces_before_it(path, threads, monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_an_error_of_the_work_is_raised(path, threads):
+def test_an_error_in_the_processing_function_is_raised(path, threads):
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError) as caught:
         list(reader.score_chunks([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
@@ -486,7 +486,7 @@ def test_the_format_that_was_asked_for(path):
     assert reader.read([write(path, b"1\n0\n")], format="libsvm").dataset.nnz == 0
 
 
-def test_an_unclear_format_is_fine_where_nothing_depends_on_it(path, monkeypatch):
+def test_an_ambiguous_format_is_accepted_if_it_does_not_matter(path, monkeypatch):
     write(path, b"1\n\n0\n")
     (piece,) = reader.score_chunks([path], lambda d: d.rows, limit=3)
     assert piece.result == 3
@@ -495,7 +495,7 @@ def test_an_unclear_format_is_fine_where_nothing_depends_on_it(path, monkeypatch
         list(reader.score_chunks([path], lambda d: d.rows, limit=3))
 
 
-def test_an_error_comes_before_the_doubt_about_the_format(path):
+def test_an_invalid_label_is_reported_before_an_ambiguous_format(path):
     with pytest.raises(BadInputError, match="label 'abc' is not a number"):
         reader.read([write(path, b"abc\n")])
 
@@ -551,7 +551,7 @@ def test_a_zstd_file_that_begins_with_a_frame_to_skip(path):
 
 
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
-def test_a_truncated_file_is_never_a_short_one(path, compress):
+def test_every_truncation_of_a_compressed_file_is_detected(path, compress):
     packed = compress(START) * 2
     for size in set(range(1, len(packed))) - {len(packed) // 2}:
         with pytest.raises(BadInputError):
@@ -645,7 +645,7 @@ def test_missing_inputs(tmp_path):
         reader.read(["/proc/self/mem"])
 
 
-def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
+def test_memory_is_checked_from_the_first_block(path, demands, monkeypatch):
     reader.read([write(path, TEXT)])
     assert not demands  # the first block held all rows
     monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
@@ -665,7 +665,7 @@ def test_memory_is_asked_for_by_the_first_block(path, demands, monkeypatch):
         reader.read([path])
 
 
-def test_memory_is_asked_for_while_rows_of_unknown_number_grow(path, demands, monkeypatch):
+def test_memory_is_checked_while_a_compressed_file_is_read(path, demands, monkeypatch):
     """The size of a compressed file is a poor estimate, so the estimate uses the rows read so far."""
     monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
     monkeypatch.setattr(reader, "GROWTH", 2000)
@@ -680,7 +680,7 @@ def test_memory_is_asked_for_while_rows_of_unknown_number_grow(path, demands, mo
         demands.clear()
 
 
-def test_memory_for_standard_input_is_asked_for_by_its_name(demands, monkeypatch, tmp_path):
+def test_the_memory_check_names_standard_input(demands, monkeypatch, tmp_path):
     (tmp_path / "in").write_bytes(TEXT)
     monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
     with (tmp_path / "in").open() as stdin:
@@ -692,7 +692,7 @@ def test_memory_for_standard_input_is_asked_for_by_its_name(demands, monkeypatch
 # The compiled part
 
 
-def test_rows_refuses_what_it_could_read_beyond():
+def test_rows_refuses_text_without_padding():
     rows = Rows(ffm=False, keep_fields=False, training=True, limit=9)
     text = bytearray(b"1 1:1\n" + bytes(PADDING))
     assert rows.parse(text, 0, 6) == (1, None)

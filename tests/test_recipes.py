@@ -126,7 +126,7 @@ def test_the_command_line_has_the_toys(environment, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["model", "loss", "penalty", "solver"])
-def test_the_places_are_there(kind):
+def test_recipes_name_existing_files_and_identifiers(kind):
     """Every identifier that follows a file in a step occurs in that file. Each recipe names at least four of them."""
     found = 0
     for step in re.split(r"^\d+\. ", RECIPES[kind], flags=re.M)[1:]:

@@ -123,7 +123,7 @@ def test_a_row_of_weight_0_is_left_out(solver, rng):
 
 
 @pytest.mark.parametrize("solver", UPDATES)
-def test_only_ftrl_feels_the_scale_of_weights(solver, rng):
+def test_only_ftrl_depends_on_the_scale_of_weights(solver, rng):
     p, samples, y = problem("fm", rng, 5)
     s = np.array([1.0, 3.0, 2.0, 0.5, 1.0])
     found, losses = run("fm", "logistic", solver, p, samples, y, [range(5)], PLAIN, s)
@@ -142,7 +142,7 @@ def test_untouched_rows_stay_to_the_bit(solver, rng):
 
 
 @pytest.mark.parametrize("solver", UPDATES)
-def test_the_bias_and_beta_feel_no_l1_and_no_group(solver, rng):
+def test_l1_and_group_penalties_do_not_act_on_bias_and_beta(solver, rng):
     p, samples, y = problem("sha2", rng)
     heavy = replace(PLAIN, l1_v=1e6, group_l1=1e6, l1_from_epoch=1)
     found, _ = run("sha2", "logistic", solver, p, samples, y, [range(12)], heavy)
@@ -156,7 +156,7 @@ def test_the_bias_and_beta_feel_no_l1_and_no_group(solver, rng):
 
 
 @pytest.mark.parametrize("solver", UPDATES)
-def test_a_group_penalty_that_vanishes_changes_nothing(solver, rng):
+def test_a_tiny_group_penalty_changes_nothing(solver, rng):
     p, samples, y = problem("fm", rng)
     options = replace(PLAIN, l1_v=0.01, l2_w=0.1, l2_v=0.02, alpha_w=0.1, adaptive=True, l1_from_epoch=1)
     ends = [
@@ -178,7 +178,7 @@ def test_ftrl_without_l1_starts_at_the_start_values(rng):
     np.testing.assert_allclose(found["bias"], [2.0], rtol=1e-14)
 
 
-def test_ftrl_lets_l1_on_factors_in_at_the_end_of_the_epoch_before(rng):
+def test_ftrl_applies_l1_to_factors_from_the_end_of_the_epoch_before(rng):
     p, samples, y = problem("fm", rng)
     p["V"] *= 0.01
     heavy = replace(PLAIN, l1_v=1.0, group_l1=0.1)
@@ -199,7 +199,7 @@ def test_ftrl_lets_l1_on_factors_in_at_the_end_of_the_epoch_before(rng):
     assert alive[-1] < p["V"].size
 
 
-def test_ftrl_lets_l1_on_linear_weights_in_at_once(rng):
+def test_ftrl_applies_l1_to_linear_weights_from_the_first_update(rng):
     p, samples, y = problem("fm", rng)
     after: list[np.ndarray] = []
     options = replace(PLAIN, l1_w=1e3)

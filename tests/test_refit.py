@@ -37,7 +37,7 @@ def trained_again(data, model="fm", solver="adagrad", *, plan=None, **options):
         ("kernel-basis", None, {"rank": 100}),
     ],
 )
-def test_it_is_the_run_on_all_rows_for_so_many_epochs(rows, model, solver, options):
+def test_refit_equals_training_on_all_rows_for_the_chosen_epochs(rows, model, solver, options):
     data = rows.changed(field=rows.index % 3) if model == "ffm" else rows
     chosen, again = trained_again(data, model, solver, **options)
     if solver == "cd":

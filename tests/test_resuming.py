@@ -49,7 +49,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("solver", "model", "loss", "options"), RUNS, ids=["-".join(run[:3]) for run in RUNS])
-def test_two_epochs_and_two_more_are_four(solver, model, loss, options, tmp_path):
+def test_resuming_after_two_epochs_equals_four_epochs(solver, model, loss, options, tmp_path):
     rows = labelled(loss)
     saved(tmp_path / "whole", train(rows, make_spec(model, solver, loss, {**options, "epochs": 4})))
     first = saved(tmp_path / "first", train(rows, make_spec(model, solver, loss, {**options, "epochs": 2})))

@@ -116,7 +116,7 @@ def test_the_kernel_form_keeps_the_scale(rng, tmp_path):
     np.testing.assert_array_equal(kernel_form(path, scorer)[1]["scale"], exported(scorer)["scale"])
 
 
-def test_going_on_keeps_the_earlier_scale_of_known_columns(rng, tmp_path):
+def test_resuming_keeps_the_scale_of_known_columns(rng, tmp_path):
     rows, _ = rows_of(rng)
     known = dataset([{j: x for j, x in row.items() if j != 1} for row in rows], FEATURES, np.arange(40.0))
     earlier = load_earlier(save(tmp_path, "old", train(known, scale="max-abs", epochs=1)))

@@ -41,7 +41,7 @@ print(json.dumps(written))
 """
 
 
-def test_they_say_what_they_are_for():
+def test_scripts_have_help():
     done = run("-c", HELP, *map(str, SCRIPTS))
     assert done.returncode == 0, done.stderr
     written = json.loads(done.stdout)
@@ -51,7 +51,7 @@ def test_they_say_what_they_are_for():
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_it_runs(name):
+def test_scripts_run(name):
     done = run(ROOT / "scripts" / "papers" / f"{name}.py", *SMALL[name])
     assert done.returncode == 0, done.stderr
     assert "fm" in done.stdout

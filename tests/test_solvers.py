@@ -144,7 +144,7 @@ def test_steps(name, solver, loss, penalty):
 
 
 @pytest.mark.parametrize(("name", "solver", "rank"), pairwise(TRAINED, ROW_SOLVERS, [4, 9]))
-def test_formulas_give_the_same_bits_as_numbers(name, solver, rank):
+def test_gradients_as_formulas_and_as_numbers_give_the_same_bits(name, solver, rank):
     """With rank 4, two parameter rows fill a SIMD vector; with rank 9, a row has several vectors. If the model has
     fields, each entry of a sample has a different field, except in one sample."""
     rng = np.random.default_rng(6)
@@ -179,7 +179,7 @@ NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or
 
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", NAME_THEIR_ROWS)
-def test_models_that_name_their_rows(name, solver):
+def test_models_that_touch_other_rows_than_their_features(name, solver):
     """With batches, example weights, and a hash table in which several pairs share an entry."""
     own = taken(name, {"pair_bits": 3, "rank": 6})
     model = build(name, FEATURES, 3, **own)
@@ -191,7 +191,7 @@ def test_models_that_name_their_rows(name, solver):
 
 
 @pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
-def test_parts_of_a_row_that_a_group_penalty_outweighs(solver):
+def test_a_strong_group_penalty_on_partly_touched_rows(solver):
     """The touched parameters of a row do not become 0 if its other parameters are non-zero."""
     own = {"rank": 6, "by_row": True}
     model = build("ffm", FEATURES, **own)
@@ -244,7 +244,7 @@ def test_adaptive_fobos(name, penalty, batch_size):
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
+def test_fobos_closed_form_is_accurate_to_first_order(adaptive):
     """With l1 and a group penalty together, and on groups with different step sizes, the closed form is accurate to
     first order in the number of deferred steps."""
     ends = {}
@@ -266,7 +266,7 @@ def test_fobos_in_closed_form_is_close_where_it_is_not_exact(adaptive):
 
 @pytest.mark.parametrize("batch_size", [1, 4, 5, 100])
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
-def test_the_hard_cases(solver, batch_size):
+def test_outputs_batches_weights_and_a_projected_row(solver, batch_size):
     """Three outputs, batches, a structural row with projection, example weights, and separate penalty strengths and
     step sizes for linear weights and factors."""
     model = Stub(FEATURES, 3, rank=RANK)
@@ -283,7 +283,7 @@ def test_the_hard_cases(solver, batch_size):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize(("name", "schedule"), [("fm", "constant"), ("ffm", "inverse")])
-def test_missed_steps_of_groups_with_one_step_size(name, schedule, batch_size):
+def test_deferred_steps_of_groups_with_one_step_size(name, schedule, batch_size):
     model = build(name, FEATURES, rank=RANK, by_row=True)
     labels = labels_of("squared", np.random.default_rng(5))
     follow(
@@ -296,7 +296,7 @@ def test_missed_steps_of_groups_with_one_step_size(name, schedule, batch_size):
     *(("fm", solver, {}) for solver in ROW_SOLVERS), ("ffm", "sgd", {}), ("ffm", "adagrad", {}), ("ffm", "ftrl", {}),
     ("fm", "fobos", {"adaptive": True}), ("poly2", "ftrl", {}), ("llfm", "adagrad", {}),
 ])  # fmt: skip
-def test_a_group_penalty_that_vanishes_is_none(name, solver, own):
+def test_a_tiny_group_penalty_has_no_effect(name, solver, own):
     """All other settings are equal: the option of the group penalty changes none of them."""
     rng = np.random.default_rng(2)
     rows = random_rows(rng, 40, FEATURES, fields=fields_of(name))

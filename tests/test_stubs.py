@@ -52,7 +52,7 @@ def check(owner, name, node):
 
 
 @pytest.mark.parametrize("name", STUBS)
-def test_all_that_a_stub_names_is_there(name):
+def test_all_names_in_a_stub_exist(name):
     module = importlib.import_module(name)
     for top, node in public(STUBS[name].body):
         assert hasattr(module, top)

@@ -105,7 +105,7 @@ def test_the_usual_holdout_needs_many_rows_and_several_epochs():
     assert train(wide, "linear", plan={"holdout": None}, epochs=2).plan.validation.data.rows == 600
 
 
-def test_what_cannot_be_held_out_or_measured():
+def test_invalid_holdout_and_metrics():
     data, test = planted("linear", "squared")
     with pytest.raises(UsageError, match="no rows for training"):
         train(data, "linear", plan={"holdout": 1.0})
@@ -159,7 +159,7 @@ def save(tmp_path, name, trained, **options):
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
 @pytest.mark.parametrize("model", ["fm", "sha2"])
-def test_two_halves_with_kept_state_are_one_run(model, solver, tmp_path):
+def test_resuming_with_state_equals_one_run(model, solver, tmp_path):
     data, _ = planted(model, "squared")
     options = {"epochs": 1, "shuffle": False, "l1": 0.01}
     options |= {"l1_from_epoch": 1} if solver == "ftrl" else {"learning_rate": 0.01}
@@ -204,7 +204,7 @@ def shifted(data):
     return Dataset(data.indptr, data.index + FEATURES, data.value, data.label, 2 * FEATURES)
 
 
-def test_one_label_is_enough_to_go_on_with(tmp_path):
+def test_one_label_is_enough_for_resuming(tmp_path):
     data, _ = planted("fm", "logistic")
     earlier = checkpoints.load_earlier(save(tmp_path, "old", train(data, epochs=1)))
     ones = data.take(np.flatnonzero(data.label == 1)[:50])
@@ -219,7 +219,7 @@ def test_the_state_that_is_kept_is_the_best_epochs(tmp_path):
     assert trained.updates == trained.best * data.rows
 
 
-def test_held_out_rows_are_as_long_as_what_training_knows_of_them():
+def test_held_out_rows_are_normalized_over_known_features():
     data, _ = planted("fm", "squared")
     few = data.take(np.arange(12))
     plan = job.plan(few, make_spec("fm", options={"norm": True}), holdout=0.5)
@@ -330,7 +330,7 @@ def test_fobos_finds_the_zeros_of_the_lasso():
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
-def test_no_bit_depends_on_the_pieces_of_an_epoch(monkeypatch, batch_size):
+def test_the_chunk_size_does_not_change_the_model(monkeypatch, batch_size):
     data, _ = planted("fm", "logistic")
     losses, ends = set(), set()
     for chunk in (trainer.CHUNK_NONZEROS, 6 * 100, 1):
@@ -347,7 +347,7 @@ def test_no_bit_depends_on_the_pieces_of_an_epoch(monkeypatch, batch_size):
     assert len(losses) == len(ends) == 1
 
 
-def test_the_loss_so_far_is_a_weighted_mean():
+def test_the_running_loss_is_a_weighted_mean():
     data, _ = planted("linear", "squared")
     weight = np.where(np.arange(data.rows) < 10, 0.0, np.arange(data.rows) % 3)
     data = data.changed(weight=weight)

@@ -39,7 +39,7 @@ def test_bad_training_data(run, tmp_path, content, status, message):
     assert os.listdir(tmp_path) == ["t"]
 
 
-def test_memory_says_the_way_out(run, tmp_path):
+def test_memory_errors_suggest_a_solution(run, tmp_path):
     (tmp_path / "t").write_text("1 2000000000:1\n-1 1:1\n")
     assert "a smaller rank, fewer features or fewer rows" in run("train", "t").stderr
 

@@ -223,7 +223,7 @@ def test_limits(run, sample, adult_model, limits, status, message):
     )
 
 
-def test_a_limit_that_is_just_met_is_met(run, sample, diabetes_model):
+def test_a_limit_equal_to_the_metric_is_met(run, sample, diabetes_model):
     test = sample / "diabetes.test.libsvm"
     metrics = figures(run("evaluate", "--json", diabetes_model, test))["metrics"]
     for name, worse in (("rmse", -math.inf), ("mae", -math.inf), ("r2", math.inf)):
@@ -232,7 +232,7 @@ def test_a_limit_that_is_just_met_is_met(run, sample, diabetes_model):
         assert run("evaluate", "--fail-below", f"{name}={missed!r}", diabetes_model, test).returncode == 1
 
 
-def test_what_is_undefined_meets_no_limit(run, adult_model):
+def test_undefined_metrics_fail_every_limit(run, adult_model):
     done = run("evaluate", "--fail-below", "auc=0.1", adult_model, "-", input=b"1 3:1\n")
     assert done.returncode == 1
     assert "auc is undefined on these rows" in done.stderr

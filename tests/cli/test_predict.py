@@ -161,7 +161,7 @@ def broken(tmp_path, adult_model):
 
 
 @pytest.mark.parametrize(("output", "other"), [("raw", "-1."), ("prob", "0."), ("label", "-1")])
-def test_what_is_not_a_number_is_said(run, broken, output, other):
+def test_nan_predictions_cause_a_warning(run, broken, output, other):
     done = run("predict", "--output-type", output, broken, input=b"3:1\n4:1\n3:1 4:1\n")
     assert done.returncode == 0
     first, second, third = done.stdout.decode().split()

@@ -155,7 +155,7 @@ def test_words_of_other_tools_are_answered(command, word):
 
 
 @pytest.mark.parametrize(("command", "word"), LESSONS)
-def test_the_answers_are_true(command, word):
+def test_answers_name_existing_options(command, word):
     """The options named in an answer exist; the word that it answers is not an option of ours."""
     flag = f"-{word}" if len(word) == 1 else f"--{word}"
     assert flag not in FLAGS[command]
@@ -170,7 +170,7 @@ def test_the_answers_are_true(command, word):
             assert model in MODELS
 
 
-def test_free_letters_stay_free():
+def test_unused_short_options_stay_unused():
     for flags in FLAGS.values():
         assert not {f"-{letter}" for letter in FREE_LETTERS} & flags.keys()
     assert set(FREE_LETTERS) <= WORDS["train"].keys()

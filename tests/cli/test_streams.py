@@ -222,7 +222,7 @@ def test_a_disk_that_is_full_only_at_the_end_is_an_error(run, sample, adult_mode
     assert done.stderr.startswith("fmcli: error: standard output: cannot be written: ")
 
 
-def test_what_is_meant_for_a_closed_stream_lands_in_no_file(run, sample, adult_model, tmp_path):
+def test_output_to_a_closed_stream_is_not_written_into_a_file(run, sample, adult_model, tmp_path):
     noisy = (
         # The command does this before any import, because some imports (for example libffi) keep a file open.
         "import os, fmcli.cli; fmcli.cli._occupy_closed_streams();"

@@ -183,7 +183,7 @@ def test_json_lines_are_complete(run, sample, tmp_path):
 
 
 @pytest.mark.parametrize(("batch", "every"), [(1, 1000), (1, 1), (3, 1000), (64, 500), (5000, 1)])
-def test_the_loss_so_far_is_said_every_so_many_rows(run, sample, tmp_path, batch, every):
+def test_the_running_loss_is_printed_every_n_rows(run, sample, tmp_path, batch, every):
     options = ["-e", "2", "--batch-size", str(batch)]
     assert run("train", *options, "-q", "-o", "plain", sample / "adult.train.libsvm").returncode == 0
     done = run(

@@ -47,7 +47,7 @@ EXACT = [
 
 
 @pytest.mark.parametrize("options", [row[1] for row in EXACT], ids=[row[0] for row in EXACT])
-def test_two_halves_after_each_other_are_the_whole(run, halves, tmp_path, options):
+def test_training_on_two_halves_equals_training_on_the_whole(run, halves, tmp_path, options):
     def train(name, data, init=None, epochs="1"):
         go_on = ["-i", init] if init else []
         done = run("train", "--no-shuffle", "--keep-state", *options, "-e", epochs, *go_on, "-o", name, data)
