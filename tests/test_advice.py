@@ -34,13 +34,13 @@ def halves():
         ("poly2", "cd", {"l1_v": 10.0}, "linear; --l1-v 10"),
     ],
 )
-def test_factors_that_are_all_0_are_said_with_the_cause(halves, model, solver, options, cause):
+def test_warning_about_factors_that_are_all_0(halves, model, solver, options, cause):
     (found,) = warnings(halves[0], model, solver, **options)
     assert found.startswith("all factors are 0, so that the model is ")
     assert re.search(cause, found)
 
 
-def test_weights_of_factors_that_are_all_0_are_said(halves):
+def test_warning_about_kernel_weights_that_are_all_0(halves):
     (found,) = warnings(halves[0], "pn", "cd", nuclear=100.0, epochs=3, tol=0.0)
     assert found == (
         "all weights beta of the factors are 0, so that the model is linear; --nuclear 100 is too strong for them: try "
@@ -53,7 +53,7 @@ def test_rows_of_single_features_leave_nothing_to_learn():
     assert any("no row has two features" in found for found in warnings(data, solver="fobos", l1_v=1.0))
 
 
-def test_what_has_no_factors_or_some_is_not_warned_of(halves):
+def test_no_warning_for_models_without_factors_or_with_nonzero_ones(halves):
     data, test = halves
     for model in ("linear", "fm", "ffm", "llfm", "poly2", "kernel-basis"):
         with_fields = data.changed(field=data.index % 3) if model == "ffm" else data
@@ -75,7 +75,7 @@ def test_what_has_no_factors_or_some_is_not_warned_of(halves):
         ("kernel-basis", None, {"l2_w": 0.1, "l2_v": 0.1}, None),
     ],
 )
-def test_options_of_parts_that_a_model_lacks_are_said_to_have_no_effect(halves, model, solver, options, flags):
+def test_warning_about_options_without_effect(halves, model, solver, options, flags):
     assert warnings(halves[0], model, solver, **options) == ([flags] if flags else [])
 
 
@@ -86,7 +86,7 @@ def test_landmarks_that_lack_most_features_are_said_for_ids_but_not_for_numbers(
     assert warnings(ids, "kernel-basis", None, rank=400) == []
 
 
-def test_a_model_that_is_no_better_than_a_constant_is_said_with_the_cause(halves):
+def test_warning_about_a_model_no_better_than_a_constant(halves):
     data, test = halves
     noise = test.changed(label=np.random.default_rng(0).permutation(test.label))
     few = noise.take(np.arange(40))
@@ -99,7 +99,7 @@ def test_a_model_that_is_no_better_than_a_constant_is_said_with_the_cause(halves
     assert "the same holds on the training rows; try more epochs (--epochs 6) or a larger step (--learning-" in found
 
 
-def test_the_constant_stands_beside_each_metric(halves):
+def test_each_metric_is_compared_with_the_constant(halves):
     data, test = halves
     trained = job.train(job.plan(data, make_spec("linear"), valid=test, metrics=("rmse", "sparsity")))
     figures = job.summary(trained)
@@ -110,7 +110,7 @@ def test_the_constant_stands_beside_each_metric(halves):
     assert job.summary(without)["valid_constant"] == {}
 
 
-def test_without_validation_data_a_model_worse_than_a_constant_on_its_rows_is_said():
+def test_warning_about_a_model_worse_than_a_constant_on_training_rows():
     data = dataset([{0: 1.0}] * 40, 1, [1.0, 3.0] * 20)
     (found,) = warnings(data, "linear", learning_rate=1.5, bias=False, loss="squared")
     assert found.startswith("rmse is ")

@@ -79,7 +79,7 @@ def test_the_version_is_stated_once(checkout):
     assert done.stdout.strip() == fmcli.__version__, done.stderr
 
 
-def test_all_places_name_the_same_pythons():
+def test_all_files_name_the_same_python_versions():
     """The classifiers, the wheels, and both parts of continuous integration."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     minors = [m[1] for c in project["project"]["classifiers"] if (m := re.search(r":: 3\.(\d+)$", c))]

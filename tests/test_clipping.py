@@ -61,7 +61,7 @@ def predictions(path, output):
         ([-3.0, *RATINGS], {"clip": True}, {}, (-3, 5)),
     ],
 )
-def test_what_is_clipped_and_to_what(tmp_path, labels, options, keywords, limits):
+def test_the_range_of_clipped_predictions(tmp_path, labels, options, keywords, limits):
     path = str(tmp_path / "m")
     trained = fitted(path, labels, keywords=keywords, valid=FAR, **options)
     raw = predictions(path, "raw")

@@ -336,7 +336,7 @@ def test_objectives_of_locally_linear_models_never_rise(variant, loss):
 
 
 @pytest.mark.parametrize("by_gradient", [False, True])
-def test_rows_that_no_sample_came_near_are_0(by_gradient):
+def test_rows_without_samples_near_their_anchor_are_0(by_gradient):
     model = build("llfm", FEATURES, rank=3, anchors=2, neighbours=1, llfm_variant="do")
     model.allocate(0)
     model.start(np.ones(FEATURES, dtype=bool), 0.1, np.random.default_rng(0))

@@ -45,7 +45,7 @@ def planned(data, options=None, **plan):
     return job.plan(data, make_spec("fm", "ftrl", None, options), **plan)
 
 
-def test_they_are_resolved_by_the_facts_of_the_run(rules, data):
+def test_derived_defaults_use_the_facts_of_the_run(rules, data):
     values = planned(data, {"rank": 3}).spec.values
     expected = {"init_std": 1 / 16, "alpha": 1 / 6, "l2": 0.1, "epochs": 3, "batch_size": 2}
     assert {name: values[name] for name in RULES} == expected
@@ -84,7 +84,7 @@ def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):
     assert len(planned(many, {"epochs": 1}, holdout=None).rows) == 10_000
 
 
-def test_they_are_shown_in_words(rules):
+def test_derived_defaults_are_described_in_the_help(rules):
     assert "default: 1 / 2^rows; " in notes(OPTIONS["init_std"])
     listed = catalogue.catalogue()
     json.dumps(listed)

@@ -302,7 +302,7 @@ def test_the_events_of_the_json_log_are_those_that_are_written(folder):
     assert listed == written
 
 
-def test_what_is_said_of_validation_is_so():
+def test_the_description_of_validation_is_correct():
     text = " ".join(section("training", "Validation data").split())
     assert f"{ENOUGH_ROWS:,} rows" in text
     assert f"{100 * USUAL_SHARE:g} %" in text

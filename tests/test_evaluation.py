@@ -36,7 +36,7 @@ def test_a_table_of_two_labels_has_the_smaller_first():
 
 
 @pytest.mark.parametrize("name", [*METRICS, *evaluation.OF_MODELS])
-def test_what_is_worse_misses_a_limit(name):
+def test_a_worse_metric_fails_its_limit(name):
     limit = Limit(name, 0.5)
     better, worse = (0.6, 0.4) if limit.larger_is_better else (0.4, 0.6)
     assert (limit.complaint(0.5), limit.complaint(better)) == ("", "")

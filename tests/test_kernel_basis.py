@@ -148,7 +148,7 @@ def test_many_rows_go_through_in_parts():
     assert job.summary(trained)["train"]["rmse"] < 1e-4
 
 
-def test_features_that_no_landmark_has_are_learned():
+def test_features_without_a_landmark_are_learned():
     """The features are ids. The landmarks cover few of them, the linear weights cover all."""
     rng = np.random.default_rng(4)
     ids = rng.integers(0, 200, size=4000)

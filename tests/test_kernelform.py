@@ -84,7 +84,7 @@ def test_the_direct_model_scores_the_same(name, augment, linear, tmp_path, rng):
 
 
 @pytest.mark.parametrize(("name", "solver"), [("lifted-anova", "cd"), ("lifted-pn", "lbfgs")])
-def test_solvers_of_the_whole_objective_leave_a_model_that_has_a_kernel_form(name, solver, tmp_path, rng):
+def test_models_of_deterministic_solvers_have_a_kernel_form(name, solver, tmp_path, rng):
     """The kernel form keeps the options that the model was trained with."""
     lifted, direct = str(tmp_path / "lifted.fm"), str(tmp_path / "direct.fm")
     data = saved(lifted, name, rng, solver=solver, l2=1e-4)
@@ -129,7 +129,7 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
     ("pn", {"order": 2}, "m has kind pn, of order 2"),
     ("fm", {}, "m has kind fm;"),
 ])  # fmt: skip
-def test_other_models_have_none(name, options, said):
+def test_other_models_have_no_kernel_form(name, options, said):
     model = build(name, FEATURES, rank=2, **options)
     scorer = Scorer(model, None, False, EVERY, {"model": name, "options": options}, "m")
     with pytest.raises(UsageError, match=f"{said}.* lifted-anova and lifted-pn of order 2"):

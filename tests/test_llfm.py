@@ -156,7 +156,7 @@ def sparse_rows(rng, rows, features, first=0, entries=4):
     return [{int(first + j): 1.0 for j in sorted(rng.choice(features, entries, replace=False))} for _ in range(rows)]
 
 
-def test_rows_that_no_sample_comes_near_are_zero():
+def test_rows_of_anchors_that_are_never_active_are_zero():
     """With fixed anchors, the definition says which (feature, anchor) rows have entered a score."""
     rng = np.random.default_rng(4)
     rows = sparse_rows(rng, 60, 40)

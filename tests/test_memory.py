@@ -64,7 +64,7 @@ def test_free_memory_of_the_machine(machine):
     assert available(machine({"proc/meminfo": meminfo(300)})) == 300 * MIB
 
 
-def test_nothing_known_is_no_limit(tmp_path):
+def test_without_information_there_is_no_limit(tmp_path):
     assert available(tmp_path) == sys.maxsize
     require(10**15, "anything", tmp_path)
 
@@ -125,7 +125,7 @@ def test_missing_files_of_a_cgroup(machine):
     assert available(root) == 60 * MIB
 
 
-def test_a_refusal_has_the_numbers_the_purpose_and_the_way_out(machine):
+def test_a_memory_error_has_the_numbers_the_purpose_and_a_solution(machine):
     root = machine({"proc/meminfo": meminfo(300)})
     require(300 * MIB, "reading a.svm", root)
     with pytest.raises(NotEnoughMemoryError) as caught:
@@ -137,7 +137,7 @@ def test_a_refusal_has_the_numbers_the_purpose_and_the_way_out(machine):
     assert caught.value.exit_status == 4
 
 
-def test_what_is_in_use_is_not_needed_again(machine):
+def test_memory_already_held_is_not_required_again(machine):
     root = machine({"proc/meminfo": meminfo(100)})
     require(150 * MIB, "reading", root, held=50 * MIB)
     with pytest.raises(NotEnoughMemoryError, match=r"49\.0 MiB of which are already in use"):
@@ -181,7 +181,7 @@ def test_a_real_limit_of_the_address_space():
         (10**22, "8881784.2 PiB"),
     ],
 )
-def test_sizes_for_people(n, text):
+def test_readable_sizes(n, text):
     assert human_bytes(n) == text
 
 

@@ -60,7 +60,7 @@ def test_refit_equals_training_on_all_rows_for_the_chosen_epochs(rows, model, so
     assert list(advice(again, figures)) == []
 
 
-def test_it_resumes_from_the_same_earlier_model(rows, tmp_path):
+def test_refit_resumes_from_the_same_earlier_model(rows, tmp_path):
     path = str(tmp_path / "m")
     spec = make_spec("fm", "adagrad", None, {"epochs": 2})
     checkpoints.save_model(path, job.train(job.plan(rows, spec)), {}, "libsvm", keep_state=True)
@@ -73,7 +73,7 @@ def test_it_resumes_from_the_same_earlier_model(rows, tmp_path):
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_only_held_out_rows_are_worth_it_and_only_if_it_is_cheap(rows, monkeypatch):
+def test_the_default_refit_needs_held_out_rows_and_a_short_run(rows, monkeypatch):
     def planned(**keywords):
         return job.plan(rows, make_spec("fm", options={"epochs": 4, "rank": 5}), **keywords)
 
@@ -89,7 +89,7 @@ def test_only_held_out_rows_are_worth_it_and_only_if_it_is_cheap(rows, monkeypat
     assert not refit.refits(job.plan(rows, make_spec("fm", options={"epochs": 0}), holdout=0.2, refit=True))
 
 
-def test_if_it_diverges_the_run_that_chose_is_left():
+def test_if_the_refit_diverges_the_first_run_is_kept():
     """The only row with a value that is far too large is held out."""
     label = [1.0, 3.0] * 10
     for row in range(20):

@@ -66,7 +66,7 @@ def earlier_of(tmp_path, model="fm", solver=None, loss=None, **options):
     return checkpoints.load_earlier(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
 
 
-def test_what_was_given_holds_and_defaults_are_computed_again(tmp_path):
+def test_given_options_are_inherited_and_defaults_are_computed_again(tmp_path):
     earlier = earlier_of(tmp_path, "fm", "ftrl", "huber", rank=3, l2_v=0.5, alpha=0.2, norm=True, epochs=1)
     spec = earlier.continued(None, None, None, {})
     assert (spec.model, spec.solver, spec.loss) == ("fm", "ftrl", "huber")
@@ -77,7 +77,7 @@ def test_what_was_given_holds_and_defaults_are_computed_again(tmp_path):
     assert earlier.kept(spec) == ["solver ftrl", "--alpha 0.2", "--l2-v 0.5", "--norm", "--rank 3"]
 
 
-def test_what_is_given_anew_decides_for_its_parts_too(tmp_path):
+def test_a_given_option_overrides_inherited_refinements(tmp_path):
     earlier = earlier_of(tmp_path, l2=0.25, l2_v=0.5, learning_rate=0.5, epochs=1)
     spec = earlier.continued(None, None, None, {"l2": 0.125})
     assert [spec.values[name] for name in ("l2", "l2_w", "l2_v")] == [0.125] * 3
@@ -144,7 +144,7 @@ def test_a_file_of_the_first_version_is_read_and_resumed_from():
     assert job.train(resumed).epochs[0].loss < 2000
 
 
-def test_files_that_do_not_tell_what_was_given_keep_what_is_unusual(tmp_path):
+def test_files_without_a_record_of_given_options_keep_values_other_than_defaults(tmp_path):
     earlier_of(tmp_path, "fm", "sgd", rank=3, l2=0.25, epochs=1)
     file = load(str(tmp_path / "m"))
     del file.meta["given"], file.meta["epochs"]
@@ -161,7 +161,7 @@ def test_a_named_pipe_is_no_model_and_is_not_waited_for(tmp_path):
         checkpoints.load_earlier(str(tmp_path / "pipe"))
 
 
-def test_a_file_whose_pieces_do_not_fit_is_no_model(tmp_path):
+def test_a_file_with_inconsistent_components_is_refused(tmp_path):
     earlier_of(tmp_path, epochs=1)
     file = load(str(tmp_path / "m"))
     file.meta |= {"model": "sglfm", "solver": "lbfgs", "given": None}

@@ -64,7 +64,7 @@ def test_without_a_method_nothing_is_divided(rng):
     assert scaling.learn(data, np.arange(40, dtype=np.int32), "none") is None
 
 
-def test_a_deviation_keeps_its_digits_far_from_zero():
+def test_a_standard_deviation_is_accurate_far_from_zero():
     values = np.array([1e4, 1e4 + 1, 1e4 + 2])
     data = dataset([{0: value} for value in values], 1)
     assert data.deviations(np.arange(3, dtype=np.int32))[0] == pytest.approx(values.std(), rel=1e-12)

@@ -37,7 +37,7 @@ def test_arrays_that_are_made_for_export(model, kind, make):
         make(path)
 
 
-def test_exported_numbers_are_asked_for(model):
+def test_memory_for_an_export_is_checked(model):
     path = model("fm")
     inspect_model(path)  # allocates no arrays
     with pytest.raises(NotEnoughMemoryError, match=r"exporting .* needs \d+"):
@@ -50,13 +50,13 @@ def test_kernel_form(model):
         kernel_form(path, load_model(path))
 
 
-def test_scores_of_a_piece(model, tmp_path):
+def test_memory_for_the_scores_of_a_chunk(model, tmp_path):
     scorer = load_model(model("fm"))
     with pytest.raises(NotEnoughMemoryError, match=r"scoring rows with .* needs \d+"):
         list(predict(scorer, [str(tmp_path / "rows")], output="raw", counts=Counts()))
 
 
-def test_rows_that_are_judged(model, tmp_path, monkeypatch):
+def test_memory_for_the_rows_of_an_evaluation(model, tmp_path, monkeypatch):
     scorer = load_model(model("fm"))
     monkeypatch.setattr(memory, "_tightest", lambda root: (2000, "in this test", "ask for more"))
     with pytest.raises(NotEnoughMemoryError, match=r"evaluating 27 rows needs \d"):

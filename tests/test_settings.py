@@ -39,7 +39,7 @@ def test_the_usual_share_is_held_out_only_if_an_epoch_can_be_chosen(settings, sh
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, None])
-def test_a_trainer_says_what_it_takes_and_takes_it_only_when_prepared(solver):
+def test_a_trainer_reports_its_memory_and_allocates_it_in_prepare(solver):
     options = {"epochs": 1} if solver else {"rank": 3}
     plan = job.plan(DATA, make_spec("fm" if solver else "kernel-basis", solver, "squared", options))
     trainer = build_trainer(plan.task)

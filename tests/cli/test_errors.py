@@ -214,7 +214,7 @@ def test_a_model_with_a_flipped_byte(run, tmp_path, model_bytes, place):
     assert done.stdout == b""
 
 
-def test_a_bug_says_that_it_is_one(run, tmp_path):
+def test_an_unexpected_exception_is_reported_as_a_bug(run, tmp_path):
     (tmp_path / "t").write_bytes(GOOD)
     bug = "import fmcli.training.job; fmcli.training.job.prepare = None"
     done = run("train", "-q", "t", before=bug)

@@ -95,7 +95,7 @@ def test_classes_as_sklearn_judges_them(run, classes):
     assert [list(map(int, line.split()[1:])) for line in table[1:]] == got["confusion"]
 
 
-def test_a_table_of_many_classes_is_left_to_json(run, tmp_path):
+def test_a_table_of_many_classes_is_printed_only_as_json(run, tmp_path):
     rows = [f"{label} {label}:1\n" for label in range(MOST_CLASSES_SHOWN + 1)]
     (tmp_path / "t").write_text("".join(rows))
     assert run("train", "-q", "--loss", "softmax", "-o", "m", "t").returncode == 0

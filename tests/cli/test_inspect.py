@@ -148,7 +148,7 @@ def test_classes_each_have_their_rows(run, trained, tmp_path):
     assert [row["class"] for row in got["rows"]] == [-1, 1]
 
 
-def test_no_list_and_nothing_to_list(run, trained):
+def test_inspect_without_lists_and_with_nothing_to_list(run, trained):
     path = trained("-m", "linear", "-e", "0")
     assert figures(run("inspect", "--json", path))["weights"] == []
     assert run("inspect", path).stdout.decode().endswith("with the feature\nnone\n")

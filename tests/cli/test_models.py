@@ -45,7 +45,7 @@ def test_text_has_all_names_in_lines_of_100_columns(run):
         assert name in begins
 
 
-def test_what_penalties_weigh_against_is_said(run):
+def test_the_scale_of_penalties_is_described(run):
     text = " ".join(run("models").stdout.decode().split())
     assert "ftrl FTRL-Proximal. Its penalties are relative to the sum of the losses, those of other solvers" in text
     for name in ("l1", "l2", "group_l1"):
@@ -72,11 +72,11 @@ def test_what_is_refused_is_marked(monkeypatch):
     assert row.split()[1 + list(SOLVERS).index("ftrl")] == "-"
 
 
-def test_all_combine_where_nothing_is_refused():
+def test_without_refusals_everything_combines():
     assert list(models.lines(catalogue.catalogue(), []))[-1].endswith("combine.")
 
 
 @pytest.mark.parametrize("arguments", [["models"], ["models", "--json"], ["evaluate", "--help"], ["inspect", "--help"]])
-def test_what_needs_no_numpy_does_not_import_it(run, arguments):
+def test_commands_without_numerics_do_not_import_numpy(run, arguments):
     tell = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules, file=sys.stderr))"
     assert run(*arguments, before=tell).stderr.endswith("False\n")

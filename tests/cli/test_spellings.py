@@ -97,7 +97,7 @@ def test_threads_are_spelled_so_in_every_command_that_has_them():
         (["--iter", "many"], "'many' is not a valid integer"),
     ],
 )
-def test_what_contradicts_itself_is_refused(run, tmp_path, arguments, message):
+def test_contradictory_options_are_refused(run, tmp_path, arguments, message):
     (tmp_path / "x").write_text("1 1:1\n0 2:1\n")
     done = run("train", *arguments, "x")
     assert done.returncode == 2
@@ -114,11 +114,11 @@ def test_a_line_of_another_tool_is_answered_as_a_whole():
     ]
 
 
-def test_a_spelling_at_the_end_lacks_its_value():
+def test_a_spelling_at_the_end_without_value_is_refused():
     assert "requires an argument" in refused("train", "x", "--iter")
 
 
-def test_options_of_ours_may_be_repeated_as_before():
+def test_our_options_may_be_repeated():
     assert parse("train", "-e", "3", "--epochs", "4", "x")["epochs"] == 4
 
 
@@ -137,7 +137,7 @@ def test_options_of_ours_may_be_repeated_as_before():
         (["-"], "inputs", ("-", "x")),
     ],
 )
-def test_what_looks_like_an_option_may_be_a_value(arguments, name, value):
+def test_a_value_may_begin_with_a_dash(arguments, name, value):
     assert parse("train", *arguments, "x")[name] == value
 
 
@@ -176,7 +176,7 @@ def test_unused_short_options_stay_unused():
     assert set(FREE_LETTERS) <= WORDS["train"].keys()
 
 
-def test_values_are_looked_at_in_options_that_exist():
+def test_value_spellings_belong_to_existing_options():
     for command, option in VALUES:
         assert option in {parameter.name for parameter in COMMANDS[command].params}
 

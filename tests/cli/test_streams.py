@@ -180,13 +180,13 @@ def test_closed_stdout_is_an_output_that_cannot_be_written(run, sample, adult_mo
     assert len((tmp_path / "out").read_bytes().splitlines()) == 1500
 
 
-def test_closed_stderr_loses_the_log_only(run, sample, adult_model, tmp_path):
+def test_with_closed_stderr_only_the_log_is_lost(run, sample, adult_model, tmp_path):
     assert run("train", "-o", "m", sample / "adult.train.libsvm", **closed(2)).returncode == 0
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
     assert run("train", "missing", **closed(2)).returncode == 66
 
 
-def test_a_full_disk_behind_the_log_loses_the_log_only(run, sample, tmp_path):
+def test_with_a_full_disk_for_stderr_only_the_log_is_lost(run, sample, tmp_path):
     with open("/dev/full", "wb") as full:
         assert run("train", "-o", "m", sample / "adult.train.libsvm", stderr=full).returncode == 0
     assert (tmp_path / "m").exists()

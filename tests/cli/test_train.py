@@ -106,7 +106,7 @@ def test_no_epochs_write_start_values(run, sample, tmp_path):
     assert model.parameters["V"].any()
 
 
-def test_a_dry_run_says_what_training_takes_and_writes_nothing(run, sample, tmp_path):
+def test_a_dry_run_reports_the_memory_and_writes_nothing(run, sample, tmp_path):
     done = run("train", "--dry-run", sample / "adult.train.libsvm")
     assert done.returncode == 0
     assert files(tmp_path) == []
@@ -119,7 +119,7 @@ def test_a_dry_run_says_what_training_takes_and_writes_nothing(run, sample, tmp_
     assert re.fullmatch(r"[\d.]+ [KMGT]iB", figures["available"])
 
 
-def test_a_dry_run_tells_of_memory_that_is_not_there(run, tmp_path):
+def test_a_dry_run_reports_a_lack_of_memory(run, tmp_path):
     (tmp_path / "huge").write_text("1 2000000000:1\n-1 1:1\n")
     done = run("train", "--dry-run", "huge")
     assert done.returncode == 0
