@@ -67,7 +67,7 @@ def test_the_package_holds_the_guide(checkout, tmp_path):
 
 
 def test_the_version_is_stated_once(checkout):
-    """In fmcli/__init__.py, from which the build takes it."""
+    """The version is in fmcli/__init__.py, where the build reads it."""
     stated = [
         str(path.relative_to(checkout))
         for path in [*checkout.glob("*.*"), *(checkout / "fmcli").rglob("*.py")]
@@ -80,7 +80,7 @@ def test_the_version_is_stated_once(checkout):
 
 
 def test_all_files_name_the_same_python_versions():
-    """The classifiers, the wheels, and both parts of continuous integration."""
+    """The Python versions are the same in the classifiers, the wheels, and both parts of continuous integration."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     minors = [m[1] for c in project["project"]["classifiers"] if (m := re.search(r":: 3\.(\d+)$", c))]
     assert project["project"]["requires-python"] == f">=3.{minors[0]}"
@@ -112,7 +112,7 @@ def test_the_table_of_kernels_follows_the_list():
 
 
 def test_every_folder_with_modules_is_a_package():
-    """Else it is not installed, or Cython does not find its declarations."""
+    """Otherwise it is not installed, or Cython does not find its declarations."""
     for folder in {path.parent for path in (ROOT / "cython_src" / "fmcli").rglob("*.pyx")}:
         assert (folder / "__init__.pxd").is_file()
     for folder in {path.parent for path in (ROOT / "fmcli").rglob("*.py*") if path.suffix in (".py", ".pyi")}:
@@ -137,7 +137,7 @@ def build_script():
 
 @pytest.fixture
 def build(tmp_path, monkeypatch):
-    """A function that builds nothing for one real type and says whether all modules would have been made anew."""
+    """A function that simulates a build for a real type and returns whether all modules would have been rebuilt."""
     stops = False
 
     def compile_nothing(command):

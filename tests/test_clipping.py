@@ -1,4 +1,4 @@
-"""Predictions are kept within the range of the training labels, if the model says so."""
+"""Predictions are clipped to the range of the training labels, if the model says so."""
 
 import json
 

@@ -99,18 +99,18 @@ sys.exit(sorted(name for name in sys.modules if name.startswith(("fmcli.training
 
 
 def test_the_compiled_core_names_no_flags():
-    """Its errors carry the names of options; the command adds their flags."""
+    """Errors of the core have the names of options; the command replaces them by flags."""
     for path in (ROOT / "cython_src").rglob("*.pyx"):
         for line in path.read_text().splitlines():
             assert not re.search(r"""["'][^"']* ?--[a-z]""", line.partition("  #")[0]), f"{path}: {line}"
 
 
-# Modules below the commands whose messages still spell out flags.
+# Modules below the commands whose messages still contain literal flags.
 SPELLED = {"data/labels.py", "scoring/evaluation.py", "training/warm_start.py"}
 
 
 def test_no_other_module_below_the_commands_spells_out_flags():
-    """Their errors carry the names of options, or take the flags from the registry."""
+    """Errors of these modules have the names of options, or flags from the registry."""
     side = SIDES[0]
     found = set()
     for path in side.rglob("*.py"):
