@@ -1,17 +1,17 @@
-// ANOVA kernels of any order, and the all-subsets kernel, across factors.
+// ANOVA kernels of any order, and the all-subsets kernel, vectorized over factors.
 //
-// With a_j = p_j x_j, A^t is the elementary symmetric polynomial e_t(a): going through the entries, e_t <- e_t + a_j
-// e_{t-1} ([HO] Algorithm 1). The derivative goes back through them with l_t = d score / d e_t, whose product with the
-// prefixes' e_{t-1} is what entry j gets ([HO] Algorithm 2). Taking a_j out of the final sums instead, e_t(without j) = e_t
-// - a_j e_{t-1}(without j), would need no table of prefixes; but where one |a_j| is a thousand times the others it loses
-// what float has to give, from order 3 on.
+// With a_j = p_j x_j, A^t is the elementary symmetric polynomial e_t(a). The forward pass over the entries computes
+// e_t <- e_t + a_j e_{t-1} ([HO] Algorithm 1). The backward pass keeps l_t = d score / d e_t; the derivative by a_j is
+// the sum over t of l_t e_{t-1}, where e_{t-1} is that of the entries before j ([HO] Algorithm 2). The alternative,
+// e_t(without j) = e_t - a_j e_{t-1}(without j), would need no table of prefixes. But from order 3 on, if one |a_j| is
+// a thousand times the others, it loses the precision of a float.
 
 #include "fmcli/base/runs.h"
 #include "fmcli/kernels/kernels.h"
 
 namespace {
 
-// The first `left` lanes of a vector run; the others are factors that do not exist.
+// Set all but the first `left` lanes of a run of vectors to 0: the others are padding.
 template <class V, int N>
 inline void only(ptrdiff_t left, V (&v)[N]) {
     if (left >= N * width<V>) return;
@@ -25,16 +25,17 @@ inline void store_run(real* p, const V (&v)[N]) {
     for (int n = 0; n < N; ++n) store(p + n * width<V>, v[n]);
 }
 
-// Reals of work that a factor takes: e_1 .. e_m of all entries, and e_1 .. e_{m-1} of those before each.
+// The number of reals of work memory for each factor: e_1 .. e_m of all entries, and for each entry, e_1 .. e_{m-1} of
+// the entries before it.
 inline ptrdiff_t anova_column(const Anova& k, const Sample* x) {
     return k.order + (k.constants + x->nnz) * (k.order - 1);
 }
 
-// M: the order, where it is known to the compiler; else 0.
+// M is the order if it is known at compile time, else 0.
 template <int M>
 constexpr int most_degrees = M ? M : MAX_ORDER;
 
-// One more entry in the sums e_1 .. e_m, e[t - 1] being of degree t.
+// Add an entry to the sums e_1 .. e_m; e[t - 1] has degree t.
 template <int D, class V, int N>
 inline __attribute__((always_inline)) void take_in(V (&e)[D][N], const V (&a)[N], int m) {
     for (int n = 0; n < N; ++n) {
@@ -55,7 +56,7 @@ double anova_of(const Factors* factors, const Sample* x, const Anova& k, real* w
         constexpr ptrdiff_t size = N * width<V>;
         real* const all = work + at * column;
         real* before = all + m * size;
-        V e[most_degrees<M>][N], a[N];  // of which only m are used, and cleared
+        V e[most_degrees<M>][N], a[N];  // only the first m are used and set to zero
         for (int t = 0; t < m; ++t)
             for (int n = 0; n < N; ++n) e[t][n] = V{};
         auto enter = [&]() __attribute__((always_inline)) {
@@ -115,7 +116,7 @@ void anova_gradient_of(const Factors* factors, const Sample* x, const Anova& k, 
         if (out.theta)
             for (int t = 0; t < m; ++t)
                 for (int n = 0; n < N; ++n) of_theta[t] += sum(seed[n] * load<V>(all + t * size + n * width<V>));
-        // g <- the derivative by a, which is then taken out of what is differentiated.
+        // g <- the derivative by a; then l <- the derivatives by the sums of the entries before a.
         auto leave = [&](V(&g)[N]) __attribute__((always_inline)) {
             before -= (m - 1) * size;
             for (int n = 0; n < N; ++n) {
@@ -145,7 +146,7 @@ void anova_gradient_of(const Factors* factors, const Sample* x, const Anova& k, 
         for (int t = 0; t < pad(m); ++t) out.theta[t] = t < m ? (real)of_theta[t] : 0;
 }
 
-// f(Order<m>), for orders that the kernels are compiled for, else f(Order<0>).
+// Call f(Order<m>) if the kernels are compiled for order m, else f(Order<0>).
 template <class F>
 inline void by_degree(int order, F f) {
     switch (order) {
@@ -173,8 +174,8 @@ void anova_gradient(const Factors* factors, const Sample* x, const Anova* k, con
     });
 }
 
-// The derivative by one factor is the product of all others: those before it, which `score` left, times those behind it.
-// Dividing the whole product would fail where a factor is near 0.
+// The derivative by one factor of the product is the product of all others: the product of those before it, stored by
+// `score`, times that of those behind it. Dividing the whole product by the factor would fail if the factor is near 0.
 double all_subsets(const Factors* factors, const Sample* x, ptrdiff_t rank, real* work) {
     const real* const rows = factors->at;
     const ptrdiff_t stride = factors->stride, lanes = factors->lanes;

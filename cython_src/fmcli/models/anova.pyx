@@ -1,4 +1,4 @@
-"""Models of any order: sums of ANOVA kernels [HO], and of the all-subsets kernel."""
+"""Models of any order: sums of ANOVA kernels [HO] or of all-subsets kernels."""
 
 from fmcli.models.fm import SecondOrder
 from fmcli.models.layout import BlockLayout
@@ -11,7 +11,7 @@ from fmcli.kernels.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
 from fmcli.models.model cimport Model
 from fmcli.models.weighted cimport Weighted
 
-# The largest order: kernels keep one number per degree on the stack.
+# The order is limited because kernels keep one number for each degree on the stack.
 LARGEST_ORDER = MAX_ORDER
 
 
@@ -20,24 +20,25 @@ cdef inline Py_ssize_t padded(Py_ssize_t lanes) noexcept nogil:
 
 
 cdef class HigherOrder(Weighted):
-    """b + <w, x> + over kernels and each one's factors f, the sum of beta_f sum_t theta_t A^t([gamma_f, p_f], [1, x]).
+    """b + <w, x> + sum over kernels and their factors f of beta_f sum_t theta_t A^t([gamma_f, p_f], [1, x]).
 
     Parameters
     ----------
-    factors : ((array, order, rank), ...), the kernels, whose factors lie side by side in a feature's row.
-    linear : whether there is w.
-    constants : order - 1 rows gamma of features that are 1 in every sample.
-    simplex : whether every degree counts, with weights theta on the simplex; else only that of the order does.
-    beta : Beta, or None for ones.
+    factors : ((array, order, rank), ...), the kernels; their factors are side by side in the row of a feature.
+    linear : whether the model has linear weights w.
+    constants : whether the model has order - 1 constant features, which are 1 in every sample, with the factors gamma.
+    simplex : whether the kernel sums all degrees 1 .. order, with weights theta on the simplex; otherwise, it has only
+        the degree `order`.
+    beta : Beta, or None if all weights are 1.
 
-    With constants, theta or beta there is one kernel.
+    A model with constants, theta or beta has exactly one kernel.
     """
 
-    cdef int features_block, gamma_block, theta_block  # 0: there is none
+    cdef int features_block, gamma_block, theta_block  # 0: no such block
     cdef int n_kernels
-    cdef Anova kernel[MAX_ORDER]  # what does not depend on the output
+    cdef Anova kernel[MAX_ORDER]  # without the pointers, which depend on the output
     cdef bint linear
-    cdef Csr data                 # the samples that have caches
+    cdef Csr data                 # the samples of the caches
 
     def __init__(
         self, features, outputs, factors, *, bias, linear=False, constants=False, simplex=False, beta=None
@@ -69,7 +70,7 @@ cdef class HigherOrder(Weighted):
             size += self.work_of(i, longest)
         return self.outputs * size
 
-    # Reals of work that a kernel takes for a sample of so many entries.
+    # The number of reals of work memory that kernel i needs for a sample with this number of entries.
     cdef inline Py_ssize_t work_of(self, int i, Py_ssize_t entries) noexcept nogil:
         cdef const Anova* k = &self.kernel[i]
         return padded(k.rank) * (k.order + (k.constants + entries) * (k.order - 1))
@@ -121,12 +122,12 @@ cdef class HigherOrder(Weighted):
                 kernels.anova_gradient(&p, x, &kernel, s.work + at, s.slope[c], &out)
                 at += self.work_of(i, x.nnz)
 
-    # A sample's cache is, for each kernel, e_1 .. e_m of its entries.
+    # A sample's cache contains, for each kernel, the sums e_1 .. e_m over its entries.
     cdef Py_ssize_t cache_size(self, Dataset data):
         self.data = data.csr
         return self.cache_before(self.n_kernels)
 
-    # Reals of a cache before the i-th kernel's.
+    # The offset, in reals, of the i-th kernel's sums in a cache.
     cdef inline Py_ssize_t cache_before(self, int i) noexcept nogil:
         cdef Py_ssize_t size = 0
         cdef int before
@@ -142,7 +143,8 @@ cdef class HigherOrder(Weighted):
             p, kernel = self.factors(self.features_block, i, output), self.kernel_of(i, output)
             kernels.anova_cache(&p, x, &kernel, cache + self.cache_before(i))
 
-    # A visit's part in the i-th kernel, as if there were no other; of no lanes where it has none.
+    # The part of the column view that belongs to the i-th kernel, as if it were the only kernel. The part has no lanes
+    # if the view has no parameters of this kernel.
     cdef inline ColumnView within(self, const ColumnView* v, int i) noexcept nogil:
         cdef ColumnView part = v[0]
         cdef Py_ssize_t begin = self.parts[v.block][i].offset, lanes = self.parts[v.block][i].lanes
@@ -151,7 +153,7 @@ cdef class HigherOrder(Weighted):
         part.cache += self.cache_before(i) * sizeof(real)
         return part
 
-    # Where the part's first number is among the visit's.
+    # The position of the part's first parameter in the column view.
     cdef inline Py_ssize_t place_in(self, const ColumnView* v, const ColumnView* part, int i) noexcept nogil:
         return self.parts[v.block][i].offset + part.at - v.at
 
@@ -189,16 +191,16 @@ cdef class HigherOrder(Weighted):
                     &part, &self.data, &p, &kernel, v.block != self.features_block,
                     step + self.place_in(v, &part, i))
 
-    # Does a block hold rows of factors?
+    # Whether the block contains factors.
     cdef inline bint of_factors(self, int b) noexcept nogil:
         return b == self.features_block or (self.gamma_block and b == self.gamma_block)
 
 
 def constant_rows(order, rank):
-    """The layout of the rows of order - 1 constant features.
+    """The layout of the factors of order - 1 constant features.
 
-    One alone starts as a feature does. Several that were all near 0 would leave every degree below the order without
-    weight, and training would not set out: they start from 1.
+    A single constant starts from random factors, as other features do. Several constants start from 1: if all of them
+    were close to 0, the weight of every degree below the order would vanish, and training would not start.
     """
     return BlockLayout(axes=(order - 1,), body=[("gamma", rank)], start="random" if order == 2 else 1)
 
@@ -208,7 +210,8 @@ def anova(
 ):
     """ANOVA kernel regression ([PN]; [SH] A^2): b + <w, x> + sum_f beta_f A^m(V_f, x).
 
-    With `augment` the kernel has m - 1 constant features, too. Order 2 has a shorter way of its own.
+    If `augment` is true, the kernel also has m - 1 constant features. For order 2, the model is a SecondOrder, whose
+    kernels are specialized.
     """
     beta = Beta(rank, order, fit_beta, beta_start)
     if order == 2:
@@ -219,9 +222,9 @@ def anova(
 
 
 cdef class HOFM(HigherOrder):
-    """Higher-order FM ([HO] (5)): b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x), a matrix a degree.
+    """Higher-order FM ([HO] (5)): b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x), with one matrix for each degree.
 
-    `rank` is one number for all degrees, or one a degree.
+    `rank` is one number for all degrees, or one number per degree.
     """
 
     def __init__(self, features, outputs, *, rank, order=3, bias=True, linear=True):
@@ -231,15 +234,17 @@ cdef class HOFM(HigherOrder):
 
 
 cdef class HOFMShared(HigherOrder):
-    """HOFM of one matrix ([HO] 5.1): b + sum_s A^m([gamma_s, p_s], [1, x]) with m - 1 constant features, by which lower
-    degrees have weights of their own."""
+    """HOFM with one shared matrix ([HO] 5.1): b + sum_s A^m([gamma_s, p_s], [1, x]).
+
+    The m - 1 constant features give each lower degree its own weights.
+    """
 
     def __init__(self, features, outputs, *, rank, order=3, bias=True):
         super().__init__(features, outputs, [("P", order, rank)], bias=bias, constants=True)
 
 
 cdef class HOFMSimplex(HigherOrder):
-    """HOFM of one matrix ([HO] 6.1): b + sum_s sum_{t=1..m} theta_t A^t(p_s, x), theta on the simplex."""
+    """HOFM with one shared matrix ([HO] 6.1): b + sum_s sum_{t=1..m} theta_t A^t(p_s, x), theta on the simplex."""
 
     def __init__(self, features, outputs, *, rank, order=2, bias=True):
         super().__init__(features, outputs, [("P", order, rank)], bias=bias, simplex=True)
@@ -249,7 +254,7 @@ cdef class AllSubsets(Model):
     """All-subsets kernel ([HO] 5.2): b + sum_s prod_j (1 + p_js x_j)."""
 
     cdef int features_block
-    cdef Csr data  # the samples that have caches
+    cdef Csr data  # the samples of the caches
 
     def __init__(self, features, outputs, *, rank, bias=True):
         layout = [*bias_block(bias), BlockLayout(body=[("P", rank)])]
@@ -282,7 +287,7 @@ cdef class AllSubsets(Model):
                 &p, x, self.block[self.features_block].columns, s.work + c * self.work_of(x.nnz), s.slope[c],
                 gradient[self.features_block].body, p.lanes)
 
-    # A sample's cache is each factor's product.
+    # A sample's cache contains one product over its entries for each factor.
     cdef Py_ssize_t cache_size(self, Dataset data):
         self.data = data.csr
         return padded(self.block[self.features_block].columns)

@@ -1,10 +1,11 @@
-// ANOVA and all-subsets kernels by columns: one row's share is taken out of what a sample's cache has of all its entries.
+// ANOVA and all-subsets kernels for coordinate descent: the visited row is removed from the cached sums or products.
 //
-// From e_t, with entry j taken out: b_t = e_t - a_j b_{t-1}, so a derivative costs O(m) a factor. But these are differences,
-// in which digits go: with u the rounding of one number, b_t is wrong by up to u A_t, where A_t = |a_j| (A_{t-1} +
-// |b_{t-1}|), which is (|a_j| / |a_i|)^t in size where one |a_j| outweighs the others, |a_i|. Where A_{m-1} is much larger than
-// b_{m-1}, which derivatives are made of, the b_t are therefore summed anew from the other entries. That includes
-// kernels without enough entries, whose b_{m-1} must be 0: of what is left by rounding, no step would be too long.
+// Without entry j, the sums e_t become b_t = e_t - a_j b_{t-1}, so a derivative costs O(m) for each factor. But these
+// differences lose digits: if u is the unit roundoff, the error of b_t is up to u A_t, where A_t = |a_j| (A_{t-1} +
+// |b_{t-1}|). Relative to b_t, A_t is of size (|a_j| / |a_i|)^t if one |a_j| outweighs the others, |a_i|. Derivatives
+// are computed from b_{m-1}, so the b_t are summed anew from the other entries if A_{m-1} is much larger than b_{m-1}.
+// That includes samples with too few entries, whose b_{m-1} must be 0: a rounding error instead of 0 would permit steps
+// of unlimited length.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
@@ -12,11 +13,12 @@
 
 namespace {
 
-// 1 + a_j from which on the product of the others is not had by division. Above, a quotient is as exact as the product, and
-// a few such small factors do not make it vanish.
+// The smallest |1 + a_j| by which the product is divided; below it, the product of the others is computed anew. Above
+// it, the quotient is as accurate as the product, and a few such small factors do not make the product underflow.
 constexpr real LEAST_FACTOR = 1e-4;
 
-// b <- the sums b_1 .. b_{m-1} from all entries' e_1 .. e_m, `apart` from each other; whether too many digits are lost.
+// b <- the sums b_1 .. b_{m-1}, from the sums e_1 .. e_m of all entries, which are `apart` reals from each other.
+// Returns whether too many digits are lost.
 template <int D, class V, int N>
 inline __attribute__((always_inline)) bool take_out(const real* e, ptrdiff_t apart, int m, const V (&a)[N],
                                                     V (&b)[D][N]) {
@@ -34,8 +36,8 @@ inline __attribute__((always_inline)) bool take_out(const real* e, ptrdiff_t apa
     return lost;
 }
 
-// e <- e_1 .. e_m of some lanes, from all entries but one feature's and one of the constants; a negative number leaves out
-// none.
+// e <- e_1 .. e_m of some lanes, summed over all entries and constants except the given feature and constant; a
+// negative number excludes none.
 template <int D, class V, int N>
 __attribute__((noinline)) void sum_up(const Sample& x, const Factors& p, const Anova& k, ptrdiff_t at,
                                       ptrdiff_t feature, ptrdiff_t constant, V (&e)[D][N]) {
@@ -67,8 +69,9 @@ void anova_cache(const Factors* p, const Sample* x, const Anova* k, real* cache)
     });
 }
 
-// f(run, i, at, e, a, b, anew) for samples i of the view and the runs of lanes, from `at` of the kernel's: e are the cached
-// sums, a the row's products, and b_1 .. b_{m-1} the sums without them; where they are made `anew`, so is b_m.
+// Call f(run, i, at, e, a, b, anew) for each run of lanes and each sample i of the view. The run begins at lane `at` of
+// the kernel; e are the cached sums, a = p_j x_j of the visited row, and b_1 .. b_{m-1} the sums without it. If the
+// sums were computed `anew`, b_m is set, too.
 template <int M, class F>
 inline void without_row(const ColumnView& v, const Csr* data, const Factors& p, const Anova& k, bool constant, F f) {
     const int m = M ? M : k.order;
@@ -127,7 +130,7 @@ void anova_update_cache(const ColumnView* view, const Csr* data, const Factors* 
                                                      bool anew) {
             using V = typename decltype(run)::Vector;
             for (int n = 0; n < decltype(run)::count; ++n) {
-                // From b, where e may have lost what is left when a large a_j becomes small.
+                // From b if it was computed anew: if a large a_j becomes small, e has lost the digits of the others.
                 V more = load<V>(step + at - v.at + n * width<V>) * v.value[i];
                 if (anew) more += a[n];
                 for (int t = m - 1; t >= 0; --t) {
@@ -140,7 +143,7 @@ void anova_update_cache(const ColumnView* view, const Csr* data, const Factors* 
     });
 }
 
-// A degree's derivative is the sum of its kernels over factors.
+// The derivative by the weight theta_t of a degree is the sum of A^t over the factors.
 void degree_score_gradient(const ColumnView* view, const Anova* k, real* q) {
     const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i)
@@ -154,7 +157,8 @@ void degree_score_gradient(const ColumnView* view, const Anova* k, real* q) {
         }
 }
 
-// product <- some lanes of prod (1 + p_j x_j) over all entries but one feature's; a negative number leaves out none.
+// product <- some lanes of prod (1 + p_j x_j) over all entries except the given feature's; a negative number excludes
+// none.
 template <class V, int N>
 __attribute__((noinline)) void multiply(const Sample& x, const Factors& p, ptrdiff_t at, ptrdiff_t feature,
                                         V (&product)[N]) {
@@ -175,8 +179,8 @@ void all_subsets_cache(const Factors* p, const Sample* x, real* cache) {
     });
 }
 
-// f(run, i, at, product, others) for samples i of the view and the runs of lanes, from `at` of the kernel's: the cached
-// product, and that without the row.
+// Call f(run, i, at, product, others) for each run of lanes and each sample i of the view. The run begins at lane `at`
+// of the kernel; `product` is the cached product, and `others` the product without the visited row.
 template <class F>
 inline void without_factor(const ColumnView& v, const Csr* data, const Factors& p, F f) {
     by_run(v.lanes, [&](ptrdiff_t first, auto run) {
@@ -214,7 +218,7 @@ void all_subsets_update_cache(const ColumnView* view, const Csr* data, const Fac
     without_factor(v, data, *p, [&](auto run, ptrdiff_t i, ptrdiff_t at, real* product, auto& others) {
         using V = typename decltype(run)::Vector;
         for (int n = 0; n < decltype(run)::count; ++n) {
-            // The very factor that it will be divided by.
+            // Rounded in the same way as the factor by which the next visit divides the product.
             const V after = load<V>(row + at + n * width<V>) + load<V>(step + at - v.at + n * width<V>);
             others[n] *= real(1) + after * v.value[i];
         }

@@ -1,6 +1,6 @@
-// The pairs of a field-aware factorization machine, through the sums S[p][q] of v_{j,q} x_j over the entries j of field p:
-// the pairs between two fields are <S[p][q], S[q][p]>. So n entries of P fields cost n P, not n^2, and a field may have any
-// number of entries in a sample. Sums lie at [p * P + q], padded.
+// The pairs of a field-aware factorization machine, computed from the sums S[p][q] of v_{j,q} x_j over the entries j of
+// field p: the pairs between two fields sum to <S[p][q], S[q][p]>. So n entries of P fields cost O(n P), not O(n^2),
+// and a field may have any number of entries in a sample. S[p][q] is stored at [p * P + q], padded.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/fields.h"
@@ -62,7 +62,7 @@ double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, con
     return total;
 }
 
-// The same where every entry has a field of its own: a sum is one entry's, so that there is nothing to keep.
+// The same for a sample in which no two entries share a field: each sum has one entry, so no sums are stored.
 double single_field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x) {
     const Factors v = *factors;
     const ptrdiff_t lanes = v.lanes;
@@ -119,20 +119,20 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
 
 // ---- Columns, for coordinate descent. ----
 //
-// Coordinate descent over columns for field-aware factorization machines: the derivative of a score by v_{j,f} is x_j
-// times the sum of x v_{.,field(j)} over the sample's other entries of field f, which are looked up entry by entry.
+// The derivative of a score by v_{j,f} is x_j times the sum of x_i v_{i,field(j)} over the sample's other entries i of
+// field f. It is computed from these entries, without a cache.
 
-// A pair that the visited row is in.
+// A pair of the visited row with another entry of a sample.
 typedef struct FieldPair {
-    const real* other;  // the other feature's factors for the row's field
-    real x;             // product of the two values
-    int32_t sample;     // number in the view
-    int32_t field;      // of the other
+    const real* other;  // the other feature's factors for the field of the visited feature
+    real x;             // the product of the two values
+    int32_t sample;     // its number in the view
+    int32_t field;      // of the other entry
 } FieldPair;
 
 enum { MEETINGS = 256, NO_FIELD = -1 };
 
-// The place of a feature among a sample's entries.
+// The position of a feature among a sample's entries, by binary search.
 inline ptrdiff_t place_of(const Sample& x, int32_t feature) {
     ptrdiff_t low = 0, high = x.nnz - 1;
     while (low < high) {
@@ -145,8 +145,8 @@ inline ptrdiff_t place_of(const Sample& x, int32_t feature) {
     return low;
 }
 
-// meet(FieldPair) for all pairs of the visited feature, sample after sample: those with entries of one field, or, with
-// NO_FIELD, of all fields that the model has. What pairs need is asked for before they are met.
+// Call meet(FieldPair) for all pairs of the visited feature, sample by sample: pairs with the entries of one field, or,
+// if the field is NO_FIELD, of all fields of the model. The factors of the pairs are prefetched before the calls.
 template <class F>
 inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) {
     FieldPair found[MEETINGS];
@@ -180,7 +180,8 @@ inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) 
     meet_found();
 }
 
-// f(first, part, n): the n numbers of the slice from its first-th on are those of the other's factors from `part` on.
+// Call f(at, d) for the lanes of the view that the pair affects, LANES at a time: d are the derivatives of the score by
+// the parameters from position `at` of the view, which are the other feature's factors times the product of the values.
 template <class F>
 inline void each_common(const ColumnView& v, const FieldColumns& columns, const FieldPair& m, F f) {
     const ptrdiff_t begins = columns.field == NO_FIELD ? m.field * columns.v.lanes : 0;

@@ -1,4 +1,4 @@
-"""The field-aware factorization machine: a feature has factors of their own for every field that it meets."""
+"""The field-aware factorization machine: each feature has separate factors for each field of its partners."""
 
 import numpy as np
 
@@ -15,31 +15,32 @@ from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memmove, memset
 
-# Features at a time when those sub-blocks are cleared that never met: enough to make Python's part vanish.
+# The number of features whose unused factors are cleared at a time: so many that Python's overhead is negligible.
 CLEARED_ROWS = 1 << 16
 MOST_ROWS = 2**31 - 1  # rows are numbered by int32
 
 cdef enum:
-    BITS = 8  # of the bytes that marks are packed into
+    BITS = 8  # in a byte of packed marks
     LINE = 64 // sizeof(real)  # reals in a cache line
 
 
 cdef class FFM(Model):
     """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j (Juan et al. 2016).
 
-    An index that occurs in several fields of a row is as many entries, whose pairs count, too. Entries of fields that
-    the training data does not have are in no pair. Without a group penalty the factors v_{j,f} are a row of their own,
-    and with one (`by_row`) a part of all that a feature owns: in either case only those that meet an entry are touched.
+    If an index occurs in several fields of a sample, it counts as several entries, whose pairs with each other are
+    included. Entries of fields that the training data does not have are in no pair. Without a group penalty, each
+    v_{j,f} is a separate parameter row. With a group penalty (`by_row`), all v_{j,f} of a feature are parts of one row.
+    In both cases, a sample updates only the factors that are in one of its pairs.
 
-    `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 tells whether v_{j,f} was in a pair of the
-    training data. Those that were not are 0.
+    `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 is set if v_{j,f} was in a pair of the training
+    data. All other factors are 0.
     """
 
     cdef int pairs
     cdef bint linear, whole
     cdef Py_ssize_t fields
     cdef object source, earlier_met
-    cdef Dataset visited  # whose columns are visited
+    cdef Dataset visited  # the data whose columns coordinate descent visits
 
     def __init__(self, features, outputs, *, rank, bias=True, linear=True, fields=0, by_row=False):
         layout = bias_block(bias)
@@ -63,7 +64,7 @@ cdef class FFM(Model):
     def prepare(self, data, rows, generator):
         if data.nnz and data.field is None:
             raise BadInputError("the rows have no fields, which ffm needs")
-        self.source = (data, rows)  # looked at when it is certain that there is memory for what comes of it
+        self.source = (data, rows)  # read by `allocate`, after the parameters have been allocated
 
     def inherit(self, earlier, seen):
         self.earlier_met = earlier.constants["met"]
@@ -93,7 +94,7 @@ cdef class FFM(Model):
             met[:rows, :size] |= self.earlier_met
         self.constants = {"met": met}
 
-    # Mark in `met` which factors are in a pair of these rows.
+    # Mark in `met` the factors that are in a pair of these samples.
     cdef mark(self, Dataset data, const int32_t[::1] rows, unsigned char[:, ::1] met):
         cdef int32_t[::1] room = np.zeros(self.ids_size(data.longest) + 1, dtype=np.int32)
         cdef unsigned char[::1] here = np.zeros(met.shape[1] + 1, dtype=np.uint8)
@@ -130,7 +131,7 @@ cdef class FFM(Model):
                 values[at:at + CLEARED_ROWS][~self.marks(slice(at, at + CLEARED_ROWS))] = 0
 
     def marks(self, features):
-        """bool (features, fields): which factors of some features were in a pair of the training data."""
+        """bool (features, fields): whether each factor of these features was in a pair of the training data."""
         return np.unpackbits(
             self.constants["met"][features], axis=1, count=self.fields, bitorder="little").view(np.bool_)
 
@@ -147,7 +148,7 @@ cdef class FFM(Model):
     def exported(self):
         return dict(self.parameters)
 
-    # Reals from a feature's factors for one field to those for the next.
+    # The distance, in reals, from a feature's factors for one field to those for the next field.
     cdef inline Py_ssize_t apart(self) noexcept nogil:
         if self.whole and self.fields > 1:
             return self.parts[self.pairs][1].base - self.parts[self.pairs][0].base
@@ -161,8 +162,8 @@ cdef class FFM(Model):
             return longest * min(self.fields, longest)
         return Model.most_rows(self, b, longest)
 
-    # What `group_by_field` takes; for each entry and slot the place of a gradient and maybe a row; indices, and sums of
-    # values; and in whole rows the marks of what is touched.
+    # The room of `group_by_field`; for each entry and slot, the position of a gradient and possibly a row id; indices
+    # and sums of values by index; and, with whole rows, the marks of the factors that are touched.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         cdef Py_ssize_t most = min(self.fields, longest), marks = 0
         if self.whole:
@@ -190,20 +191,20 @@ cdef class FFM(Model):
             v = self.factors(self.pairs, 0, c)
             for i in range(x.nnz):
                 row = v.at + x.index[i] * v.stride
-                if (high + 1 - low) * apart <= LINE * x.nnz:  # few lines have the factors for all fields between
+                if (high + 1 - low) * apart <= LINE * x.nnz:  # they are in few cache lines
                     prefetch_reals(row + low * apart, (high + 1 - low) * apart)
                     continue
                 for j in range(x.nnz):
                     if x.field[j] < self.fields:
                         prefetch_reals(row + x.field[j] * apart, apart)
 
-    # Where `rows` puts what it finds, behind what `group_by_field` does: the place of each entry's and slot's gradient
-    # in the gradient, then row ids, then sums by index.
+    # The sample with its values summed by index. Behind the arrays of `group_by_field`, `rows` stores the position of
+    # the gradient of each entry and slot, then row ids, then the sums by index.
     cdef inline Sample by_index(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
         return summed(x, room, <float*>(room + x.nnz))
 
-    # Whether the gradient of a sample is a formula: its entries are in pairs of two rows that no other pair has.
+    # Whether the gradient of a sample is a formula. This requires that no two pairs share a row.
     cdef inline bint by_formula(self, const Sample* x, const FieldEntries* p, const Scratch* s) noexcept nogil:
         return s.formulas and not self.whole and all_single(x, p)
 
@@ -226,7 +227,8 @@ cdef class FFM(Model):
             for c in range(self.outputs):
                 s.gradients[c * self.n_blocks + self.pairs].touched = self.marks_behind(x, &p)
 
-    # Gradients in whole rows, which lie in the order of indices; and marks of the factors that meet an entry.
+    # The positions of gradients in whole rows, which are ordered by index, and the marks of the factors that are in a
+    # pair.
     cdef void place_in_rows(self, const Sample* x, const FieldEntries* p, Py_ssize_t rows) noexcept nogil:
         cdef Py_ssize_t i, q, place, row = -1, each = self.padded() // LANES
         cdef uint8_t* marks = self.marks_behind(x, p)
@@ -240,11 +242,11 @@ cdef class FFM(Model):
                 if has_partner(p, i, q):
                     memset(marks + place * each, 1, each)
 
-    # Where the marks are, behind the sums by index.
+    # The marks, which follow the sums by index.
     cdef inline uint8_t* marks_behind(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         return <uint8_t*>(p.end + 2 * x.nnz * p.slots + 2 * x.nnz)
 
-    # The ids of factors that are rows of their own, one entry's behind the other's; how many there are.
+    # List the row ids of the factors if each v_{j,f} is a separate row, entry by entry, and return their number.
     cdef Py_ssize_t name_alone(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef Py_ssize_t i, q
         cdef int32_t first, own
@@ -257,13 +259,13 @@ cdef class FFM(Model):
             for q in range(p.slots):
                 next_id[q] = first + p.field[q]
             next_id += p.slots
-            if p.count[own] == 1:  # alone in its field, which it does not meet: the others move up
+            if p.count[own] == 1:  # the entry has no partner in its own field: remove that id
                 next_id -= 1
                 memmove(next_id - p.slots + 1 + own, next_id - p.slots + 2 + own, (p.slots - 1 - own) * sizeof(int32_t))
         return next_id - ids
 
-    # The same where an index comes in several fields: its entries are neighbours and may share factors, so that each
-    # entry and slot has a place.
+    # The same if an index occurs in several fields. Its entries are adjacent and may share factors, so the position of
+    # the gradient is stored for each entry and slot.
     cdef Py_ssize_t place_alone(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef Py_ssize_t i, q, begin = 0, end, n = 0, slots = p.slots
         cdef int32_t* place = p.end
@@ -295,7 +297,7 @@ cdef class FFM(Model):
                 w = self.weights(self.pairs if self.whole else self.pairs - 1, c)
                 s.score[c] += kernels.linear(&w, x)
             v = self.factors(self.pairs, 0, c)
-            # No gradient needs the sums of such samples.
+            # No gradient reads the sums of such a sample, so they are not stored.
             if self.by_formula(x, &p, s) or s.gradient_buffer == NULL and all_single(x, &p):
                 s.score[c] += kernels.single_field_pairs(&v, self.apart(), x)
             elif p.slots:
@@ -331,7 +333,7 @@ cdef class FFM(Model):
                     &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c],
                     p.end if self.whole or shared else NULL, shared, of_pairs.body)
 
-    # Nothing is kept: what a derivative needs is a look at the sample's entries of one field.
+    # No cache: a derivative is computed from the sample's entries of one field.
     cdef Py_ssize_t cache_size(self, Dataset data):
         cdef Py_ssize_t r, i
         cdef Sample x
@@ -339,7 +341,7 @@ cdef class FFM(Model):
             data.sample(r, &x)
             for i in range(1, x.nnz):
                 if x.index[i] == x.index[i - 1]:
-                    return NONE  # a row's derivatives are sums over such entries
+                    return NONE  # not supported: derivatives would be sums over the entries of an index
         if data.nnz and data.field is None:
             return NONE
         self.visited = data

@@ -1,4 +1,4 @@
-"""Models of second order whose pairs interact through the inner product of two factor rows."""
+"""Second-order models, in which two features interact through the inner product of their factors."""
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
@@ -12,12 +12,12 @@ from libc.string cimport memcpy
 
 
 cdef class SecondOrder(Weighted):
-    """b + <w, x> + sum_f beta_f A^2(V_f, x); w, beta and a constant feature of its own it may have or not.
+    """b + <w, x> + sum_f beta_f A^2(V_f, x); w, beta and a constant feature are optional.
 
-    The pairs are summed by the identity A^2(a) = ((sum a)^2 - sum a^2) / 2, factor by factor.
+    For each factor, the sum over pairs is A^2(a) = ((sum a)^2 - sum a^2) / 2, in time linear in the entries.
     """
 
-    cdef int pairs, constant_block  # blocks of the features' rows and of the constant's; 0: there is none
+    cdef int pairs, constant_block  # blocks of the features' factors and of the constant's; 0: no constant
     cdef bint linear
 
     def __init__(self, features, outputs, rank, *, bias, linear=False, constant=None, beta=None):
@@ -32,7 +32,7 @@ cdef class SecondOrder(Weighted):
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()
 
-    # Sums, and values of the kernels where they are weighted; both padded, whether or not the rows are.
+    # The sums, and the kernel values if the kernels are weighted. Both are padded even if the parameter rows are not.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
         return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
 
@@ -77,7 +77,7 @@ cdef class SecondOrder(Weighted):
                 if self.beta_block:
                     gradient[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
 
-    # A sample's cache is its sums and, where they are weighted, the values of its kernels.
+    # A sample's cache contains its sums and, if the kernels are weighted, its kernel values.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return self.sums_size() // (1 if self.beta_block else 2)
 
@@ -98,7 +98,7 @@ cdef class SecondOrder(Weighted):
         if self.of_factors(v.block):
             kernels.pairs_update_cache(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
 
-    # Does a block hold rows of factors?
+    # Whether the block contains factors.
     cdef inline bint of_factors(self, int b) noexcept nogil:
         return b == self.pairs or (self.constant_block and b == self.constant_block)
 
@@ -111,19 +111,20 @@ cdef class FM(SecondOrder):
 
 
 def constant_row(rank):
-    """The layout of a constant feature's factors, as [SH] names them."""
+    """The layout of the factors of the constant feature, which [SH] calls v_0."""
     return BlockLayout(axes=(), body=[("v0", rank)])
 
 
 cdef class SHFM(SecondOrder):
-    """Strongly hierarchical FM [SH]: main effects are <v_0, v_j>, so no pair acts without both its features."""
+    """Strongly hierarchical FM [SH]: main effects are <v_0, v_j>, so an interaction is non-zero only if both
+    main effects are."""
 
     def __init__(self, features, outputs, *, rank, bias=True):
         super().__init__(features, outputs, rank, bias=bias, constant=constant_row(rank))
 
 
 cdef class SHA2(SecondOrder):
-    """Strongly hierarchical ANOVA kernel regression [SH]: SHFM with fitted weights beta of the factors."""
+    """Strongly hierarchical ANOVA kernel regression [SH]: SHFM with one fitted weight beta for each factor."""
 
     def __init__(self, features, outputs, *, rank, bias=True, fit_beta=None, beta_start=None):
         super().__init__(

@@ -9,12 +9,15 @@ from fmcli.models.model cimport Model
 
 
 def bias_block(bias):
-    """The layout of a bias, for the front of a model's list of blocks; empty where there is none."""
+    """A list with the layout of the bias, the first of a model's blocks; empty without a bias."""
     return [BlockLayout(axes=(), weight="bias", penalty="none")] if bias else []
 
 
 cdef class Linear(Model):
-    """Linear model: one weight for each feature ([SH], [SGL]: the baseline; GLM, Lasso, logistic regression)."""
+    """Linear model: one weight for each feature; the baseline of [SH] and [SGL].
+
+    Depending on loss and penalty, it is a generalized linear model, for example the Lasso or logistic regression.
+    """
 
     def __init__(self, features, outputs, *, bias=True):
         super().__init__(features, outputs, [*bias_block(bias), BlockLayout(weight="w")])
@@ -39,7 +42,7 @@ cdef class Linear(Model):
                 kernels.linear_gradient(x, s.slope[c], gradient.weight)
             gradient += 1
 
-    # The entries' values say it all: there is nothing to remember.
+    # No cache: the derivatives are the values of the entries.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return 0
 

@@ -1,4 +1,4 @@
-// What a pair of features adds to derivatives, for whoever computes them: a gradient, a step, or coordinate descent.
+// The derivative of the pairs of a factorization machine, shared by gradients, steps and coordinate descent.
 #ifndef FMCLI_PAIRS_H
 #define FMCLI_PAIRS_H
 
@@ -6,8 +6,8 @@
 
 namespace {
 
-// The derivative of one factor's pairs by the number v of a feature with the value x: x times the sum of all others' v x,
-// which is the sum of all without its own; `scale` is x, or a product with x.
+// The derivative of one factor's pairs by the parameter v of a feature with the value x: x times the sum of v x over
+// the other entries, which is the sum over all entries minus v x. `scale` is x, or x times a constant.
 template <class V, class Value, class Scale>
 inline __attribute__((always_inline)) V pairs_derivative(V sum, V v, Value x, Scale scale) {
     return scale * (sum - v * x);

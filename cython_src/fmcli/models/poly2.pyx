@@ -1,4 +1,4 @@
-"""Polynomial regression of degree 2: every pair of features has a weight of its own."""
+"""Polynomial regression of degree 2, with one weight for each pair of features."""
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
@@ -11,12 +11,12 @@ from fmcli.models.model cimport MAX_BLOCKS, Model
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
-MOST_ENTRIES = 1 << 16  # of a sample, so that its pairs are numbered by int32
+MOST_ENTRIES = 1 << 16  # of a sample, so that its pairs can be numbered by int32
 
 cdef enum:
-    # Pairs of a sample up to which their weights are asked for ahead: more would push each other out of the cache.
+    # The largest number of pairs of a sample whose weights are prefetched: more would evict each other from the cache.
     MOST_AHEAD = 1 << 12
-    MOST_BITS = 30  # entries of the table, and places in it, are numbered by int32
+    MOST_BITS = 30  # entries and positions of the table are numbered by int32
 
 
 cdef inline uint64_t splitmix64(uint64_t z) noexcept nogil:
@@ -26,7 +26,7 @@ cdef inline uint64_t splitmix64(uint64_t z) noexcept nogil:
     return z ^ (z >> 31)
 
 
-# A power of two with room for n entries, at most half of it full.
+# The size of a hash table for n entries: a power of two, so large that at most half of the table is used.
 cdef inline Py_ssize_t table_size(Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t size = 1
     while size < 2 * n:
@@ -41,9 +41,9 @@ cdef inline Py_ssize_t pairs_of(Py_ssize_t n) noexcept nogil:
 cdef class Poly2(Model):
     """b + <w, x> + sum over pairs i < j of W_ij x_i x_j ([SGL] SEC-REG).
 
-    The weights of pairs are a table. Where all pairs fit into 2^pair_bits entries, pair i < j has entry j(j - 1)/2 + i,
-    so that features may be added; else its entry is a hash of 2^pair_bits values. Pairs of a sample that share an entry
-    are one coordinate.
+    The weights of the pairs are a table. If all pairs fit into 2^pair_bits entries, pair i < j has the entry
+    j(j - 1)/2 + i, which stays the same when features are added. Otherwise, its entry is a hash with 2^pair_bits
+    values, and pairs of a sample that share an entry are one coordinate.
     """
 
     cdef int table, bits
@@ -81,11 +81,11 @@ cdef class Poly2(Model):
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
         return pairs_of(longest) if b == self.table else Model.most_rows(self, b, longest)
 
-    # The entries of a sample's pairs, and where they are hashes, behind a table that finds them.
+    # The table entries of a sample's pairs. If they are hashes, a hash table to look them up comes first.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         return pairs_of(longest) + (0 if self.exact else table_size(pairs_of(longest)))
 
-    # The coordinates of the entries.
+    # The values of the coordinates, sums of x_i x_j.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return pairs_of(longest)
 
@@ -119,8 +119,8 @@ cdef class Poly2(Model):
         n[self.table] = self.coordinates(x, s.ids, size, s.ids + size, s.work)
         self.cut(row, n, s)
 
-    # Each entry that the sample's pairs have, once, with the sum of their x_i x_j; how many there are. Hashed entries
-    # are found in a table of their places + 1.
+    # List each table entry of the sample's pairs once, with the sum of their x_i x_j, and return the number of entries.
+    # Hashed entries are looked up in a hash table of their positions + 1.
     cdef Py_ssize_t coordinates(
         self, const Sample* x, int32_t* places, Py_ssize_t size, int32_t* entries, real* products
     ) noexcept nogil:
@@ -175,7 +175,7 @@ cdef class Poly2(Model):
             for i in range(gradient[self.table].n):
                 gradient[self.table].weight[i] = slope * s.work[i]
 
-    # The entries' values and the coordinates say it all: there is nothing to remember.
+    # No cache: the derivatives are the values of the entries and of the coordinates.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return 0
 

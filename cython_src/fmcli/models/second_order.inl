@@ -1,4 +1,4 @@
-// Linear scores and the pairs of a factorization machine.
+// Linear scores, and the pairs of a factorization machine.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
@@ -10,7 +10,7 @@ namespace {
 double linear(const Factors* weights, const Sample* x) {
     const real* w = weights->at;
     const ptrdiff_t stride = weights->stride, n = x->nnz;
-    double sums[4] = {0, 0, 0, 0};  // four chains of additions instead of one
+    double sums[4] = {0, 0, 0, 0};  // four independent chains of additions instead of one
     ptrdiff_t i = 0;
     for (; i + 4 <= n; i += 4)
         for (int j = 0; j < 4; ++j) sums[j] += (double)w[x->index[i + j] * stride] * x->value[i + j];
@@ -31,7 +31,7 @@ double second_order(const Factors* v, const Sample* x, const real* constant, con
     by_run(lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
-        V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // even and odd entries: two chains of additions instead of one
+        V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // two independent chains of additions: even and odd entries
         if (constant) {
             load_row(constant + at, lanes - at, s);
             for (int n = 0; n < N; ++n) q[n] = s[n] * s[n];
@@ -92,7 +92,7 @@ void second_order_gradient(const Factors* factors, const Sample* x, const real* 
     });
 }
 
-// Coordinate descent, whose cache has the sums of the factors and, after `values` of them, the factors' terms.
+// Coordinate descent. A cache contains the sum of each factor and, from offset `values`, the kernel value of each.
 void pairs_score_gradient(const ColumnView* view, const real* row, const real* beta, real* q) {
     const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
@@ -108,7 +108,7 @@ void pairs_score_gradient(const ColumnView* view, const real* row, const real* b
     }
 }
 
-// Each factor's A^2 moves by its derivative times the step, its sum by the step.
+// The kernel value A^2 of a factor changes by its derivative times the step, and its sum changes by x times the step.
 void pairs_update_cache(const ColumnView* view, const real* row, const real* step, ptrdiff_t values) {
     const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {

@@ -1,7 +1,7 @@
-"""A model and a loss that no user meets: they hold the loop to what later models need.
+"""A model and a loss for tests only, which check that the training loop supports what later models need.
 
-Several outputs, several blocks by feature, and a structural row that is projected after every step: the tests follow
-them update by update, in batches too, with strengths and steps by part.
+The model has several outputs, several blocks with one row for each feature, and a structural row that is projected
+after each step. The tests check each update, also of batches, with penalty strengths and learning rates by part.
 """
 
 from fmcli.models.layout import BlockLayout
@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef class Stub(Model):
-    """score_c = bias_c + <w_c, x> + sum_t theta_ct <P_ct, x>, theta on the simplex. P has columns `rank`."""
+    """score_c = bias_c + <w_c, x> + sum_t theta_ct <P_ct, x>, theta on the simplex. P has `rank` columns."""
 
     def __init__(self, features, outputs, *, rank):
         super().__init__(

@@ -3,10 +3,10 @@ from fmcli.models.model cimport Model
 
 
 cdef class Weighted(Model):
-    cdef int beta_block  # 0: there is none
+    cdef int beta_block  # 0: no weights
     cdef bint beta_fixed
     cdef object beta
 
-    # The only row of one output in block b; NULL for b = 0.
+    # The only row of an output in block b; NULL if b is 0.
     cdef inline const real* single(self, int b, int output) noexcept nogil:
         return self.factors(b, 0, output).at if b else NULL

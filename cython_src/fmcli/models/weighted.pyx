@@ -1,4 +1,4 @@
-"""Models in which every factor has a weight beta."""
+"""Models in which each factor may have a weight beta."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,19 @@ from fmcli.models.model cimport Model
 
 
 class Beta(NamedTuple):
-    """The weights of factors.
+    """The weights of the factors.
 
-    Of odd order a kernel can take a weight into its factors, of even order only the weight's size: so without a word
-    about it weights of even order are fitted and start with both signs, and those of odd order stay 1.
+    If the order is odd, the factors can absorb the weight of a kernel. If it is even, they can absorb only its absolute
+    value, not its sign. By default, weights of even order are therefore fitted and start with both signs, and weights
+    of odd order stay 1.
 
-    order : degree of the kernels.
-    fit : whether the weights are fitted, or stay as they start; None: by the order.
-    start : "alternate" for 1, -1, 1, ...; "ones"; "random" for standard normal numbers; None: by the order.
+    Parameters
+    ----------
+    rank : number of factors, each with one weight.
+    order : order of the kernels.
+    fit : whether the weights are fitted or keep their start values; None: fitted if the order is even.
+    start : "alternate" for 1, -1, 1, ...; "ones"; "random" for standard normal numbers; None: "alternate" if the order
+        is even, else "ones".
     """
 
     rank: int
@@ -29,7 +34,7 @@ class Beta(NamedTuple):
         return self.order % 2 == 0 if self.fit is None else self.fit
 
     def fill(self, beta, generator):
-        """Start values into an array (outputs, rank) of ones."""
+        """Write start values to `beta`, an array (outputs, rank) of ones."""
         start = self.start or ("ones" if self.order % 2 else "alternate")
         if start == "random":
             beta[...] = generator.standard_normal(beta.shape)
@@ -38,7 +43,7 @@ class Beta(NamedTuple):
 
 
 cdef class Weighted(Model):
-    """Base of models whose last block may be weights of their factors; `beta` is a Beta, or None."""
+    """Base of models whose last block may contain the weights of the factors; `beta` is a Beta, or None."""
 
     def __init__(self, features, outputs, layout, beta=None):
         self.beta, self.beta_block = beta, 0
