@@ -79,8 +79,8 @@ cdef class FFM(Model):
             places = longest * (self.fields if self.whole else min(self.fields, longest))
             if places > MOST_ROWS:
                 raise NotEnoughMemoryError(
-                    f"a row of {longest:,} entries and {self.fields:,} fields take {places:,} places, more than "
-                    f"{MOST_ROWS:,}; leave out fields or rare features")
+                    f"an example of {longest:,} entries needs gradients for up to {places:,} factor rows with "
+                    f"{self.fields:,} fields, more than {MOST_ROWS:,}; leave out fields or rare features")
         super().allocate(slots)
         met = np.zeros((self.features, self.marks_size()), dtype=np.uint8)
         if self.source is not None:

@@ -7,12 +7,12 @@ cdef enum:
     NONE = -1
 
 
-# Where one array of a block, or one part of it, lies, with or without solver state beside it.
+# The memory of one array of a block, or of one part of it, with or without solver state beside it.
 cdef struct Part:
     real* base
-    Py_ssize_t output_stride, feature_stride, row_stride  # reals between classes, features, and rows besides features
+    Py_ssize_t output_stride, feature_stride, row_stride  # reals between classes, features, and the rows of a feature
     Py_ssize_t lanes
-    Py_ssize_t offset  # of its gradient in a gradient's row
+    Py_ssize_t offset  # of the part's gradient in the gradient of a row
 
 
 cdef class Model:
@@ -27,21 +27,21 @@ cdef class Model:
     cdef bint by_feature[MAX_BLOCKS]
     cdef bint simplex[MAX_BLOCKS]
     cdef bint constrained    # whether any block is on the simplex
-    cdef int32_t* every_row  # 0, 1, 2, ... for blocks of which each sample touches all rows
+    cdef int32_t* every_row  # 0, 1, 2, ...: the row ids of blocks whose rows all affect every sample
     cdef readonly bint has_bias, steps_apart
     cdef bint attached
-    cdef int placed  # times that rows were laid out; not positive: there are none
+    cdef int placed  # how often memory was laid out; not positive: there are no rows now
     cdef object memory, room
 
-    # The p-th part of the bodies in block b, of one output; `row` counts along the axis besides features.
+    # The p-th part of the bodies in block b, for one output; `row` is the index on the axis besides features.
     cdef inline Factors factors(self, int b, int p, int output, Py_ssize_t row=0) noexcept nogil:
         return factors_at(&self.parts[b][p], output, row)
 
-    # The same of the weights in block b.
+    # The same for the weights in block b.
     cdef inline Factors weights(self, int b, int output, Py_ssize_t row=0) noexcept nogil:
         return factors_at(&self.weight_part[b], output, row)
 
-    # The row that is visited: its body, while training.
+    # The body of the visited row; only while training.
     cdef inline real* row_of(self, const ColumnView* v) noexcept nogil:
         return self.block[v.block].body + (
             v.output * self.block[v.block].rows + v.row) * self.block[v.block].body_stride
