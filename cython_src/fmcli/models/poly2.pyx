@@ -63,7 +63,7 @@ cdef class Poly2(Model):
     def prepare(self, data, rows, generator):
         if data.longest > MOST_ENTRIES:
             raise BadInputError(
-                f"an example has {data.longest:,} entries; poly2 supports at most {MOST_ENTRIES:,}: leave out "
+                f"an example has {data.longest:,} entries; poly2 takes at most {MOST_ENTRIES:,}: leave out "
                 "features, or choose another model")
 
     def inherit(self, earlier, seen):
