@@ -156,7 +156,7 @@ def test_exported_ffm_has_parameters_only(tmp_path):
 
 def test_rows_without_fields_are_refused():
     for model in ("ffm", "bilinear"):
-        with pytest.raises(BadInputError, match=f"have no fields, which {model} needs"):
+        with pytest.raises(BadInputError, match=f"have no fields.*{model}"):
             trained(dataset([{0: 1.0}], 1, [1.0]), model)
 
 

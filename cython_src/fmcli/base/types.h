@@ -56,17 +56,13 @@ typedef struct Points {
     ptrdiff_t n;
 } Points;
 
-// The gradient by a sample's rows as a formula, from which the solver's step computes the gradient of each row when it
-// is needed. In the row of entry i, the derivative by the body is slope x_i beta (sums - v_i x_i), and the derivative
-// by the weight is slope x_i. With fields, entry i has a row v_{i,f} for each field f. For another entry j, the
-// derivative by v_{i,f(j)} is slope x_i x_j v_{j,f(i)}.
+// The gradient by the rows of a field-aware model, as a formula from which a step computes it. Each entry i has a row
+// v_{i,f} for each field f. For another entry j, the derivative by v_{i,f(j)} is slope x_i x_j v_{j,f(i)}.
 typedef struct GradientFormula {
     const float* value;    // x_i; NULL if the gradient is not a formula
-    double slope;
-    const real* sums;      // the sum of all v_i x_i; NULL if rows have no body
-    const real* beta;      // NULL if all are 1
-    const int32_t* field;  // of each entry, all different; NULL if each entry has one row
+    const int32_t* field;  // f(i), all different
     ptrdiff_t fields;      // number of rows of each feature
+    double slope;
 } GradientFormula;
 
 // The sparse gradient by one block: the rows that an update touches, and the gradient of each row.
@@ -78,7 +74,7 @@ typedef struct SparseGradient {
     real* body;       // n x lanes, contiguous; NULL if rows have no body
     real* weight;     // n; NULL if rows have no weight
     const uint8_t* touched;  // n x lanes / LANES: whether each group of LANES factors has a gradient; NULL: all
-    GradientFormula formula; // if set, body and weight are not; with fields, row and n are those of entries
+    GradientFormula formula; // if set, body is not, and `row` has the n feature ids of the entries
 } SparseGradient;
 
 // Compressed sparse rows, as in a Dataset.

@@ -37,11 +37,9 @@ cdef extern from "fmcli/base/types.h" nogil:
 
     struct GradientFormula:
         const float* value
-        double slope
-        const real* sums
-        const real* beta
         const int32_t* field
         Py_ssize_t fields
+        double slope
 
     struct SparseGradient:
         int block

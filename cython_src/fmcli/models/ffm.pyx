@@ -318,9 +318,9 @@ cdef class FFM(Model):
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
             if self.by_formula(x, &p, s):
-                of_pairs.formula = GradientFormula(x.value, s.slope[c], NULL, NULL, x.field, self.fields)
+                of_pairs.formula = GradientFormula(x.value, x.field, self.fields, s.slope[c])
                 if self.linear:
-                    (of_pairs - 1).formula = GradientFormula(x.value, s.slope[c], NULL, NULL, NULL, 0)
+                    kernels.linear_gradient(x, s.slope[c], (of_pairs - 1).weight)
                 continue
             if self.linear:
                 gradient = of_pairs if self.whole else of_pairs - 1

@@ -2,7 +2,7 @@
 
 from fmcli.models.layout import BlockLayout
 
-from fmcli.base.types cimport ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, real
+from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport Model
@@ -36,10 +36,7 @@ cdef class Linear(Model):
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
                 gradient += 1
-            if s.formulas and x.field == NULL:
-                gradient.formula = GradientFormula(x.value, s.slope[c], NULL, NULL, NULL, 0)
-            else:
-                kernels.linear_gradient(x, s.slope[c], gradient.weight)
+            kernels.linear_gradient(x, s.slope[c], gradient.weight)
             gradient += 1
 
     # No cache: the derivatives are the values of the entries.

@@ -3,7 +3,6 @@
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
 #include "fmcli/kernels/kernels.h"
-#include "fmcli/models/pairs.h"
 
 namespace {
 
@@ -66,6 +65,13 @@ double second_order(const Factors* v, const Sample* x, const real* constant, con
         }
     });
     return total;
+}
+
+// The derivative of one factor's pairs by the parameter v of a feature with the value x: x times the sum of v x over
+// the other entries, which is the sum over all entries minus v x. `scale` is x, or x times a constant.
+template <class V, class Scale>
+inline __attribute__((always_inline)) V pairs_derivative(V sum, V v, real x, Scale scale) {
+    return scale * (sum - v * x);
 }
 
 void second_order_gradient(const Factors* factors, const Sample* x, const real* sums, const real* beta, double slope,

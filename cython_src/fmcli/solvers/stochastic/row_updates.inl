@@ -2,7 +2,6 @@
 
 #include "fmcli/kernels/kernels.h"
 #include "fmcli/penalties/group_penalties.h"
-#include "fmcli/models/pairs.h"
 #include "fmcli/solvers/stochastic/update_rules.h"
 
 namespace {
@@ -10,8 +9,8 @@ namespace {
 // Values that these loops read are copied into local variables first: otherwise the compiler must assume that a store
 // to a row can change any value behind a pointer.
 
-// Calls on_body(phi, state, i, f) for every vector of the bodies of n rows. The vector begins with factor f of the i-th
-// row, whose id is row(i). If a row fills only half a vector, the vector may also hold the next row.
+// Calls on_body(phi, state, at) for every vector of the bodies of n rows. row(i) is the id of the i-th row, and `at` is
+// the place of the vector in the body of a gradient. If a row fills only half a vector, the next row fills the rest.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
     ptrdiff_t i = 0;
@@ -21,7 +20,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             real* const q = b.body + row(i + 1) * b.body_stride;
             Vec8 phi = join(load<Vec4>(p), load<Vec4>(q)), state[SLOTS + 1];
             for (int j = 1; j <= SLOTS; ++j) state[j - 1] = join(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
-            on_body(phi, state, i, 0);
+            on_body(phi, state, i * LANES);
             split(phi, p, q);
             for (int j = 1; j <= SLOTS; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);
         }
@@ -32,7 +31,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             V state[SLOTS + 1];
             phi = load<V>(p + at);
             for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes + at);
-            on_body(phi, state, i, at);
+            on_body(phi, state, i * b.lanes + at);
             store(p + at, phi);
             for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes + at, state[j]);
         };
@@ -258,46 +257,10 @@ void step_by_row(const Block b, ptrdiff_t n, Row row, const SparseGradient* s, c
     }
 }
 
-// The value of entry i in each lane of a vector; if the vector holds two rows, its second half has the value of entry
-// i + 1.
-inline __attribute__((always_inline)) Vec4 values_like(const Vec4&, const float* x, ptrdiff_t i, bool) {
-    return (real)x[i] + Vec4{};
-}
-inline __attribute__((always_inline)) Vec8 values_like(const Vec8&, const float* x, ptrdiff_t i, bool two_rows) {
-    return two_rows ? join((real)x[i] + Vec4{}, (real)x[i + 1] + Vec4{}) : (real)x[i] + Vec8{};
-}
-
-// A vector of values that all rows share, loaded from p. If the vector holds two rows, its halves are equal.
-inline __attribute__((always_inline)) Vec4 shared_like(const Vec4&, const real* p, bool) { return load<Vec4>(p); }
-inline __attribute__((always_inline)) Vec8 shared_like(const Vec8&, const real* p, bool two_rows) {
-    return two_rows ? join(load<Vec4>(p), load<Vec4>(p)) : load<Vec8>(p);
-}
-
-// A step by a gradient that is given as a formula: its values are never stored in memory. All rows are different, so
-// each one is read before it is written.
-template <class Rule, class Row>
-void step_by_formula(const Block& b, const SparseGradient& s, Row row, const Rule& body, const Rule& weight) {
-    const GradientFormula g = s.formula;
-    const real slope = (real)g.slope;
-    const bool two_rows = b.lanes == width<Vec4>;
-    if (b.body)
-        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t f)
-                                   __attribute__((always_inline)) {
-            const auto x = values_like(phi, g.value, i, two_rows);
-            auto derivative = pairs_derivative(shared_like(phi, g.sums + f, two_rows), phi, x, slope * x);
-            if (g.beta) derivative *= shared_like(phi, g.beta + f, two_rows);
-            update(body, phi, state, derivative);
-        });
-    if (b.weight)
-        each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
-            update(weight, phi, state, gather_like(phi, [&](int r) { return slope * (real)g.value[at(r)]; }));
-        });
-}
-
-// The same for field-aware models: each pair of entries uses two rows, that of each feature for the field of the other.
-// They occur in no other pair and are updated together.
+// A step of a field-aware model by a formula, whose values are never stored in memory. Each pair of entries uses two
+// rows, that of each feature for the field of the other. They occur in no other pair and are updated together.
 template <class Rule>
-void step_of_field_pairs(const Block& b, const SparseGradient& s, const Rule& rule) {
+void step_of_field_pairs(const Block b, const SparseGradient s, const Rule rule) {
     const GradientFormula g = s.formula;
     const real slope = (real)g.slope;
     auto row = [&](ptrdiff_t i, ptrdiff_t j) {
@@ -331,16 +294,12 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
         return;
     }
     if (s.formula.value) {
-        if (s.formula.field)
-            step_of_field_pairs(b, s, on_body);
-        else
-            step_by_formula(b, s, row, on_body, on_weight);
+        step_of_field_pairs(b, s, on_body);
         return;
     }
     if (b.body)
-        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t f)
-                                   __attribute__((always_inline)) {
-            update(on_body, phi, state, load_like(phi, s.body + i * b.lanes + f));
+        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t at) __attribute__((always_inline)) {
+            update(on_body, phi, state, load_like(phi, s.body + at));
         });
     if (b.weight)
         each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {

@@ -13,7 +13,7 @@ cdef class Solver:
     slots : reals of state beside each parameter.
     averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses. Otherwise a
         sample of weight 2 counts like two samples.
-    takes_formulas : whether a step without a group penalty can take a GradientFormula instead of a gradient's numbers.
+    takes_formulas : whether a step can take a GradientFormula instead of numbers, if there is no group penalty.
     """
 
     def __cinit__(self, *args, **keywords):
