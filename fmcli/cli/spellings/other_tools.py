@@ -59,7 +59,7 @@ WORDS: dict[str, dict[str, str]] = {
         "disk": "rows are kept in memory",
         "cv": "there is no cross-validation; --holdout 0.2 holds out a fifth of the rows",
         "dis-es": "training stops early only with validation data: --holdout 0 trains on all rows for all epochs",
-        "dis-lock-free": "every run is reproducible, so that xLearn's -dis-lock-free is not needed",
+        "dis-lock-free": "every run is reproducible without this option",
         # alphaFM
         "mf": "there is one format of model files; fmcli export writes the parameters as text (alphaFM's -mf txt)",
         "im": "the model to resume from (alphaFM's -im) is -i",
