@@ -50,8 +50,8 @@ above it in this list, so that there are no circles:
     scoring       scores of rows, metrics, predict, evaluate
     export        text, kernel form
     inspect       what a model has learned, and which features interact
-    training      a run: settings, planning, the job itself, validation, warm start, divergence, refit, memory account,
-                  checkpoints
+    training      a run: settings, preprocessing, planning, the job itself, validation, the previous run and the warm
+                  start from its model, divergence, refit, memory account, checkpoints
     cli           a module for each command; cli/spellings has the words of other tools
 
 errors.py, names.py and text.py, which all may import, have the errors with their exit statuses, the search for the name

@@ -37,7 +37,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
 from fmcli.scoring.prediction import Counts, Scorer, load_model, predict
-from fmcli.training.checkpoints import load_earlier
+from fmcli.training.checkpoints import load_warm_start
 
 INTEGERS = (0, 1, -1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 255, 500, 3000, 2**16, 2**16 + 1, 2**24, 2**30, 2**31 - 1, 2**31)
 LARGE = (2**32, 2**53, 2**62, 2**63 - 1, 2**63, 10**12, 10**400, -(2**31), -(2**63))
@@ -178,8 +178,8 @@ def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> No
     numbers = np.random.default_rng(rng.randrange(2**32))
     file.meta["frequent"] = [[j, j % max(fields, 1)] for j in range(min(features, 12))]
     try:
-        own = {name: options[name] for name in kind.options}
-        shapes = build_model(kind, features, outputs, own, fields).shapes()
+        taken = {name: options[name] for name in kind.options}
+        shapes = build_model(kind, features, outputs, taken, fields).shapes()
     except (FmcliError, ValueError, TypeError, KeyError, OverflowError):
         return
     slots = rng.choice((None, None, 0, 1, 2, 3))
@@ -238,8 +238,8 @@ def as_bytes(rng: random.Random, file: ModelFile) -> bytes:
     layout = list(_lay_out(file.tensors))
     arrays = file.tensors
     checks = {name: KNOWN.get(id(array)) or checksum(array) for name, array in arrays.items()}
-    own = {"fmcli.header_crc32": "0" * 8, "fmcli.format": "1", "fmcli.tensor_crc32": json.dumps(checks)}
-    metadata = own | {name: KNOWN.get(id(value)) or json.dumps(value) for name, value in file.meta.items()}
+    format_entries = {"fmcli.header_crc32": "0" * 8, "fmcli.format": "1", "fmcli.tensor_crc32": json.dumps(checks)}
+    metadata = format_entries | {name: KNOWN.get(id(value)) or json.dumps(value) for name, value in file.meta.items()}
     entries: dict[str, Any] = {"__metadata__": metadata}
     for t in layout:
         entries[t.name] = {"dtype": t.dtype, "shape": t.shape, "data_offsets": (t.begin, t.end)}
@@ -297,7 +297,7 @@ def use(path: str, data: dict[str, str], rng: random.Random) -> str:
 
 def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Random) -> None:
     """Resume from the model, predict, inspect, export and evaluate."""
-    load_earlier(path)
+    load_warm_start(path)
     text = data["ffm" if scorer.needs_fields or rng.random() < 0.5 else "libsvm"]
     for output in ("raw", scorer.default_output(), "label"):
         lines = b"".join(predict(scorer, [text], output=output, counts=Counts()))

@@ -91,8 +91,8 @@ def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:
     """Build a registered model whose memory is not allocated yet. Options that the model does not take are ignored."""
     kind = MODELS[name]
     options = USUAL | options
-    own = taken(name, options)
-    return build_model(kind, features, outputs, own, options["fields"], options.get("by_row", False))
+    model_options = taken(name, options)
+    return build_model(kind, features, outputs, model_options, options["fields"], options.get("by_row", False))
 
 
 def taken(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
-from fmcli.training.warm_start import WarmStart, take_over
+from fmcli.training.warm_start import WarmStart
 from reference.kinds import elementary
 
 FEATURES = 9
@@ -283,9 +283,8 @@ def test_every_epoch_ends_on_the_simplex(solver):
 def test_inherited_theta_is_projected():
     older, newer = made("hofm-simplex", rank=2, order=3), made("hofm-simplex", rank=2, order=3)
     older.parameters["theta"][...] = [1.25, -0.5, 0.25]
-    seen = np.ones(FEATURES, dtype=np.bool_)
-    earlier = Mock(model=older, copy_known=lambda name, old, new: np.copyto(new, old), spec=WarmStart)
-    take_over(earlier, newer, seen)
+    warm_start = Mock(model=older, copy_known=lambda name, old, new: np.copyto(new, old), spec=WarmStart)
+    WarmStart.copy_parameters(warm_start, newer)
     np.testing.assert_allclose(newer.parameters["theta"], [[1, 0, 0]])
 
 

@@ -93,15 +93,15 @@ def test_evaluate_judges_what_predict_writes(tmp_path):
 def test_a_run_that_resumes_widens_the_range(tmp_path):
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
     fitted(first)
-    earlier = {"earlier": checkpoints.load_earlier(first)}
-    fitted(second, [2.0, 3.0, 7.5, 2.5] * 10, keywords=earlier)
+    warm_start = {"warm_start": checkpoints.load_warm_start(first)}
+    fitted(second, [2.0, 3.0, 7.5, 2.5] * 10, keywords=warm_start)
     assert prediction.load_model(second).clip == (1, 7.5)
-    fitted(third, [2.0, 3.0, 7.5, 2.5] * 10, keywords=earlier, clip=False)
+    fitted(third, [2.0, 3.0, 7.5, 2.5] * 10, keywords=warm_start, clip=False)
     assert prediction.load_model(third).clip is None
     fitted(first, [1.0, 2, 300], clip=False)
-    fitted(second, [2.0, 3.0], keywords={"earlier": checkpoints.load_earlier(first)})
+    fitted(second, [2.0, 3.0], keywords={"warm_start": checkpoints.load_warm_start(first)})
     assert prediction.load_model(second).clip is None
-    fitted(second, [2.0, 3.0], keywords={"earlier": checkpoints.load_earlier(first)}, clip=True)
+    fitted(second, [2.0, 3.0], keywords={"warm_start": checkpoints.load_warm_start(first)}, clip=True)
     assert prediction.load_model(second).clip == (1, 300)
 
 

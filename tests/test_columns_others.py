@@ -23,11 +23,14 @@ GRADIENT = {"rtol": 1e-9, "atol": 1e-9} if DOUBLE else {"rtol": 1e-3, "atol": 1e
 RANKS = [{"rank": rank} for rank in (1, 5, 17)]
 ORDERS = [{"order": order} for order in (3, 4)]
 AFFINE = [
-    *[("poly2", own) for own in ({}, {"pair_bits": 3}, {"linear": False, "bias": False})],
-    *[("lifted-pn", own) for own in (*RANKS, *ORDERS, {"order": 3, "rank": 17}, {"augment": False}, {"linear": False})],
-    *[("bilinear", own) for own in (*RANKS, {"linear": False}, {"bias": False})],
-    *[("ffm", own) for own in (*RANKS, {"linear": False}, {"bias": False})],
-    *[("llfm", own) for own in (*RANKS, {"linear": False}, {"bias": False}, {"llfm_variant": "apl"})],
+    *[("poly2", options) for options in ({}, {"pair_bits": 3}, {"linear": False, "bias": False})],
+    *[
+        ("lifted-pn", options)
+        for options in (*RANKS, *ORDERS, {"order": 3, "rank": 17}, {"augment": False}, {"linear": False})
+    ],
+    *[("bilinear", options) for options in (*RANKS, {"linear": False}, {"bias": False})],
+    *[("ffm", options) for options in (*RANKS, {"linear": False}, {"bias": False})],
+    *[("llfm", options) for options in (*RANKS, {"linear": False}, {"bias": False}, {"llfm_variant": "apl"})],
 ]
 POWERS = [*RANKS, *ORDERS, {"order": 3, "rank": 17}, {"augment": False}, {"linear": False}, {"fit_beta": False}]
 pytestmark = pytest.mark.isa
@@ -44,13 +47,13 @@ def rows_for(name, rng):
 class Problem:
     """Coordinate descent on random samples from random parameters."""
 
-    def __init__(self, name, loss, penalty, own, rows=None, **keywords):
+    def __init__(self, name, loss, penalty, options, rows=None, **keywords):
         rng = np.random.default_rng(len(name))
         self.rows = rows_for(name, rng) if rows is None else rows
         self.labels, self.weights = labels_of(loss, rng), rng.uniform(0.5, 2, size=ROWS)
         self.data = dataset(self.rows, FEATURES, self.labels, self.weights)
         by_row = penalty in EXACT_ONLY
-        self.model = build(name, FEATURES, outputs_of(loss), **{"rank": 5, "by_row": by_row, **own})
+        self.model = build(name, FEATURES, outputs_of(loss), **{"rank": 5, "by_row": by_row, **options})
         self.model.allocate(0)
         self.start = fill(self.model, rng, scale=0.4)
         self.model.remeasure()
@@ -66,9 +69,9 @@ class Problem:
         return found
 
 
-def ends(name, loss, penalty, own, epochs=2):
+def ends(name, loss, penalty, options, epochs=2):
     """Return the parameters after some epochs with fast derivatives and with those from the gradient."""
-    fast, slow = (Problem(name, loss, penalty, own, by_gradient=by_gradient) for by_gradient in (False, True))
+    fast, slow = (Problem(name, loss, penalty, options, by_gradient=by_gradient) for by_gradient in (False, True))
     assert fast.descent.descent.fast
     assert not slow.descent.descent.fast
     for problem in (fast, slow):
@@ -79,25 +82,25 @@ def ends(name, loss, penalty, own, epochs=2):
 @pytest.mark.parametrize(
     ("loss", "penalty"), [("squared", "none"), ("softmax", "both"), ("poisson", "by-part"), ("logistic", "group")]
 )
-@pytest.mark.parametrize(("name", "own"), AFFINE)
-def test_fast_derivatives_equal_those_from_gradients(name, own, loss, penalty):
-    assert_close(*ends(name, loss, penalty, own), FOLLOWED)
+@pytest.mark.parametrize(("name", "options"), AFFINE)
+def test_fast_derivatives_equal_those_from_gradients(name, options, loss, penalty):
+    assert_close(*ends(name, loss, penalty, options), FOLLOWED)
 
 
 # A row that is updated as a whole uses only an upper bound of the curvature, without second derivatives of the score.
 @pytest.mark.parametrize("loss", ["squared", "softmax"])
-@pytest.mark.parametrize("own", [own for own in POWERS if own.get("order", 2) % 2 == 0])
-def test_rows_of_powers_updated_as_a_whole(own, loss):
-    assert_close(*ends("pn", loss, "group", own, epochs=1), FOLLOWED)
+@pytest.mark.parametrize("options", [options for options in POWERS if options.get("order", 2) % 2 == 0])
+def test_rows_of_powers_updated_as_a_whole(options, loss):
+    assert_close(*ends("pn", loss, "group", options, epochs=1), FOLLOWED)
 
 
 @pytest.mark.parametrize(("loss", "penalty"), [("squared", "none"), ("logistic", "both"), ("softmax", "by-part")])
-@pytest.mark.parametrize("own", POWERS)
-def test_powers_use_second_derivatives(own, loss, penalty):
+@pytest.mark.parametrize("options", POWERS)
+def test_powers_use_second_derivatives(options, loss, penalty):
     """Compared with the definition: the curvature includes second derivatives of the score if they increase it, and
     steps are halved until the objective falls."""
-    problem = Problem("pn", loss, penalty, own)
-    expected = slow_powers(problem, loss, PENALTIES[penalty], own.get("order", 2))
+    problem = Problem("pn", loss, penalty, options)
+    expected = slow_powers(problem, loss, PENALTIES[penalty], options.get("order", 2))
     problem.objectives(1)
     assert_close(parameters(problem.model), expected, FOLLOWED)
 
@@ -261,10 +264,10 @@ def test_anchors_gradient_is_that_of_the_mean_loss(variant, loss):
     value = slow_losses.LOSSES[loss]
     expected = np.zeros_like(problem.start["anchors"])
     for x, y, share in zip(problem.rows, problem.labels, problem.weights / problem.weights.sum(), strict=True):
-        own = choices(problem.model, llfm_variant=variant)
-        slopes = slow_losses.slopes(value, y, slow_models.score("llfm", problem.start, x, own))
+        options = choices(problem.model, llfm_variant=variant)
+        slopes = slow_losses.slopes(value, y, slow_models.score("llfm", problem.start, x, options))
         for c, slope in enumerate(slopes):
-            expected += share * slope * slow_models.gradient("llfm", problem.start, x, c, own)["anchors"]
+            expected += share * slope * slow_models.gradient("llfm", problem.start, x, c, options)["anchors"]
     assert np.abs(expected).max() > 0.01
     found = problem.model.anchor_gradient(problem.data, make_loss(loss))
     np.testing.assert_allclose(found, expected, **GRADIENT)

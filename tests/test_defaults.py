@@ -22,9 +22,9 @@ def said(option, model, solver):
     """Return the default in force according to the help: the first that exists of the model with the solver, the model,
     the solver, and the general one."""
     text = notes(option).removesuffix("]").removesuffix(f"; {option.range()}").partition("default: ")[2]
-    usual, *own = re.split(" unless |; at most", text)[0].split("; ")
+    usual, *special = re.split(" unless |; at most", text)[0].split("; ")
     found = {}
-    for default in own:
+    for default in special:
         words, _, names = default.rpartition(" for ")
         names, _, beside = names.partition(" with ")
         found.update({(name, beside): words for name in names.split(", ")})

@@ -75,7 +75,7 @@ def test_the_model_file_has_numbers(rules, data, tmp_path):
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
     options = prediction.load_model(path).meta["options"]
     assert (options["init_std"], options["l2_w"], options["epochs"]) == (1 / 16, 0.1, 8)
-    assert checkpoints.load_earlier(path).options == options
+    assert checkpoints.load_warm_start(path).run.options == options
 
 
 def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):

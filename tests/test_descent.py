@@ -38,8 +38,8 @@ LOOSE = FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3}
 def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
     """A model with random parameters, and coordinate descent for it on random samples."""
     rng = np.random.default_rng([len(name), seed, 0])
-    own = {"rank": RANK, "by_row": penalty in EXACT_ONLY, **options}
-    model = build(name, FEATURES, outputs_of(loss), **own)
+    model_options = {"rank": RANK, "by_row": penalty in EXACT_ONLY, **options}
+    model = build(name, FEATURES, outputs_of(loss), **model_options)
     model.allocate(0)
     fill(model, rng, scale=0.4)
     model.remeasure()
@@ -94,14 +94,14 @@ FOLLOWED_PAIRS += [(loss, "both") for loss in slow_losses.SMOOTHNESS if loss != 
 @pytest.mark.parametrize(("loss", "penalty"), FOLLOWED_PAIRS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_each_row_update_equals_the_definition(name, loss, penalty):
-    own = {"rank": RANK, "by_row": penalty in EXACT_ONLY, "llfm_variant": "do"}
-    own |= {"order": 2} if KINDS[name].powers else {}
-    model, descent = problem(name, loss, penalty, **own)
+    model_options = {"rank": RANK, "by_row": penalty in EXACT_ONLY, "llfm_variant": "do"}
+    model_options |= {"order": 2} if KINDS[name].powers else {}
+    model, descent = problem(name, loss, penalty, **model_options)
     given = descent.data
     rows = random_rows(np.random.default_rng([len(name), 0, 1]), ROWS, FEATURES, fields=fields_of(name))
     slow = slow_descent.Problem(
         name, model.layout, rows, given.label, given.weight / given.weight.sum(), loss,
-        slow_models.Penalty(**PENALTIES[penalty]), choices(model, **own),
+        slow_models.Penalty(**PENALTIES[penalty]), choices(model, **model_options),
     )  # fmt: skip
     before = parameters(model)
     expected = slow_descent.epoch(slow, before, FEATURES)

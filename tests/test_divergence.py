@@ -109,10 +109,10 @@ def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, 
     path = str(tmp_path / "m")
     trained.plan.model.parameters["w"][..., 0] = np.nan
     checkpoints.save_model(path, trained, {}, "libsvm")
-    earlier = checkpoints.load_earlier(path)
+    warm_start = checkpoints.load_warm_start(path)
     for epochs in (0, 2):
         with pytest.raises(DivergedError, match=f"{path} has a parameter that is not a finite number"):
-            job.train(plan(0.1, loss, epochs=epochs, solver=solver, keywords={"earlier": earlier}))
+            job.train(plan(0.1, loss, epochs=epochs, solver=solver, keywords={"warm_start": warm_start}))
 
 
 def test_scores_that_overflow_are_not_saved():
@@ -144,7 +144,10 @@ def test_state_that_is_not_finite_is_not_saved(tmp_path):
 )
 def test_the_best_constant(loss, label, scores, value):
     of_labels = job.plan(dataset(ROWS[: len(label)], 1, label), make_spec("linear", loss=loss))
-    baseline = baseline_of(of_labels, build_loss(of_labels.spec, of_labels.labels.loss, of_labels.labels.outputs))
+    baseline = baseline_of(
+        of_labels,
+        build_loss(of_labels.spec, of_labels.preprocessing.labels.loss, of_labels.preprocessing.labels.outputs),
+    )
     np.testing.assert_allclose(baseline.scores, scores)
     assert baseline.loss == pytest.approx(value, rel=1e-6)
 

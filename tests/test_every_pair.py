@@ -60,8 +60,8 @@ def planted(model, loss, seed=0, rows=ROWS):
     """
     rng = np.random.default_rng(seed)
     outputs = CLASSES if LOSSES[loss].task == "classes" else 1
-    own = taken(model, LEARNABLE)
-    truth = build(model, FEATURES, outputs, rank=RANK, split_index=FEATURES // 2, fields=FIELDS, **own)
+    model_options = taken(model, LEARNABLE)
+    truth = build(model, FEATURES, outputs, rank=RANK, split_index=FEATURES // 2, fields=FIELDS, **model_options)
     truth.allocate(0)
     starts = {array.name: block.start for block in truth.layout for array in block.body if block.start != "random"}
     for name, array in truth.parameters.items():
@@ -122,8 +122,10 @@ def weak_penalties(model, solver="sgd", loss="squared"):
 
 def loss_on(trained, data):
     """Return the mean loss on data, which need not be the training data."""
-    label = trained.plan.labels.encode(data.label)
-    loss = build_loss(trained.plan.spec, trained.plan.labels.loss, trained.plan.labels.outputs)
+    label = trained.plan.preprocessing.labels.encode(data.label)
+    loss = build_loss(
+        trained.plan.spec, trained.plan.preprocessing.labels.loss, trained.plan.preprocessing.labels.outputs
+    )
     return mean_loss(loss, label, score_all(trained.plan.model, data))
 
 
@@ -146,14 +148,21 @@ def test_planted_data(model, solver, loss):
     # cd fits kernel weights before the factors of the kernels. If the factors were small, the penalty would shrink the
     # kernel weights first.
     spread = 0.3 if solver == "cd" and "fit_beta" in MODELS[model].options else 0.1
-    own = {"rank": RANK, "init_std": spread} if "rank" in MODELS[model].options else {}
+    model_options = {"rank": RANK, "init_std": spread} if "rank" in MODELS[model].options else {}
     epochs = EPOCHS // 2 if COSTLY & set(MODELS[model].options) and solver != "sgd" else EPOCHS
     epochs *= 2 if solver == "lbfgs" else 1
     trained = run(
-        model, solver, loss, train, epochs=epochs, **weak_penalties(model, solver, loss), **steps(solver, loss), **own
+        model,
+        solver,
+        loss,
+        train,
+        epochs=epochs,
+        **weak_penalties(model, solver, loss),
+        **steps(solver, loss),
+        **model_options,
     )
     # Stochastic solvers report the progressive loss of the first epoch, the others the loss at its end.
-    start = loss_on(run(model, solver, loss, train, epochs=0, **own), train)
+    start = loss_on(run(model, solver, loss, train, epochs=0, **model_options), train)
     begin = trained.epochs[0].objective if solver in ROW_SOLVERS else start
     assert trained.epochs[-1].objective < (0.98 if is_linear(trained.plan.model) else 0.9) * begin
     if not is_linear(trained.plan.model):
@@ -200,10 +209,12 @@ def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
 def test_file_order_and_seeds(model, solver):
     """Without shuffling, rows are used in file order, and the seed changes only the start values."""
     train, _ = planted(model, "squared", rows=FEW)
-    own = {"init_std": 0.0, **taken(model, STEADY)}
-    runs = [run(model, solver, "squared", train, epochs=1, shuffle=False, seed=seed, **own) for seed in (1, 2)]
+    model_options = {"init_std": 0.0, **taken(model, STEADY)}
+    runs = [
+        run(model, solver, "squared", train, epochs=1, shuffle=False, seed=seed, **model_options) for seed in (1, 2)
+    ]
     assert runs[0].epochs[0].loss == runs[1].epochs[0].loss
-    shuffled = run(model, solver, "squared", train, epochs=1, seed=1, **own)
+    shuffled = run(model, solver, "squared", train, epochs=1, seed=1, **model_options)
     assert shuffled.epochs[0].loss != runs[0].epochs[0].loss
 
 

@@ -33,8 +33,8 @@ def samples(data):
 @pytest.mark.parametrize(("model", "order"), CASES)
 def test_exported_arrays_score_by_the_definition(model, loss, order, tmp_path):
     train, test = planted(model, loss)
-    own = {"order": order} if "order" in MODELS[model].options else {}
-    trained = run(model, MODELS[model].solver, loss, train, epochs=1, **own)
+    model_options = {"order": order} if "order" in MODELS[model].options else {}
+    trained = run(model, MODELS[model].solver, loss, train, epochs=1, **model_options)
     path = str(tmp_path / "model")
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
     exported = prediction.export_arrays(path)

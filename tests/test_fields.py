@@ -73,15 +73,15 @@ def test_bilinear_of_two_one_hot_groups_is_ffm_of_two_fields(rng, one_hot):
 # ---- ffm ----
 
 
-def trained(data, model="ffm", solver="adagrad", epochs=2, earlier=None, **options):
+def trained(data, model="ffm", solver="adagrad", epochs=2, warm_start=None, **options):
     spec = make_spec(model, solver, "squared", {"epochs": epochs, "norm": False, **options})
-    return job.train(job.plan(data, spec, earlier=earlier))
+    return job.train(job.plan(data, spec, warm_start=warm_start))
 
 
 def saved(done, path, **keywords):
     """Save a trained model and load it as the model that a later run resumes from."""
     checkpoints.save_model(str(path), done, job.summary(done), "ffm", **keywords)
-    return checkpoints.load_earlier(str(path))
+    return checkpoints.load_warm_start(str(path))
 
 
 ROWS = [{(0, 0): 1.0, (1, 1): 2.0}, {(0, 0): 1.0, (2, 1): 1.0, (3, 1): 1.0}, {(4, 2): 1.0}, {(5, 0): 1.0, (5, 1): 1.0}]
@@ -124,10 +124,10 @@ def test_unknown_fields_and_an_index_in_several_fields(rng):
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl"])
 def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1):
     first = trained(dataset(ROWS, 7, LABELS), solver=solver, group_l1=group_l1)
-    earlier = saved(first, tmp_path / "first", keep_state=True)
+    warm_start = saved(first, tmp_path / "first", keep_state=True)
     new = [{(0, 0): 1.0, (4, 2): 1.0}, {(2, 1): 1.0, (8, 3): 1.0}]
     data = dataset(new, 10, [1.0, 2.0])
-    start = trained(data, solver=solver, group_l1=group_l1, epochs=0, earlier=earlier, seed=5).plan.model
+    start = trained(data, solver=solver, group_l1=group_l1, epochs=0, warm_start=warm_start, seed=5).plan.model
     assert start.parameters["V"].shape == (1, 10, 4, 4)
     assert not_zero(start) == MET | {(0, 2), (4, 0), (8, 1), (2, 3)}
     # Known parameters and their state are the same to the bit; FTRL recomputes them from its state.
@@ -140,10 +140,10 @@ def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1)
             kept = first.plan.model.states[name][slot]
             known = (slice(None), *np.transpose(sorted(MET))) if name == "V" else tuple(map(slice, kept.shape))
             np.testing.assert_array_equal(state[known], kept[known])
-    done = trained(data, solver=solver, group_l1=group_l1, earlier=earlier)
+    done = trained(data, solver=solver, group_l1=group_l1, warm_start=warm_start)
     assert (done.plan.model.parameters["V"][0, 8, 1] != start.parameters["V"][0, 8, 1]).all()
     # The third run knows the parameters that are new in the second.
-    again = trained(data, solver=solver, group_l1=group_l1, epochs=0, earlier=saved(done, tmp_path / "second"))
+    again = trained(data, solver=solver, group_l1=group_l1, epochs=0, warm_start=saved(done, tmp_path / "second"))
     np.testing.assert_array_equal(again.plan.model.parameters["V"], done.plan.model.parameters["V"])
 
 
@@ -166,7 +166,7 @@ def test_rows_without_fields_are_refused():
 def test_groups_come_from_fields(tmp_path):
     rows = [{(0, 0): 1.0, (3, 1): 2.0, (5, 2): 1.0}, {(1, 0): 1.0, (4, 1): 1.0, (5, 3): 1.0}]
     done = trained(dataset(rows, 7, [1.0, 2.0]), "bilinear", init_std=0.5)
-    earlier = saved(done, tmp_path / "model")
+    warm_start = saved(done, tmp_path / "model")
     arrays = prediction.export_arrays(str(tmp_path / "model"))
     assert arrays["group"].tolist() == [0, 0, -1, 1, 1, -1, -1]
     assert arrays.keys() == {"bias", "w", "U", "V", "group"}
@@ -182,12 +182,12 @@ def test_groups_come_from_fields(tmp_path):
     assert loaded.scores(dataset([x], 7))[0, 0] == pytest.approx(want, rel=1e-5)
     # If training resumes, known features keep their groups, and new features get groups.
     more = dataset([{(0, 0): 1.0, (8, 1): 1.0}], 9, [1.0])
-    assert trained(more, "bilinear", earlier=earlier).plan.model.constants["group"].tolist() == [
+    assert trained(more, "bilinear", warm_start=warm_start).plan.model.constants["group"].tolist() == [
         *[0, 0, -1, 1, 1, -1, -1],
         *[-1, 1],
     ]
     with pytest.raises(BadInputError, match="feature 3 occurs in field 0, but in field 1 in the data of the earlier"):
-        trained(dataset([{(3, 0): 1.0}], 7, [1.0]), "bilinear", earlier=earlier)
+        trained(dataset([{(3, 0): 1.0}], 7, [1.0]), "bilinear", warm_start=warm_start)
 
 
 @pytest.mark.parametrize(("other", "words"), [(1, "field 1"), (5, "another field")])
@@ -221,22 +221,22 @@ def test_a_row_of_many_entries_shares_entries(rng):
 
 def test_poly2_grows_while_its_table_is_exact(tmp_path):
     rows = [{0: 1.0, 2: 1.0}, {1: 2.0, 2: 1.0}]
-    earlier = saved(trained(dataset(rows, 3, [1.0, 2.0]), "poly2", pair_bits=4), tmp_path / "model")
+    warm_start = saved(trained(dataset(rows, 3, [1.0, 2.0]), "poly2", pair_bits=4), tmp_path / "model")
     wide = dataset([{2: 1.0, 4: 1.0}], 5, [1.0])
-    done = trained(wide, "poly2", pair_bits=4, epochs=0, earlier=earlier).plan.model
-    old = earlier.model.parameters["W"]
+    done = trained(wide, "poly2", pair_bits=4, epochs=0, warm_start=warm_start).plan.model
+    old = warm_start.model.parameters["W"]
     assert done.parameters["W"].shape == (1, 10)
     np.testing.assert_array_equal(done.parameters["W"][:, :3], old)
     assert not done.parameters["W"][:, 3:].any()
     with pytest.raises(UsageError, match=r"there are 28 pairs, more than 2\^4$") as caught:
-        trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=4, earlier=earlier)
+        trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=4, warm_start=warm_start)
     assert with_flags(caught.value).endswith("; try --pair-bits 5")
-    assert trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=5, earlier=earlier).plan.model.parameters[
+    assert trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=5, warm_start=warm_start).plan.model.parameters[
         "W"
     ].shape == (1, 28)
     hashed = saved(trained(dataset(rows, 3, [1.0, 2.0]), "poly2", pair_bits=1), tmp_path / "hashed")
     with pytest.raises(UsageError, match="give its --pair-bits"):
-        trained(wide, "poly2", pair_bits=3, earlier=hashed)
+        trained(wide, "poly2", pair_bits=3, warm_start=hashed)
 
 
 def test_pairs_that_never_occur_have_no_weight():

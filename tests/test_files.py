@@ -365,9 +365,9 @@ def test_files_of_runs_that_may_be_alive_are_kept(tmp_path):
         (tmp_path / name).write_text("mine")
     (tmp_path / left).symlink_to(other_kernel)
     with atomic_output(str(tmp_path / "m")) as file:
-        (own,) = set(os.listdir(tmp_path)) - others
+        (remaining,) = set(os.listdir(tmp_path)) - others
         write(tmp_path / "other")
-        assert own in os.listdir(tmp_path), "its writer lives"
+        assert remaining in os.listdir(tmp_path), "its writer lives"
         file.write(b"whole")
     assert (tmp_path / "m").read_bytes() == b"whole"
     assert set(os.listdir(tmp_path)) == {"m", "other", *others}

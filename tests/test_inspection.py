@@ -110,8 +110,8 @@ def test_every_kind_can_be_inspected(model, loss, tmp_path):
     found = {view.name: figures for view, figures in views(inspect_model(path))}
     assert [row["array"] for row in found["arrays"]] == list(export_arrays(path))
     # In llfm, a feature has one weight for each anchor.
-    own = {"anchors": "anchors"} if "anchors" in export_arrays(path) else {"w": "weights"}
-    for array, view in {"P2": "degrees", "theta": "theta", "v0": "main_effects", **own}.items():
+    special = {"anchors": "anchors"} if "anchors" in export_arrays(path) else {"w": "weights"}
+    for array, view in {"P2": "degrees", "theta": "theta", "v0": "main_effects", **special}.items():
         assert (array in export_arrays(path)) <= (view in found)
     assert json.loads(as_json(found)).keys() == found.keys()
     for figures in found.values():

@@ -230,7 +230,7 @@ def test_resuming_is_refused(tmp_path):
     path = str(tmp_path / "model")
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=True)
     with pytest.raises(UsageError, match="is solved from its data"):
-        job.plan(data, trained.plan.spec, earlier=checkpoints.load_earlier(path))
+        job.plan(data, trained.plan.spec, warm_start=checkpoints.load_warm_start(path))
 
 
 def test_arrays_that_contradict_each_other_are_refused():

@@ -10,7 +10,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.prediction import Scorer, load_model
 from fmcli.training import job
-from fmcli.training.checkpoints import load_earlier, save_model
+from fmcli.training.checkpoints import load_warm_start, save_model
 from reference import slow_models
 
 pytestmark = pytest.mark.exact
@@ -105,7 +105,7 @@ def test_training_goes_on_from_the_direct_model(name, tmp_path, rng):
     data = dataset(random_rows(rng, 40, FEATURES - 2), FEATURES, rng.integers(CLASSES, size=40).astype(float))
     rank = load_model(direct).meta["options"]["rank"]
     spec = make_spec(DIRECT[name][0], "adagrad", "softmax", {"rank": rank, "epochs": 0})
-    trained = job.train(job.plan(data, spec, earlier=load_earlier(direct)))
+    trained = job.train(job.plan(data, spec, warm_start=load_warm_start(direct)))
     scores = one.scores(data)
     assert np.abs(score_all(trained.plan.model, data) - scores).max() <= SAME * max(1, np.abs(scores).max())
 

@@ -191,10 +191,10 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
     assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
 
 
-def earlier_of(trained, tmp_path, keep_state=False) -> WarmStart:
+def warm_start_of(trained, tmp_path, keep_state=False) -> WarmStart:
     path = str(tmp_path / "earlier")
     checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)
-    return checkpoints.load_earlier(path)
+    return checkpoints.load_warm_start(path)
 
 
 @pytest.mark.parametrize("features", [6, 20])  # 6 is also the number of anchors: the axes must not be confused
@@ -204,13 +204,13 @@ def test_resuming_with_more_features(solver, features, tmp_path):
     old = dataset(sparse_rows(rng, 100, features), features, rng.normal(size=100))
     options = {"epochs": 2, "rank": 3, "anchors": 6, "neighbours": 3}
     spec = make_spec("llfm", solver, None, options)
-    earlier = earlier_of(job.train(job.plan(old, spec)), tmp_path)
-    known = {name: array.astype(np.float64) for name, array in earlier.model.parameters.items()}
+    warm_start = warm_start_of(job.train(job.plan(old, spec)), tmp_path)
+    known = {name: array.astype(np.float64) for name, array in warm_start.model.parameters.items()}
     # The new samples have only new features, so the parameter rows of the earlier model must not change.
     new = dataset(sparse_rows(rng, 50, 5, first=features), features + 5, rng.normal(size=50))
     for epochs in (0, 2):
         spec = make_spec("llfm", solver, None, options | {"epochs": epochs, "l2": 0.0})
-        now = parameters(job.train(job.plan(new, spec, earlier=earlier)).plan.model)
+        now = parameters(job.train(job.plan(new, spec, warm_start=warm_start)).plan.model)
         rounding = {"rtol": 4 * np.finfo(REAL_TYPE).eps, "atol": 0}
         np.testing.assert_allclose(now["V"][:, :, :features], known["V"], **rounding)
         np.testing.assert_allclose(now["w"][:, :, :features], known["w"], **rounding)
@@ -227,12 +227,12 @@ def test_resuming_llfm_with_state_equals_one_run(solver, tmp_path):
     schedule = {"schedule": "invscaling"} if solver in ("sgd", "fobos") else {}
     options = {"rank": 3, "anchors": 4, "shuffle": False, "l1": 1e-3, **schedule}
 
-    def run(epochs, earlier=None):
+    def run(epochs, warm_start=None):
         spec = make_spec("llfm", solver, None, options | {"epochs": epochs})
-        return job.train(job.plan(data, spec, earlier=earlier))
+        return job.train(job.plan(data, spec, warm_start=warm_start))
 
     whole, begun = run(4), run(2)
-    resumed = run(2, earlier_of(begun, tmp_path, keep_state=True))
+    resumed = run(2, warm_start_of(begun, tmp_path, keep_state=True))
     assert_close(parameters(resumed.plan.model), parameters(whole.plan.model), {"rtol": 1e-4, "atol": 1e-6})
 
 

@@ -70,7 +70,7 @@ def test_without_information_there_is_no_limit(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("own", "parent", "expected"),
+    ("limits", "parent", "expected"),
     [
         ((200, 50), (None, 60), 150),
         ((200, 50, 30), (None, 60), 180),
@@ -81,7 +81,7 @@ def test_without_information_there_is_no_limit(tmp_path):
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-def test_cgroups_limit_from_every_level(machine, version, own, parent, expected):
+def test_cgroups_limit_from_every_level(machine, version, limits, parent, expected):
     if version == 2:
         top, group, lines, mounts = "sys/fs/cgroup", group_v2, "0::/user/job\n", V2_MOUNT
     else:
@@ -91,19 +91,19 @@ def test_cgroups_limit_from_every_level(machine, version, own, parent, expected)
             "proc/meminfo": meminfo(1000),
             "proc/self/cgroup": lines,
             "proc/self/mountinfo": mounts.format(inside="/"),
-            **under(f"{top}/user/job", group(*own)),
+            **under(f"{top}/user/job", group(*limits)),
             **under(f"{top}/user", group(*parent)),
         }
     )
     assert available(root) == expected * MIB
 
 
-@pytest.mark.parametrize("own", ["/docker/abc", "/", "/docker/another"])
-def test_a_container_sees_its_own_group_at_the_top(machine, own):
+@pytest.mark.parametrize("group", ["/docker/abc", "/", "/docker/another"])
+def test_a_container_sees_its_own_group_at_the_top(machine, group):
     root = machine(
         {
             "proc/meminfo": meminfo(1000),
-            "proc/self/cgroup": f"4:memory:{own}\n",
+            "proc/self/cgroup": f"4:memory:{group}\n",
             "proc/self/mountinfo": V1_MOUNTS.format(inside="/docker/abc"),
             **under("sys/fs/cgroup/memory", group_v1(200, 50)),
         }

@@ -113,9 +113,9 @@ def test_lifted_and_direct_networks_reach_the_minimum_with_nuclear_norm():
     x = np.float32(rng.normal(size=(80, 4))).astype(float)
     y = (x @ rng.normal(size=4)) ** 2 - (x @ rng.normal(size=4)) ** 2 + rng.normal(size=80)
     strength = 0.5
-    own = {"rank": 6, "linear": False, "bias": False, "init_std": 0.3, "tol": 0, "epochs": 3000}
-    lifted = train(dense(x, y), "lifted-pn", "cd", l2=strength, **own).epochs[-1].objective
-    direct = train(dense(x, y), "pn", "cd", nuclear=strength, **own).epochs[-1].objective
+    options = {"rank": 6, "linear": False, "bias": False, "init_std": 0.3, "tol": 0, "epochs": 3000}
+    lifted = train(dense(x, y), "lifted-pn", "cd", l2=strength, **options).epochs[-1].objective
+    direct = train(dense(x, y), "pn", "cd", nuclear=strength, **options).epochs[-1].objective
     best = least_nuclear_norm(x, y, strength)
     assert lifted == pytest.approx(best, rel=1e-3)
     assert direct == pytest.approx(best, rel=1e-3)
@@ -148,13 +148,13 @@ def test_fitted_kernel_weights_lower_the_training_objective(name, order):
 
     x, y = load_diabetes(return_X_y=True)
     data = dense(x / x.std(axis=0), (y - y.mean()) / y.std())
-    own = {"rank": 10, "linear": False, "order": order, "init_std": 0.1, "epochs": 100, "augment": True, "tol": 0}
+    usual = {"rank": 10, "linear": False, "order": order, "init_std": 0.1, "epochs": 100, "augment": True, "tol": 0}
     # For order 2, the penalty is equation (29) of the paper: strength times |beta| |p|^2.
     fitting = {"nuclear": 0.01} if order == 2 else {"l2": 1e-6}
     fixed = {"l2": 0.02 if order == 2 else 1e-6, "fit_beta": False}
 
     def end(**options):
-        return min(train(data, name, "cd", seed=seed, **own, **options).epochs[-1].objective for seed in range(3))
+        return min(train(data, name, "cd", seed=seed, **usual, **options).epochs[-1].objective for seed in range(3))
 
     fitted = end(**fitting)
     assert fitted < 0.98 * end(**fixed, beta_start="ones")
@@ -181,8 +181,8 @@ def test_a_convex_problem_with_groups_has_one_minimum(name, solver):
     data = dense(x, x @ [1, -1, 0.5, 0.05, 0, 0] + 0.1 * rng.normal(size=60))
     strengths = {"l1_w": 0.01, "l1_v": 0.02, "l2_w": 0.1, "l2_v": 0.3, "group_l1": 0.1}
     found = train(data, name, "cd", init_std=0, tol=0, epochs=200, **strengths)
-    model, own = build(name, 6, rank=4), {"adaptive": True} if solver == "fobos" else {}
-    by_rows = SOLVERS[solver].load()(learning_rate=0.5, learning_rate_w=0.3, **own)
+    model, options = build(name, 6, rank=4), {"adaptive": True} if solver == "fobos" else {}
+    by_rows = SOLVERS[solver].load()(learning_rate=0.5, learning_rate_w=0.3, **options)
     model.allocate(by_rows.slots)
     by_rows.bind(model, Penalty(**strengths))
     objective = steps_by_rows(model, data, Penalty(**strengths), by_rows, 500)
@@ -290,11 +290,11 @@ def test_the_best_epoch_is_kept(solver):
 @pytest.mark.parametrize("name", ["fm", "hofm-simplex", "ffm", "llfm"])
 def test_resuming_starts_at_the_objective_of_the_earlier_run(name, solver, tmp_path):
     data, _ = planted(name, "squared")
-    own = {"rank": 3, "init_std": 0.1, "norm": False, "epochs": 4, "tol": 0}
-    first = train(data, name, solver, **own)
+    options = {"rank": 3, "init_std": 0.1, "norm": False, "epochs": 4, "tol": 0}
+    first = train(data, name, solver, **options)
     path = tmp_path / "first.fm"
     checkpoints.save_model(str(path), first, job.summary(first), "libsvm")
-    second = train(data, name, solver, plan={"earlier": checkpoints.load_earlier(str(path))}, **own)
+    second = train(data, name, solver, plan={"warm_start": checkpoints.load_warm_start(str(path))}, **options)
     objectives = [epoch.objective for epoch in (*first.epochs, *second.epochs)]
     assert np.diff(objectives).max() <= 1e-5 * objectives[0]
     assert objectives[4] < objectives[3]
@@ -337,7 +337,7 @@ def test_nothing_is_held_out_by_default():
 def test_memory_is_checked_before_training(solver, monkeypatch):
     data, _ = planted("fm", "squared")
     plan = job.plan(data, make_spec("fm", solver, "squared"))
-    assert plan.bytes - plan.held >= build_trainer(plan.task).bytes_needed()
+    assert plan.memory.total - plan.memory.held >= build_trainer(plan.task).bytes_needed()
     monkeypatch.setattr("fmcli.system.memory.available", lambda *_: 0)
     monkeypatch.setattr("fmcli.system.memory._tightest", lambda *_: (1000, "left", "buy more"))
     with pytest.raises(NotEnoughMemoryError, match="training needs"):

@@ -27,14 +27,14 @@ CASES += [("stub", only) for only in (*LINEAR, *FACTORS)]
 
 @pytest.mark.parametrize(("name", "only"), CASES)
 def test_value(name, only):
-    own = {"rank": 5, "by_row": only in (*GROUP_PENALTIES, None)}
-    model = Stub(6, 2, rank=5) if name == "stub" else build(name, 6, 2, **own)
+    model_options = {"rank": 5, "by_row": only in (*GROUP_PENALTIES, None)}
+    model = Stub(6, 2, rank=5) if name == "stub" else build(name, 6, 2, **model_options)
     solver = SGD(learning_rate=1)
     model.allocate(solver.slots)
     params = fill(model, np.random.default_rng(0))
     others = GROUP_PENALTIES[1:] if only is None else ()  # only one group penalty may be in force
     strengths = {key: value for key, value in STRENGTHS.items() if only in (key, None) and key not in others}
-    slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths), choices(model, **own))
+    slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths), choices(model, **model_options))
     penalty = Penalty(**strengths)
     solver.bind(model, penalty)
     assert penalty.value(model) == pytest.approx(slow, rel=1e-6)

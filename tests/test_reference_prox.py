@@ -12,8 +12,8 @@ from reference.slow_solvers import prox, run
 
 
 def prox_objective(v, u, h, l1, l2, group, rest=(), kind="group_l1"):
-    own = np.sum(h * (v - u) ** 2 / 2 + l1 * np.abs(v) + l2 / 2 * v**2)
-    return own + group * GROUPS[kind].value(np.append(v, rest))
+    proximity = np.sum(h * (v - u) ** 2 / 2 + l1 * np.abs(v) + l2 / 2 * v**2)
+    return proximity + group * GROUPS[kind].value(np.append(v, rest))
 
 
 @pytest.mark.parametrize("u", [-2.0, -0.3, 0.0, 0.7, 5.0])

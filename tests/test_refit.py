@@ -64,9 +64,9 @@ def test_refit_resumes_from_the_same_earlier_model(rows, tmp_path):
     path = str(tmp_path / "m")
     spec = make_spec("fm", "adagrad", None, {"epochs": 2})
     checkpoints.save_model(path, job.train(job.plan(rows, spec)), {}, "libsvm", keep_state=True)
-    earlier = checkpoints.load_earlier(path)
-    chosen, again = trained_again(rows, epochs=2, plan={"earlier": earlier})
-    plain = job.train(job.plan(rows, make_spec("fm", "adagrad", None, {"epochs": chosen.best}), earlier=earlier))
+    warm_start = checkpoints.load_warm_start(path)
+    chosen, again = trained_again(rows, epochs=2, plan={"warm_start": warm_start})
+    plain = job.train(job.plan(rows, make_spec("fm", "adagrad", None, {"epochs": chosen.best}), warm_start=warm_start))
     for name, array in parameters(plain.plan.model).items():
         np.testing.assert_array_equal(array, again.plan.model.parameters[name])
         for ours, theirs in zip(again.plan.model.states[name], plain.plan.model.states[name], strict=True):

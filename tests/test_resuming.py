@@ -14,7 +14,7 @@ from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
-from fmcli.training.settings import check_earlier
+from fmcli.training.settings import check_warm_start
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
 
@@ -53,60 +53,60 @@ def test_resuming_after_two_epochs_equals_four_epochs(solver, model, loss, optio
     rows = labelled(loss)
     saved(tmp_path / "whole", train(rows, make_spec(model, solver, loss, {**options, "epochs": 4})))
     first = saved(tmp_path / "first", train(rows, make_spec(model, solver, loss, {**options, "epochs": 2})))
-    earlier = checkpoints.load_earlier(first)
-    resumed = train(rows, earlier.continued(None, None, None, {"epochs": 2}), earlier=earlier)
+    warm_start = checkpoints.load_warm_start(first)
+    resumed = train(rows, warm_start.continued(None, None, None, {"epochs": 2}), warm_start=warm_start)
     second = saved(tmp_path / "second", resumed)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "second").read_bytes()
     before, after = load(first).tensors, load(second).tensors
     assert sum(before[name].tobytes() != after[name].tobytes() for name in before) > 1
 
 
-def earlier_of(tmp_path, model="fm", solver=None, loss=None, **options):
+def warm_start_of(tmp_path, model="fm", solver=None, loss=None, **options):
     rows, _ = planted("fm", "squared")
-    return checkpoints.load_earlier(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
+    return checkpoints.load_warm_start(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
 
 
 def test_given_options_are_inherited_and_defaults_are_computed_again(tmp_path):
-    earlier = earlier_of(tmp_path, "fm", "ftrl", "huber", rank=3, l2_v=0.5, alpha=0.2, norm=True, epochs=1)
-    spec = earlier.continued(None, None, None, {})
+    warm_start = warm_start_of(tmp_path, "fm", "ftrl", "huber", rank=3, l2_v=0.5, alpha=0.2, norm=True, epochs=1)
+    spec = warm_start.continued(None, None, None, {})
     assert (spec.model, spec.solver, spec.loss) == ("fm", "ftrl", "huber")
     usual = {**make_spec("fm", "ftrl", "huber").values, "clip": False}
     assert spec.values == {**usual, "rank": 3, "l2_v": 0.5, "alpha": 0.2, "alpha_w": 0.2, "alpha_v": 0.2, "norm": True}
     assert spec.given == {"solver", "rank", "l2_v", "alpha", "norm"}
-    assert earlier.changes(spec) == []
-    assert earlier.kept(spec) == ["solver ftrl", "--alpha 0.2", "--l2-v 0.5", "--norm", "--rank 3"]
+    assert warm_start.run.changed(spec) == warm_start.run.dropped(spec) == {}
+    assert warm_start.run.kept(spec) == {"solver": "ftrl", "alpha": 0.2, "l2_v": 0.5, "norm": True, "rank": 3}
 
 
 def test_a_given_option_overrides_inherited_refinements(tmp_path):
-    earlier = earlier_of(tmp_path, l2=0.25, l2_v=0.5, learning_rate=0.5, epochs=1)
-    spec = earlier.continued(None, None, None, {"l2": 0.125})
+    warm_start = warm_start_of(tmp_path, l2=0.25, l2_v=0.5, learning_rate=0.5, epochs=1)
+    spec = warm_start.continued(None, None, None, {"l2": 0.125})
     assert [spec.values[name] for name in ("l2", "l2_w", "l2_v")] == [0.125] * 3
     assert spec.values["learning_rate"] == 0.5
-    assert earlier.changes(spec) == ["--l2 0.125 (was 0.25)", "--l2-v 0.125 (was 0.5)"]
-    part = earlier.continued(None, None, None, {"l2_v": 0.75})
+    assert warm_start.run.changed(spec) == {"l2": (0.25, 0.125), "l2_v": (0.5, 0.125)}
+    part = warm_start.continued(None, None, None, {"l2_v": 0.75})
     assert [part.values[name] for name in ("l2_w", "l2_v")] == [0.25, 0.75]
 
 
 def test_another_solver_has_its_own_options(tmp_path):
-    earlier = earlier_of(tmp_path, l2=0.25, learning_rate=0.5, epochs=1)
-    spec = earlier.continued(None, "sgd", None, {})
+    warm_start = warm_start_of(tmp_path, l2=0.25, learning_rate=0.5, epochs=1)
+    spec = warm_start.continued(None, "sgd", None, {})
     assert (spec.values["l2"], spec.values["learning_rate"]) == (0.25, make_spec(solver="sgd").values["learning_rate"])
-    summed = earlier.continued(None, "ftrl", None, {})
+    summed = warm_start.continued(None, "ftrl", None, {})
     assert summed.values["l2"] == make_spec(solver="ftrl").values["l2"] != 0.25, "ftrl's weigh against sums"
-    assert "without --learning-rate 0.5" in earlier.changes(summed)
+    assert warm_start.run.dropped(summed) == {"learning_rate": 0.5}
 
 
 def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
-    earlier = earlier_of(tmp_path, rank=3, l2=0.25, epochs=1)
-    spec = earlier.continued("sglfm", None, None, {})
+    warm_start = warm_start_of(tmp_path, rank=3, l2=0.25, epochs=1)
+    spec = warm_start.continued("sglfm", None, None, {})
     assert (spec.solver, spec.values["rank"]) == ("fobos", 3)
     usual = make_spec("sglfm").values
-    own = usual.keys() - {"rank", "clip"}
-    assert {name: spec.values[name] for name in own} == {name: usual[name] for name in own}
+    others = usual.keys() - {"rank", "clip"}
+    assert {name: spec.values[name] for name in others} == {name: usual[name] for name in others}
     rows, _ = planted("fm", "squared")
-    resumed = train(rows, earlier.continued("sglfm", None, None, {"epochs": 0}), earlier=earlier)
+    resumed = train(rows, warm_start.continued("sglfm", None, None, {"epochs": 0}), warm_start=warm_start)
     for name, array in resumed.plan.model.parameters.items():
-        np.testing.assert_array_equal(array, earlier.model.parameters[name])
+        np.testing.assert_array_equal(array, warm_start.model.parameters[name])
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
     ],
 )
 def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
-    earlier = earlier_of(tmp_path, epochs=1)
+    warm_start = warm_start_of(tmp_path, epochs=1)
     with pytest.raises(UsageError, match=message):
-        check_earlier(earlier, earlier.continued(model, None, loss, options))
+        check_warm_start(warm_start, warm_start.continued(model, None, loss, options))
 
 
 OLDER = Path(__file__).parent / "older" / "anova.fm"
@@ -135,36 +135,36 @@ def test_a_file_of_the_first_version_is_read_and_resumed_from():
     scorer = prediction.load_model(str(OLDER))
     test = reader.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
     np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)
-    earlier = checkpoints.load_earlier(str(OLDER))
-    assert {"l2", "l2_w", "l2_v", "learning_rate", "rank", "epochs", "solver"} <= earlier.given
+    warm_start = checkpoints.load_warm_start(str(OLDER))
+    assert {"l2", "l2_w", "l2_v", "learning_rate", "rank", "epochs", "solver"} <= warm_start.run.given
     rows = reader.read([str(SAMPLE / "diabetes.train.libsvm")]).dataset
-    resumed = job.plan(rows, earlier.continued(None, None, None, {"epochs": 1}), earlier=earlier)
+    resumed = job.plan(rows, warm_start.continued(None, None, None, {"epochs": 1}), warm_start=warm_start)
     assert resumed.resumes
     assert resumed.spec.values["learning_rate"] == 1e-4
     assert job.train(resumed).epochs[0].loss < 2000
 
 
 def test_files_without_a_record_of_given_options_keep_values_other_than_defaults(tmp_path):
-    earlier_of(tmp_path, "fm", "sgd", rank=3, l2=0.25, epochs=1)
+    warm_start_of(tmp_path, "fm", "sgd", rank=3, l2=0.25, epochs=1)
     file = load(str(tmp_path / "m"))
     del file.meta["given"], file.meta["epochs"]
     save(str(tmp_path / "older"), file)
-    earlier = checkpoints.load_earlier(str(tmp_path / "older"))
-    spec = earlier.continued(None, None, None, {})
+    warm_start = checkpoints.load_warm_start(str(tmp_path / "older"))
+    spec = warm_start.continued(None, None, None, {})
     assert (spec.solver, spec.values["rank"], spec.values["l2_v"]) == ("sgd", 3, 0.25)
-    assert earlier.epochs == 0
+    assert warm_start.run.epochs == 0
 
 
 def test_a_named_pipe_is_no_model_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(MissingInputError, match="so that it must be a regular file"):
-        checkpoints.load_earlier(str(tmp_path / "pipe"))
+        checkpoints.load_warm_start(str(tmp_path / "pipe"))
 
 
 def test_a_file_with_inconsistent_components_is_refused(tmp_path):
-    earlier_of(tmp_path, epochs=1)
+    warm_start_of(tmp_path, epochs=1)
     file = load(str(tmp_path / "m"))
     file.meta |= {"model": "sglfm", "solver": "lbfgs", "given": None}
     save(str(tmp_path / "forged"), file)
     with pytest.raises(BadInputError, match="not a valid model: sglfm needs --l1"):
-        checkpoints.load_earlier(str(tmp_path / "forged"))
+        checkpoints.load_warm_start(str(tmp_path / "forged"))

@@ -8,7 +8,7 @@ from test_training import save, train
 
 from fmcli.cli.training_log import scale_warning
 from fmcli.data import scaling
-from fmcli.data.scaling import odd_columns
+from fmcli.data.scaling import find_odd_columns
 from fmcli.errors import BadInputError
 from fmcli.export.kernel_form import kernel_form
 from fmcli.inspect.inspection import inspect_model, views
@@ -17,7 +17,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.prediction import exported, load_model, scorer_of
 from fmcli.training import job
-from fmcli.training.checkpoints import load_earlier
+from fmcli.training.checkpoints import load_warm_start
 
 FEATURES = 6
 # Column 5 never occurs, column 4 is an indicator with value 1000, column 3 is 7 in every row, and the others have
@@ -119,17 +119,17 @@ def test_the_kernel_form_keeps_the_scale(rng, tmp_path):
 def test_resuming_keeps_the_scale_of_known_columns(rng, tmp_path):
     rows, _ = rows_of(rng)
     known = dataset([{j: x for j, x in row.items() if j != 1} for row in rows], FEATURES, np.arange(40.0))
-    earlier = load_earlier(save(tmp_path, "old", train(known, scale="max-abs", epochs=1)))
+    warm_start = load_warm_start(save(tmp_path, "old", train(known, scale="max-abs", epochs=1)))
     more = dataset([{j: 3 * x for j, x in row.items()} for row in rows], FEATURES, np.arange(40.0))
-    scale = train(more, scale="max-abs", epochs=1, plan={"earlier": earlier}).plan.scale
+    scale = train(more, scale="max-abs", epochs=1, plan={"warm_start": warm_start}).plan.preprocessing.scale
     rows_ = np.arange(40, dtype=np.int32)
     expected = scaling.learn(known, rows_, "max-abs")
     expected[1] = scaling.learn(more, rows_, "max-abs")[1]  # a new column, scaled by the new rows
     np.testing.assert_array_equal(scale, expected)
-    other = job.plan(more, make_spec(options={"scale": "standard"}), earlier=earlier)
-    np.testing.assert_array_equal(other.scale, scaling.learn(more, rows_, "standard"))
-    assert earlier.continued(None, None, None, {}).values["scale"] == "max-abs"
-    assert "--scale standard (was max-abs)" in earlier.changes(other.spec)
+    other = job.plan(more, make_spec(options={"scale": "standard"}), warm_start=warm_start)
+    np.testing.assert_array_equal(other.preprocessing.scale, scaling.learn(more, rows_, "standard"))
+    assert warm_start.continued(None, None, None, {}).values["scale"] == "max-abs"
+    assert warm_start.run.changed(other.spec)["scale"] == ("max-abs", "standard")
 
 
 @pytest.mark.parametrize("value", [0, -1, np.nan, np.inf])
@@ -152,15 +152,15 @@ def test_divisors_of_a_file_must_be_positive(value, rng, tmp_path):
 def test_columns_far_from_1_are_named(rng):
     data, _ = data_of(rng)
     everything = np.arange(40, dtype=np.int32)
-    odd = odd_columns(data, everything)
+    odd = find_odd_columns(data, everything)
     assert (odd.large, odd.widest, odd.narrowest) == (1, 0, 2)
     assert "column 0 has values up to" in scale_warning(odd, "none")
     assert "--scale standard" in scale_warning(odd, "none")
     for method in ("standard", "max-abs"):
-        assert job.plan(data, make_spec(options={"scale": method})).odd is None
+        assert job.plan(data, make_spec(options={"scale": method})).odd_columns is None
     apart = dataset([{0: 500.0, 1: 0.1}, {0: 1.0, 1: 0.2}], 2)
-    text = scale_warning(odd_columns(apart, everything[:2]), "none")
+    text = scale_warning(find_odd_columns(apart, everything[:2]), "none")
     assert "column 0 has values up to 500, column 1 only up to 0.2" in text
     usual = dataset(random_rows(rng, 30, FEATURES), FEATURES)
-    assert odd_columns(usual, everything[:30]) is None
-    assert odd_columns(dataset([{}], 1), everything[:1]) is None
+    assert find_odd_columns(usual, everything[:30]) is None
+    assert find_odd_columns(dataset([{}], 1), everything[:1]) is None

@@ -43,7 +43,7 @@ def test_a_trainer_reports_its_memory_and_allocates_it_in_prepare(solver):
     options = {"epochs": 1} if solver else {"rank": 3}
     plan = job.plan(DATA, make_spec("fm" if solver else "kernel-basis", solver, "squared", options))
     trainer = build_trainer(plan.task)
-    assert 0 < trainer.bytes_needed() <= plan.bytes - plan.held
+    assert 0 < trainer.bytes_needed() <= plan.memory.total - plan.memory.held
     trained = job.train(plan)
     assert len(trained.epochs) == trained.best == 1
     assert trained.plan.model.slots == trainer.slots

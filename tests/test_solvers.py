@@ -49,12 +49,12 @@ NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "beta": 0.7, "l1_from_epoch": 2}
 pytestmark = pytest.mark.isa
 
 
-def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, own=None,
+def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, chosen=None,
     lazy_groups=False, **numbers,
 ):  # fmt: skip
     """Run the solver and its slow definition side by side, and compare all parameters after every update and epoch.
 
-    `own` holds the options of the model that its slow definition needs. With `lazy_groups`, all parameters of a row
+    `chosen` holds the options of the model that its slow definition needs. With `lazy_groups`, all parameters of a row
     have the same step size, and deferred steps are applied in closed form with every penalty.
     """
     rng = np.random.default_rng(3)
@@ -64,8 +64,8 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     steps = [step for step in ("learning_rate", "alpha") if f"{step}_w" in ROW_SOLVERS[solver].options]
     for step in steps:
         numbers |= {f"{step}_w": of_w * numbers[step], f"{step}_v": of_v * numbers[step]}
-    own = choices(model, **(own or {}))
-    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=own)
+    chosen = choices(model, **(chosen or {}))
+    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=chosen)
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
     trained = ROW_SOLVERS[solver].load()(
         **{name: getattr(options, name) for name in ROW_SOLVERS[solver].options if name in asdict(options)},
@@ -74,7 +74,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     # FOBOS defers steps, so its parameters are comparable only after the end of an epoch, when all rows are up to date.
     look_often = solver != "fobos"
     model.allocate(trained.slots)
-    options = replace(options, model=own | model.constants)  # some constants exist only after allocate()
+    options = replace(options, model=chosen | model.constants)  # some constants exist only after allocate()
     fill(model, np.random.default_rng(4), scale=0.15)
     if model.has_bias:  # the bias cancels the part of the score that does not depend on the sample
         bias = model.parameters["bias"]
@@ -137,10 +137,12 @@ LOSSES_AND_PENALTIES = [(loss, "both") for loss in LOSSES] + [("squared", name) 
     [(name, solver, *both) for name, solver, both in pairwise(TRAINED, ROW_SOLVERS, LOSSES_AND_PENALTIES)],
 )
 def test_steps(name, solver, loss, penalty):
-    own = {"rank": RANK, "by_row": penalty in EXACT_ONLY}
-    model = build(name, FEATURES, outputs_of(loss), **own)
+    chosen = {"rank": RANK, "by_row": penalty in EXACT_ONLY}
+    model = build(name, FEATURES, outputs_of(loss), **chosen)
     labels = labels_of(loss, np.random.default_rng(5))
-    follow(name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, own=own)
+    follow(
+        name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, chosen=chosen,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "solver", "rank"), pairwise(TRAINED, ROW_SOLVERS, [4, 9]))
@@ -181,23 +183,23 @@ NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or
 @pytest.mark.parametrize("name", NAME_THEIR_ROWS)
 def test_models_that_touch_other_rows_than_their_features(name, solver):
     """With batches, example weights, and a hash table in which several pairs share an entry."""
-    own = taken(name, {"pair_bits": 3, "rank": 6})
-    model = build(name, FEATURES, 3, **own)
+    chosen = taken(name, {"pair_bits": 3, "rank": 6})
+    model = build(name, FEATURES, 3, **chosen)
     labels = labels_of("softmax", np.random.default_rng(5))
     follow(
         name, model, solver, make_loss("softmax"), slow_losses.LOSSES["softmax"], labels, penalty="by-part",
-        batch_size=4, own=own, weights=np.linspace(0.5, 2, ROWS),
+        batch_size=4, chosen=chosen, weights=np.linspace(0.5, 2, ROWS),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
 def test_a_strong_group_penalty_on_partly_touched_rows(solver):
     """The touched parameters of a row do not become 0 if its other parameters are non-zero."""
-    own = {"rank": 6, "by_row": True}
-    model = build("ffm", FEATURES, **own)
+    chosen = {"rank": 6, "by_row": True}
+    model = build("ffm", FEATURES, **chosen)
     labels = labels_of("squared", np.random.default_rng(5))
     follow(
-        "ffm", model, solver, make_loss("squared"), slow_losses.squared, labels, penalty="group-only", own=own,
+        "ffm", model, solver, make_loss("squared"), slow_losses.squared, labels, penalty="group-only", chosen=chosen,
         learning_rate=0.3, alpha=0.3, l1_from_epoch=1,
     )  # fmt: skip
 
@@ -210,11 +212,11 @@ OTHER_SHAPES = {"order": 3, "fit_beta": True, "augment": True}
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 @pytest.mark.parametrize("name", [name for name in TRAINED if "order" in taken(name, OTHER_SHAPES)])
 def test_steps_of_other_shapes(name, solver, penalty, batch_size):
-    own = taken(name, OTHER_SHAPES)
-    model = build(name, FEATURES, rank=3, **own)
+    chosen = taken(name, OTHER_SHAPES)
+    model = build(name, FEATURES, rank=3, **chosen)
     labels = labels_of("squared", np.random.default_rng(5))
     follow(
-        name, model, solver, make_loss("squared"), slow_losses.squared, labels, penalty=penalty, own=own,
+        name, model, solver, make_loss("squared"), slow_losses.squared, labels, penalty=penalty, chosen=chosen,
         batch_size=batch_size,
     )  # fmt: skip
 
@@ -288,15 +290,15 @@ def test_deferred_steps_of_groups_with_one_step_size(name, schedule, batch_size)
     labels = labels_of("squared", np.random.default_rng(5))
     follow(
         name, model, "fobos", make_loss("squared"), slow_losses.squared, labels, penalty="group-only",
-        batch_size=batch_size, own={"by_row": True}, schedule=schedule, lazy_groups=True, learning_rate=0.05,
+        batch_size=batch_size, chosen={"by_row": True}, schedule=schedule, lazy_groups=True, learning_rate=0.05,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "solver", "own"), [
+@pytest.mark.parametrize(("name", "solver", "chosen"), [
     *(("fm", solver, {}) for solver in ROW_SOLVERS), ("ffm", "sgd", {}), ("ffm", "adagrad", {}), ("ffm", "ftrl", {}),
     ("fm", "fobos", {"adaptive": True}), ("poly2", "ftrl", {}), ("llfm", "adagrad", {}),
 ])  # fmt: skip
-def test_a_tiny_group_penalty_has_no_effect(name, solver, own):
+def test_a_tiny_group_penalty_has_no_effect(name, solver, chosen):
     """All other settings are equal: the option of the group penalty changes none of them."""
     rng = np.random.default_rng(2)
     rows = random_rows(rng, 40, FEATURES, fields=fields_of(name))
@@ -304,7 +306,7 @@ def test_a_tiny_group_penalty_has_no_effect(name, solver, own):
     penalties = {"l1_w": 0.01, "l1_v": 1e-3, "l2_w": 0.03, "l2_v": 0.01, "init_std": 0.2}
     ends = []
     for group in (0.0, 1e-12):
-        job = plan(data, make_spec(name, solver, "squared", {"epochs": 5, "group_l1": group, **penalties, **own}))
+        job = plan(data, make_spec(name, solver, "squared", {"epochs": 5, "group_l1": group, **penalties, **chosen}))
         train(job)
         ends.append(parameters(job.model))
     assert_close(*ends, FOLLOWED)

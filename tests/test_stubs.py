@@ -72,8 +72,8 @@ def test_all_names_in_a_stub_exist(name):
 def test_all_public_functions_and_methods_are_in_the_stub(name):
     module = importlib.import_module(name)
     promised = dict(public(STUBS[name].body))
-    own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", None) == name}
-    assert {key for key in own if not key.startswith("_")} <= promised.keys()
+    defined = {key: value for key, value in vars(module).items() if getattr(value, "__module__", None) == name}
+    assert {key for key in defined if not key.startswith("_")} <= promised.keys()
     for key, node in promised.items():
         if not isinstance(node, ast.ClassDef):
             continue

@@ -169,7 +169,7 @@ def test_resuming_with_state_equals_one_run(model, solver, tmp_path):
     start = save(tmp_path, "start", train(data, model, solver, **{**options, "epochs": 0}), keep_state=True)
 
     def go_on(path, rows):
-        return train(rows, model, solver, plan={"earlier": checkpoints.load_earlier(path)}, **options)
+        return train(rows, model, solver, plan={"warm_start": checkpoints.load_warm_start(path)}, **options)
 
     whole = go_on(start, data)
     first = go_on(start, halves[0])
@@ -186,14 +186,14 @@ def test_a_warm_start_grows_for_new_features(tmp_path):
     data, _ = planted("fm", "squared")
     path = save(tmp_path, "old", train(data, epochs=2))
     wide = shifted(data)
-    trained = train(wide, plan={"earlier": checkpoints.load_earlier(path)}, epochs=0)
-    old, new = checkpoints.load_earlier(path).model.parameters, trained.plan.model.parameters
+    trained = train(wide, plan={"warm_start": checkpoints.load_warm_start(path)}, epochs=0)
+    old, new = checkpoints.load_warm_start(path).model.parameters, trained.plan.model.parameters
     assert new["V"].shape[1] == 2 * FEATURES
     np.testing.assert_array_equal(new["V"][:, :FEATURES], old["V"])
     assert new["V"][:, FEATURES:].any(axis=2).all()
     assert not new["w"][:, FEATURES:].any()
     assert trained.seen.all()
-    narrow = train(data, plan={"earlier": checkpoints.load_earlier(save(tmp_path, "wide", trained))}, epochs=1)
+    narrow = train(data, plan={"warm_start": checkpoints.load_warm_start(save(tmp_path, "wide", trained))}, epochs=1)
     assert narrow.plan.model.features == 2 * FEATURES
 
 
@@ -206,9 +206,9 @@ def shifted(data):
 
 def test_one_label_is_enough_for_resuming(tmp_path):
     data, _ = planted("fm", "logistic")
-    earlier = checkpoints.load_earlier(save(tmp_path, "old", train(data, epochs=1)))
+    warm_start = checkpoints.load_warm_start(save(tmp_path, "old", train(data, epochs=1)))
     ones = data.take(np.flatnonzero(data.label == 1)[:50])
-    assert train(ones, plan={"earlier": earlier}, epochs=1).plan.labels.values == (0, 1)
+    assert train(ones, plan={"warm_start": warm_start}, epochs=1).plan.preprocessing.labels.values == (0, 1)
 
 
 def test_the_state_that_is_kept_is_the_best_epochs(tmp_path):
@@ -286,7 +286,9 @@ def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
     options = {"l2": l2, "epochs": 300, "learning_rate": 0.1}
     options |= {} if solver == "adagrad" else {"schedule": "invscaling", "power": 0.7, "learning_rate": 0.3}
     trained = train(data, "linear", solver, loss, **options)
-    compiled = build_loss(trained.plan.spec, trained.plan.labels.loss, trained.plan.labels.outputs)
+    compiled = build_loss(
+        trained.plan.spec, trained.plan.preprocessing.labels.loss, trained.plan.preprocessing.labels.outputs
+    )
 
     def objective(p):
         values = [compiled.evaluate(y, np.array([p[0] + x @ p[1:]])) for x, y in zip(X, label, strict=True)]

@@ -217,19 +217,19 @@ def notes(choice: Option) -> str:
     parts += [choice.range()] if choice.choices else []
     usual = OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
     if usual and not choice.negative:
-        own = [
+        special = [
             f"{value} for {', '.join(names)}{f' with {solver}' if solver else ''}"
-            for (value, solver), names in own_defaults(choice).items()
+            for (value, solver), names in special_defaults(choice).items()
         ]
-        unless = f" unless {usual} or the model says otherwise" if own and choice.name in REFINES else ""
-        parts.append(f"default: {'; '.join([usual, *own])}{unless}")
+        unless = f" unless {usual} or the model says otherwise" if special and choice.name in REFINES else ""
+        parts.append(f"default: {'; '.join([usual, *special])}{unless}")
     limits = {kind.name: kind.limits[choice.name] for kind in MODELS.values() if choice.name in kind.limits}
     parts += [f"at most {limit} for {name}" for name, limit in limits.items()]
     parts += [choice.range()] if choice.range() and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-def own_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
+def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
     """(default, solver) -> names of the models, solvers and losses with a default of an option that differs from its
     usual one; the solver is "" if the default applies to any solver."""
     found: dict[tuple[str, str], list[str]] = {}

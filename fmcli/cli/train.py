@@ -232,12 +232,12 @@ def command(
     With -m KIND, --help shows only the options of this kind and its solver, with their defaults.
     """
     choices = {name: value for name, value in options.items() if value is not None}
-    spec, earlier = choose(model, solver, loss, choices, init_model, log_json)
+    spec, warm_start = choose(model, solver, loss, choices, init_model, log_json)
     if valid and holdout:
         raise UsageError("-v and --holdout both give validation data; choose one")
     settings = Settings(
         spec,
-        earlier=earlier,
+        warm_start=warm_start,
         valid_name=" and ".join(valid),
         holdout=holdout,
         refit=refit,
@@ -275,15 +275,15 @@ def choose(
 ) -> tuple[Spec, WarmStart | None]:
     """The spec of the run, and the model to resume from, if one is given.
 
-    Raises UsageError if the options cannot be combined, and the errors of load_earlier.
+    Raises UsageError if the options cannot be combined, and the errors of load_warm_start.
     """
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
     check_files([init_model], [log_json] if log_json not in (None, "-") else [])
-    from fmcli.training.checkpoints import load_earlier
+    from fmcli.training.checkpoints import load_warm_start
 
-    earlier = load_earlier(init_model)
-    return earlier.continued(model, solver, loss, options), earlier
+    warm_start = load_warm_start(init_model)
+    return warm_start.continued(model, solver, loss, options), warm_start
 
 
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:

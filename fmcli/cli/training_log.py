@@ -14,6 +14,7 @@ from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.specs import as_given
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
@@ -52,8 +53,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     """Log what will be trained, and why; `again`: the model is refitted on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
     log.line(f"loss {spec.loss}: {reason(plan)}")
-    if plan.labels.hint:
-        log.line(f"hint: {plan.labels.hint}")
+    if plan.preprocessing.labels.hint:
+        log.line(f"hint: {plan.preprocessing.labels.hint}")
     if plan.evaluation.clip:
         low, high = plan.evaluation.clip
         log.line(
@@ -61,8 +62,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
             "as they are"
         )
     log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
-    if plan.earlier:
-        log_warm_start(log, plan, plan.earlier)
+    if plan.warm_start:
+        log_warm_start(log, plan, plan.warm_start)
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
         log.line(
@@ -75,10 +76,10 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         )
     elif plan.validation and spec.values["epochs"]:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
-    if plan.odd:
-        log.warning(scale_warning(plan.odd, spec.values["scale"]))
+    if plan.odd_columns:
+        log.warning(scale_warning(plan.odd_columns, spec.values["scale"]))
     anchors, rows = spec.values.get("anchors", 0), len(plan.rows)
-    if anchors > rows and not plan.earlier:
+    if anchors > rows and not plan.warm_start:
         log.warning(
             f"{anchors:,} anchors start from only {rows:,} rows, so that several begin at the same place and share "
             f"what one would learn: use {OPTIONS['anchors'].flag} {rows} or fewer"
@@ -88,19 +89,34 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
 
 
-def log_warm_start(log: Log, plan: Plan, earlier: WarmStart) -> None:
+def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     """Log the model that training resumes from, what is inherited, and what changes."""
+    run, path = warm_start.run, warm_start.path
     state = "weights and solver state" if plan.resumes else "weights"
-    epochs = f"{earlier.epochs:,} epoch{'s' if earlier.epochs != 1 else ''}"
+    epochs = f"{run.epochs:,} epoch{'s' if run.epochs != 1 else ''}"
     new = plan.data.seen(plan.rows)
-    new[: len(earlier.seen)] &= ~earlier.seen
-    log.line(f"resuming from {earlier.path}: {state} after {epochs}; {int(new.sum()):,} features are new")
-    kept = earlier.kept(plan.spec)
+    new[: len(warm_start.seen)] &= ~warm_start.seen
+    log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
+    kept = [with_flag(name, value) for name, value in run.kept(plan.spec).items()]
     if kept:
-        log.line(f"as in {earlier.path}: {', '.join(kept)}")
-    changed = earlier.changes(plan.spec)
-    if changed:
-        log.line(f"changed: {', '.join(changed)}")
+        log.line(f"as in {path}: {', '.join(kept)}")
+    changes = [
+        f"{with_flag(name, now)} (was {with_flag(name, before).rpartition(' ')[2]})"
+        for name, (before, now) in run.changed(plan.spec).items()
+    ]
+    changes += [f"without {with_flag(name, value)}" for name, value in run.dropped(plan.spec).items()]
+    if changes:
+        log.line(f"changed: {', '.join(changes)}")
+
+
+def with_flag(name: str, value: Any) -> str:
+    """A choice of a run, as on the command line: "--rank 16", "--no-norm"; but "solver ftrl", "loss huber"."""
+    if name not in OPTIONS:
+        return f"{name} {value}"
+    if OPTIONS[name].kind is not bool:
+        return f"{OPTIONS[name].flag} {as_given(value)}"
+    flag = name.replace("_", "-")
+    return f"--{flag}" if value else f"--no-{flag}"
 
 
 def scale_warning(odd: OddColumns, method: str) -> str:
@@ -121,11 +137,11 @@ def scale_warning(odd: OddColumns, method: str) -> str:
 
 def reason(plan: Plan) -> str:
     """Why this loss was chosen."""
-    labels = plan.labels
+    labels = plan.preprocessing.labels
     if MODELS[plan.spec.model].closed_form:
         return "the one with a closed form"
-    if plan.earlier and plan.labels.loss == plan.earlier.labels.loss:
-        return f"that of {plan.earlier.path}"
+    if plan.warm_start and labels.loss == plan.warm_start.run.loss:
+        return f"that of {plan.warm_start.path}"
     if plan.settings.spec.loss is not None:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"
@@ -152,7 +168,7 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
 
 def needs(plan: Plan) -> dict[str, str]:
     """The memory that training needs beyond the rows, which are in memory already, and the available memory."""
-    return {"memory": f"{human_bytes(plan.bytes)} needed", "available": human_bytes(available())}
+    return {"memory": f"{human_bytes(plan.memory.total)} needed", "available": human_bytes(available())}
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:

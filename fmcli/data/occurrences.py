@@ -81,17 +81,17 @@ def bytes_needed(features: int, *, resumed: bool) -> int:
     return features * (2 * count + place + (total if resumed else 0))
 
 
-def count(data: Dataset, rows: NDArray[np.int32], parameters: int, earlier: Occurrences = UNKNOWN) -> Occurrences:
+def count(data: Dataset, rows: NDArray[np.int32], parameters: int, previous: Occurrences = UNKNOWN) -> Occurrences:
     """Count the features of the rows with these indices.
 
     Parameters
     ----------
     parameters : the bytes that the model's parameters take in its file.
-    earlier : the counts of the warm-start model. They are added if they cover all features, unless these rows are the
+    previous : the counts of the warm start. They are added if they cover all features, unless these rows are the
         same ones again.
     """
-    times, labels, before = data.counts(rows), zlib.crc32(data.label[rows].data), earlier.counts
-    if before is not None and labels == earlier.labels and np.array_equal(times, before):
+    times, labels, before = data.counts(rows), zlib.crc32(data.label[rows].data), previous.counts
+    if before is not None and labels == previous.labels and np.array_equal(times, before):
         before = None
     if before is not None:
         times = added(times, before)
@@ -106,7 +106,7 @@ def count(data: Dataset, rows: NDArray[np.int32], parameters: int, earlier: Occu
         compact(times, max(SMALL, int(PART * parameters))),
         labels,
     )
-    return found if before is None else joined(found, earlier)
+    return found if before is None else joined(found, previous)
 
 
 def stride(entries: int, rows: int) -> int:
@@ -129,23 +129,23 @@ def compact(times: NDArray[np.int32], room: int) -> NDArray[Any] | None:
     return times.astype(kind) if kind.itemsize * len(times) <= room else None
 
 
-def joined(found: Occurrences, earlier: Occurrences) -> Occurrences:
+def joined(found: Occurrences, previous: Occurrences) -> Occurrences:
     """The counts, plus those of a warm-start model for pairs of features that are among the most frequent ones of both.
     Features that only the warm-start model has seen get its fields."""
-    if earlier.together is None:
+    if previous.together is None:
         return found
-    size, places = len(earlier.features), {j: place for place, j in enumerate(earlier.features.tolist())}
+    size, places = len(previous.features), {j: place for place, j in enumerate(previous.features.tolist())}
     place = np.array([places.get(j, size) for j in found.features.tolist()], dtype=np.intp)
     table = np.zeros((size + 1, size + 1), dtype=np.int32)  # the last row and column stand for all other features
-    table[np.triu_indices(size, 1)] = earlier.together
+    table[np.triu_indices(size, 1)] = previous.together
     one, other = np.triu_indices(len(place), 1)
     before = np.maximum(table, table.T)[place[one], place[other]]
-    known = np.append(earlier.fields, 0)[place]
+    known = np.append(previous.fields, 0)[place]
     return replace(
         found,
         fields=np.where(found.fields == 0, known, found.fields).astype(np.int32),
         together=added(before, found.together if found.together is not None else before[:0]),
-        looked_at=found.looked_at + earlier.looked_at,
+        looked_at=found.looked_at + previous.looked_at,
     )
 
 

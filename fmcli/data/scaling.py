@@ -85,7 +85,7 @@ def divisors_of(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors
     return divisors
 
 
-def odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | None:
+def find_odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | None:
     """The columns whose scale hinders training; None if there are none."""
     if data.value is None:
         return None

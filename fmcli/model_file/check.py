@@ -149,8 +149,8 @@ ENTRIES = {
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
 }
-# Entries that files of earlier versions do not have, with the values that are assumed for them; see WarmStart in
-# training/warm_start.py.
+# Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
+# training/previous_run.py.
 LATER: dict[str, Any] = {"occurrences": None, "epochs": 0, "given": None, "range": None}
 # Options of all runs that earlier versions did not have.
 LATER_OPTIONS = (SCALE,)

@@ -56,10 +56,14 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
 
 def described(entry: Entry) -> dict[str, Any]:
     """The name, the help, and the options with their defaults for this entry; None: the default of another option."""
-    return {"name": entry.name, "help": entry.help, "options": {name: default(entry, name) for name in own(entry)}}
+    return {
+        "name": entry.name,
+        "help": entry.help,
+        "options": {name: default(entry, name) for name in options_of(entry)},
+    }
 
 
-def own(entry: Entry) -> Iterator[str]:
+def options_of(entry: Entry) -> Iterator[str]:
     """The options that an entry takes or changes the default of, except for those that it refuses."""
     yield from entry.options
     yield from (name for name in entry.defaults if name not in entry.options and name not in entry.refuses)

@@ -40,7 +40,7 @@ USUAL = {
     "binary": ("accuracy", "auc"),
     "classes": ("accuracy", "macro-f1"),
 }
-OWN = {"huber": ("mae", "rmse"), "logistic": ("logloss", "auc"), "softmax": ("logloss", "accuracy")}
+USUAL_FOR_LOSS = {"huber": ("mae", "rmse"), "logistic": ("logloss", "auc"), "softmax": ("logloss", "accuracy")}
 
 
 class ClassWeights(NamedTuple):
@@ -191,13 +191,13 @@ def logloss(outcome: Outcome) -> float:
     """The mean of -log(probability of the label)."""
     if outcome.probable:
         with np.errstate(divide="ignore"):
-            losses = -np.log(own_probability(outcome))
+            losses = -np.log(label_probability(outcome))
     elif outcome.loss == "logistic":
         losses = np.logaddexp(0.0, -outcome.label * outcome.score[:, 0])
     else:
         below = outcome.score - outcome.score.max(axis=1, keepdims=True)
-        own = np.take_along_axis(below, outcome.class_label[:, None], axis=1)[:, 0]
-        losses = np.log(np.exp(below).sum(axis=1)) - own
+        of_label = np.take_along_axis(below, outcome.class_label[:, None], axis=1)[:, 0]
+        losses = np.log(np.exp(below).sum(axis=1)) - of_label
     return outcome.mean(np.minimum(losses, -math.log(SMALLEST_PROBABILITY)))
 
 
@@ -222,7 +222,7 @@ def pr_auc(outcome: Outcome) -> float:
     return min(1.0, float((positive[::-1] * precision).sum() / found[-1]))  # as in auc
 
 
-def own_probability(outcome: Outcome) -> Floats:
+def label_probability(outcome: Outcome) -> Floats:
     """(rows) the probability of the label of each row."""
     probability = outcome.probability
     if outcome.task in BINARY:
@@ -234,9 +234,9 @@ def brier(outcome: Outcome) -> float:
     """The mean squared error of the probability of +1; for classes, summed over all of them."""
     if outcome.task in BINARY:
         return outcome.mean((outcome.probability[:, 0] - (outcome.label > 0)) ** 2)
-    own = own_probability(outcome)
+    of_label = label_probability(outcome)
     squares = (outcome.probability**2).sum(axis=1)
-    return outcome.mean(squares - own**2 + (1.0 - own) ** 2)
+    return outcome.mean(squares - of_label**2 + (1.0 - of_label) ** 2)
 
 
 def accuracy(outcome: Outcome) -> float:
@@ -337,7 +337,7 @@ METRICS = {
 
 def default_metrics(loss: str) -> tuple[str, ...]:
     """The default metrics of a loss; early stopping uses the first one."""
-    return OWN.get(loss) or USUAL[LOSSES[loss].task]
+    return USUAL_FOR_LOSS.get(loss) or USUAL[LOSSES[loss].task]
 
 
 def allowed(loss: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Minimizer(ABC):
     data : Dataset with labels, to train on.
     threads : the number of threads; it does not change the result.
     on_rows : called several times a second with the epoch (from 1) and the completed part of it, in rows.
-    own : additional arguments of a subclass, for its `prepare`.
+    arguments : additional arguments of a subclass, for its `prepare`.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class Minimizer(ABC):
         data: Dataset,
         threads: int = 1,
         on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
-        **own: Any,
+        **arguments: Any,
     ) -> None:
         model.freeze()
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.threads, self.on_rows = threads, on_rows
-        self.prepare(**own)
+        self.prepare(**arguments)
 
     @staticmethod
     @abstractmethod

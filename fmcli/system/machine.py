@@ -24,19 +24,19 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
 
     A limit applies to all groups below, so every folder counts. Yields nothing if there are no cgroups.
     """
-    own: dict[str, Path] = {}
+    groups: dict[str, Path] = {}
     for line in lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         for name in controllers.split(","):  # cgroup v2 lists no controllers; its path has the key ""
-            own[name] = Path(path)
+            groups[name] = Path(path)
     for line in lines(root / "proc/self/mountinfo"):
         mount, _, system = line.partition(" - ")
         mounted, point = mount.split()[3:5]
         kind, _, options = system.split(maxsplit=2)
         if kind == "cgroup" and controller in options.split(","):
-            group = own.get(controller)
+            group = groups.get(controller)
         elif kind == "cgroup2":
-            group = own.get("")
+            group = groups.get("")
         else:
             continue
         if group is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 COLUMNS = 6
 
 
+@dataclass(frozen=True)
+class MemoryNeed:
+    """The most memory that a run needs, including its rows; `held` bytes of it are in use already."""
+
+    total: int
+    held: int
+
+
 def held(datasets: Iterable[Dataset]) -> int:
     """Bytes of the arrays of some Datasets, which may share them."""
     arrays = {id(array): array for data in datasets for array in data.arrays}
@@ -39,7 +48,9 @@ def copies(spec: Spec, data: Dataset, held_out: int) -> int:
     return int(held_out / max(data.rows, 1) * (data.nbytes + scaled)) + scaled + label * data.rows + columns
 
 
-def training(trainer: Trainer, evaluation: Validation, validation: Validation | None, earlier: WarmStart | None) -> int:
+def training(
+    trainer: Trainer, evaluation: Validation, validation: Validation | None, warm_start: WarmStart | None
+) -> int:
     """Bytes that training and saving need beside the rows that are in memory.
 
     The epochs (with a copy of the best one), the evaluation on the training rows, and the count of features for the
@@ -51,8 +62,8 @@ def training(trainer: Trainer, evaluation: Validation, validation: Validation | 
     if validation is not None:
         epochs += parameters + scoring_bytes(model, validation.data, validation)
     seen = 2 * model.features
-    counting = occurrences.bytes_needed(model.features, resumed=earlier is not None)
-    known = sum(array.nbytes for array in earlier.arrays.values()) + parameters // 4 if earlier else 0
+    counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
+    known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0
     return parameters + seen + known + max(epochs, scoring_bytes(model, data, evaluation), counting)
 
 

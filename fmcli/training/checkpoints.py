@@ -1,4 +1,4 @@
-"""Model files: training writes them, and reads them to resume from an earlier model."""
+"""Model files: training writes them, and reads them to resume from one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.prediction import scorer_of
+from fmcli.training.preprocessing import Preprocessing
+from fmcli.training.previous_run import PreviousRun
 from fmcli.training.trained import Trained
-from fmcli.training.warm_start import WarmStart
+from fmcli.training.warm_start import SolverState, WarmStart
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
@@ -36,7 +38,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
     parameters = REAL_TYPE.itemsize * plan.model.parameter_count
-    occurrences = count(plan.data, plan.rows, parameters, plan.earlier.occurrences if plan.earlier else UNKNOWN)
+    occurrences = count(plan.data, plan.rows, parameters, plan.warm_start.occurrences if plan.warm_start else UNKNOWN)
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
         "model": plan.spec.model,
@@ -46,9 +48,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "given": sorted(plan.spec.given),
         "features": plan.model.features,
         "outputs": plan.model.outputs,
-        "fields": plan.fields,
-        "labels": plan.labels.values and list(plan.labels.values),
-        "range": plan.range and list(plan.range),
+        **plan.preprocessing.entries(),
         "slots": plan.model.slots if keep_state else None,
         "updates": trained.updates,
         "epochs": plan.epochs_before + trained.best,
@@ -60,13 +60,13 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         **plan.model.parameters,
         **plan.model.constants,
         **state,
-        **scale_array(plan.scale),
+        **scale_array(plan.preprocessing.scale),
         **occurrences.arrays(),
     }
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
 
-def load_earlier(path: str) -> WarmStart:
+def load_warm_start(path: str) -> WarmStart:
     """Open a model file to resume from. Raises the errors of `load_model`."""
     file = load(path)
     scorer = scorer_of(path, file)
@@ -75,23 +75,18 @@ def load_earlier(path: str) -> WarmStart:
         given = given_in(meta)
     except UsageError as error:  # the model's kind, solver and loss cannot be combined
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
+    label_range = meta["range"] and (meta["range"][0], meta["range"][1])
+    kept = meta["slots"] is not None
     return WarmStart(
         path=path,
+        run=PreviousRun(
+            meta["model"], meta["solver"], scorer.labels.loss, meta["options"], given=given, epochs=meta["epochs"]
+        ),
         model=scorer.model,
-        kind=meta["model"],
-        options=meta["options"],
-        solver=meta["solver"],
-        labels=scorer.labels,
-        norm=scorer.norm,
-        scale=scorer.scale,
+        preprocessing=Preprocessing(scorer.labels, meta["fields"], label_range, scorer.scale),
         seen=scorer.seen,
         arrays=file.tensors,
-        slots=meta["slots"],
-        updates=meta["updates"],
-        epochs=meta["epochs"],
-        fields=meta["fields"],
-        given=given,
-        range=meta["range"] and (meta["range"][0], meta["range"][1]),
+        state=SolverState(meta["solver"], meta["slots"], meta["updates"]) if kept else None,
         occurrences=scorer.occurrences,
     )
 

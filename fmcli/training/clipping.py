@@ -31,12 +31,12 @@ def is_scale(label: NDArray[np.float64]) -> bool:
 
 
 def fit_clip(
-    spec: Spec, loss: str, label: NDArray[np.float64], earlier: WarmStart | None, stream: bool
+    spec: Spec, loss: str, label: NDArray[np.float64], warm_start: WarmStart | None, stream: bool
 ) -> tuple[Spec, Range | None]:
-    """The spec with its choice to clip, and the range of all labels that it and the earlier model were trained on.
+    """The spec with its choice to clip, and the range of all labels that it and the warm start were trained on.
 
-    By default, predictions are clipped if those of the earlier model are; without an earlier model, if the labels are a
-    scale and do not come from a stream, whose later rows may have other labels.
+    By default, predictions are clipped if those of the warm start are; without a warm start, if the labels are a scale
+    and do not come from a stream, whose later rows may have other labels.
 
     Raises UsageError if the loss cannot be clipped.
     """
@@ -44,9 +44,10 @@ def fit_clip(
     if loss != CLIPPED_LOSS:
         return replace(spec, values={**spec.values, "clip": False}), None
     low, high = float(label.min()), float(label.max())
-    if earlier and earlier.range:
-        low, high = min(low, earlier.range[0]), max(high, earlier.range[1])
+    if warm_start and warm_start.preprocessing.label_range:
+        lowest, highest = warm_start.preprocessing.label_range
+        low, high = min(low, lowest), max(high, highest)
     clip = spec.values["clip"]
     if clip is None:
-        clip = bool(earlier.options.get("clip")) if earlier else not stream and is_scale(label)
+        clip = bool(warm_start.run.options.get("clip")) if warm_start else not stream and is_scale(label)
     return replace(spec, values={**spec.values, "clip": clip}), (low, high)

@@ -35,17 +35,17 @@ class DivergenceCheck:
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
         self.plan, self.loss = plan, loss
         epochs = plan.spec.values["epochs"]
-        comparable = LOSSES[plan.labels.loss].task != "counts" and epochs > 0 and not plan.one_pass
+        comparable = LOSSES[plan.preprocessing.labels.loss].task != "counts" and epochs > 0 and not plan.one_pass
         self.constant = baseline.loss if comparable else math.inf
         self.before = math.inf
 
     def start(self, model: Model) -> None:
         """Check the parameters that training starts from."""
         if not are_finite(model.parameters.values()):
-            earlier = self.plan.earlier
-            whose = f"{earlier.path} has" if earlier else "the start values have"
-            way_out = "train that model again" if earlier else "choose smaller start values, or scale the labels"
-            options = {} if earlier else {"init_std": None}
+            warm_start = self.plan.warm_start
+            whose = f"{warm_start.path} has" if warm_start else "the start values have"
+            way_out = "train that model again" if warm_start else "choose smaller start values, or scale the labels"
+            options = {} if warm_start else {"init_std": None}
             raise DivergedError(
                 f"{whose} a parameter that is not a finite number, from which nothing can be learned; {way_out}",
                 **options,

@@ -28,7 +28,6 @@ from fmcli.training.planning import Plan, prepare
 from fmcli.training.settings import Settings
 from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.validation import BestEpoch
-from fmcli.training.warm_start import take_over
 
 __all__ = ["Epoch", "Observer", "Plan", "Settings", "Trained", "plan", "prepare", "summary", "train"]
 
@@ -58,9 +57,9 @@ def train(
     DivergedError
         A loss or a parameter is no longer finite. Its `trained` is the best epoch before, if validation found one.
     """
-    require(plan.bytes, "training", held=plan.held)
-    spec, model = plan.spec, plan.model
-    loss, trainer = build_loss(spec, plan.labels.loss, plan.labels.outputs), build_trainer(plan.task)
+    require(plan.memory.total, "training", held=plan.memory.held)
+    spec, model, labels = plan.spec, plan.model, plan.preprocessing.labels
+    loss, trainer = build_loss(spec, labels.loss, labels.outputs), build_trainer(plan.task)
     strengths = {name: spec.values[name] for name in STRENGTHS if name in spec.values}
     penalty = Penalty(**strengths, epochs=plan.penalised_before)
     seen = start(plan, loss, trainer.slots)
@@ -68,8 +67,8 @@ def train(
     divergence = DivergenceCheck(plan, loss, baseline)
     divergence.start(model)
     trainer.prepare(loss, penalty, observer or Observer())
-    if plan.earlier and plan.resumes:
-        plan.earlier.restore_state(model, trainer)
+    if plan.warm_start and plan.resumes:
+        plan.warm_start.restore_state(model, trainer)
     best = BestEpoch(plan.validation, model, trainer, plan.eligible)
     trained = Trained(plan, seen, baseline)
     begin = time.perf_counter()
@@ -97,7 +96,7 @@ def train(
 
 
 def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:
-    """Allocate the model and set its start values, or those of the earlier model.
+    """Allocate the model and set its start values, or the parameters of its warm start.
 
     slots : number of state arrays beside each parameter array.
 
@@ -112,8 +111,9 @@ def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:
     if model.has_bias:
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
             model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
-    if plan.earlier:
-        return take_over(plan.earlier, model, seen)
+    if plan.warm_start:
+        plan.warm_start.copy_parameters(model)
+        return plan.warm_start.also_seen(seen)
     model.start_on(data, rows, generator(spec, PREPARE_STREAM))
     return seen
 

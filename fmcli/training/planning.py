@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels, fit_labels
-from fmcli.data.scaling import Divisors, OddColumns, learn, odd_columns
+from fmcli.data.scaling import OddColumns, find_odd_columns, learn
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.registry.build import build_trainer
@@ -18,11 +18,12 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import Spec, resolve
 from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM, generator
-from fmcli.scoring.metrics import Range
 from fmcli.solvers.trainer import Task
 from fmcli.system.memory import require
 from fmcli.training import account
+from fmcli.training.account import MemoryNeed
 from fmcli.training.clipping import fit_clip
+from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.settings import Settings, make_model
 from fmcli.training.validation import Validation, split
 from fmcli.training.warm_start import WarmStart
@@ -34,37 +35,32 @@ class Plan:
 
     settings : what the run was asked to do.
     spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
-    fields : number of fields of the data and of the earlier model, if the model needs fields; else 0.
+    data : all rows, preprocessed.
     rows : int32, numbers of the rows to train on, in file order.
+    preprocessing : what was learned from the data and done to them.
+    odd_columns : columns whose scale is a problem even then, if there are any.
+    model : the model, not allocated yet.
+    resumes : whether the solver resumes with the state that the warm start has kept.
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
-    resumes : whether the solver resumes with the state that the earlier model's file has kept.
-    range : the smallest and largest label of this run and of the runs before it, if predictions can be clipped.
-    scale : float32 (features), what the columns of `data` were divided by; None: nothing.
-    odd : columns whose scale is a problem, if there are any.
-    bytes : the most memory that the run needs, including the rows; `held` bytes of it are in use already.
     """
 
     settings: Settings
     spec: Spec
     data: Dataset
-    labels: Labels
-    model: Model
-    fields: int
     rows: NDArray[np.int32]
+    preprocessing: Preprocessing
+    odd_columns: OddColumns | None
+    model: Model
+    resumes: bool
     evaluation: Validation
     validation: Validation | None
-    resumes: bool
-    range: Range | None
-    scale: Divisors | None
-    odd: OddColumns | None
-    bytes: int
-    held: int
+    memory: MemoryNeed
 
     @property
-    def earlier(self) -> WarmStart | None:
+    def warm_start(self) -> WarmStart | None:
         """The model that the run resumes from."""
-        return self.settings.earlier
+        return self.settings.warm_start
 
     @property
     def task(self) -> Task:
@@ -78,8 +74,8 @@ class Plan:
 
     @property
     def epochs_before(self) -> int:
-        """The number of epochs that the earlier model was trained for; this run continues the count."""
-        return self.earlier.epochs if self.earlier else 0
+        """The number of epochs that the warm start was trained for; this run continues the count."""
+        return self.warm_start.run.epochs if self.warm_start else 0
 
     @property
     def penalised_before(self) -> int:
@@ -107,15 +103,15 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     UsageError
         Metrics that do not fit the loss that the labels choose, nothing left to train on.
     """
-    spec, earlier = settings.spec, settings.earlier
+    spec, warm_start = settings.spec, settings.warm_start
     read = [data, valid] if valid else [data]
-    labels = earlier.labels_for(spec) if earlier else fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form)
+    labels = labels_of(spec, data, warm_start)
     if spec.loss is None:
         loss_options = {name: OPTIONS[name].default for name in LOSSES[labels.loss].options}
         spec = replace(spec, loss=labels.loss, values={**spec.values, **loss_options})
-    features = max(data.features, earlier.model.features if earlier else 0)
+    features = max(data.features, warm_start.model.features if warm_start else 0)
     data = data.changed(label=labels.encode(data.label), features=features)
-    spec, label_range = fit_clip(spec, labels.loss, data.label, earlier, settings.stream)
+    spec, label_range = fit_clip(spec, labels.loss, data.label, warm_start, settings.stream)
     share = settings.share_held_out if valid is None else 0.0
     held, rows = split(data.rows, share, spec, generator(spec, HOLDOUT_STREAM))
     require(account.copies(spec, data, len(held)), "training")
@@ -126,13 +122,13 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         validation_data = valid.within(features).changed(label=labels.encode(valid.label, settings.valid_name))
     scale = learn(data, rows, spec.values["scale"])
     if scale is not None:
-        if earlier:
-            earlier.keep_scale(scale, spec.values["scale"])
+        if warm_start:
+            warm_start.keep_scale(scale, spec.values["scale"])
         data, validation_data = data.scaled(scale), validation_data.scaled(scale)
-    odd = odd_columns(data, rows)
+    odd = find_odd_columns(data, rows)
     if spec.values["norm"]:
         data = data.normalised()
-        validation_data = validation_data.normalised(earlier.also_seen(known) if earlier else known)
+        validation_data = validation_data.normalised(warm_start.also_seen(known) if warm_start else known)
     spec = resolve(
         spec,
         rows=len(rows),
@@ -146,60 +142,61 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     validation = None
     if validation_data.rows and evaluation.chooser:
         validation = replace(evaluation, data=validation_data, held_out=valid is None)
-    fields = max(data.fields, earlier.fields if earlier else 0)
-    model = prepared_model(spec, data, rows, labels.outputs, fields, earlier)
+    fields = max(data.fields, warm_start.preprocessing.fields if warm_start else 0)
+    preprocessing = Preprocessing(labels, fields, label_range, scale)
+    model = prepared_model(spec, data, rows, preprocessing, warm_start)
     trainer = build_trainer(Task(spec, model, data, rows, settings.threads))
-    resumes = earlier is not None and earlier.has_state(spec, trainer.slots)
+    resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
     here = account.held([*read, data, *([validation_data] if validation else [])]) + rows.nbytes
     return Plan(
         settings=settings,
-        spec=limit_l1_from_epoch(spec, earlier, resumes),
+        spec=limit_l1_from_epoch(spec, warm_start, resumes),
         data=data,
-        labels=labels,
-        model=model,
-        fields=fields,
         rows=rows,
+        preprocessing=preprocessing,
+        odd_columns=odd,
+        model=model,
+        resumes=resumes,
         evaluation=evaluation,
         validation=validation,
-        resumes=resumes,
-        range=label_range,
-        scale=scale,
-        odd=odd,
-        bytes=here + account.training(trainer, evaluation, validation, earlier),
-        held=here,
+        memory=MemoryNeed(here + account.training(trainer, evaluation, validation, warm_start), held=here),
     )
 
 
-def prepared_model(
-    spec: Spec, data: Dataset, rows: NDArray[np.int32], outputs: int, fields: int, earlier: WarmStart | None
-) -> Model:
-    """The model of a run, prepared for its training rows and for the earlier model, if there is one.
+def labels_of(spec: Spec, data: Dataset, warm_start: WarmStart | None) -> Labels:
+    """The labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine it."""
+    if warm_start:
+        return warm_start.labels_for(spec)
+    return fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form)
 
-    Its parameters are not allocated yet.
-    """
-    model = make_model(spec, data.features, outputs, fields)
+
+def prepared_model(
+    spec: Spec, data: Dataset, rows: NDArray[np.int32], preprocessing: Preprocessing, warm_start: WarmStart | None
+) -> Model:
+    """The model of a run, prepared for its training rows and its warm start; its parameters are not allocated yet."""
+    model = make_model(spec, data.features, preprocessing.labels.outputs, preprocessing.fields)
     model.prepare(data, rows, generator(spec, PREPARE_STREAM))
-    if earlier:
-        model.inherit(earlier.model, earlier.seen)
+    if warm_start:
+        model.inherit(warm_start.model, warm_start.seen)
     return model
 
 
-def limit_l1_from_epoch(spec: Spec, earlier: WarmStart | None, resumes: bool) -> Spec:
+def limit_l1_from_epoch(spec: Spec, warm_start: WarmStart | None, resumes: bool) -> Spec:
     """The spec with the first penalized epoch limited to the run; a default and an inherited value are lowered.
 
     Raises UsageError if the run was asked to penalize factors only after its last epoch.
     """
     epochs, name = spec.values["epochs"], "l1_from_epoch"
-    if earlier and name not in spec.given:  # factors have left their start values, or are penalized already
+    if warm_start and name not in spec.given:  # factors have left their start values, or are penalized already
         usual = spec.solver_entry.defaults.get(name, OPTIONS[name].default)
-        most = earlier.options.get(name, usual) if resumes else usual
+        most = warm_start.run.options.get(name, usual) if resumes else usual
         spec = replace(spec, values={**spec.values, name: min(spec.values[name], most)})
-    last = epochs + (earlier.epochs if earlier and resumes else 0)
+    last = epochs + (warm_start.run.epochs if warm_start and resumes else 0)
     if spec.solver_entry.penalizes_at_once:
         last += 1  # at the end of the last epoch
     if not epochs or spec.values.get(name, 1) <= last:
         return spec
-    if name in spec.given and earlier is None:
+    if name in spec.given and warm_start is None:
         given = f"{OPTIONS[name].flag} is {spec.values[name]}"
         raise UsageError(
             f"{given}, after the last of {epochs} epochs; with {spec.solver} it can be at most {last}, or "

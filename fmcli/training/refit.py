@@ -41,10 +41,11 @@ def whole(chosen: Trained) -> Plan:
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     rows = np.arange(first.data.rows, dtype=np.int32)
-    model = prepared_model(spec, first.data, rows, first.labels.outputs, first.fields, first.earlier)
+    model = prepared_model(spec, first.data, rows, first.preprocessing, first.warm_start)
     plan = replace(first, spec=spec, rows=rows, model=model, validation=None)
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
-    return replace(plan, held=first.held + model.bytes_needed(build_trainer(plan.task).slots))
+    held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)
+    return replace(plan, memory=replace(first.memory, held=held))
 
 
 def refit(
@@ -53,7 +54,7 @@ def refit(
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     observer: Observer | None = None,
 ) -> Trained:
-    """Train on all rows, from the same start or earlier model as the run that chose the number of epochs.
+    """Train on all rows, from the same start values or warm start as the run that chose the number of epochs.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ class Settings:
     """A run's choices, and how its epochs are evaluated.
 
     spec : what to train.
-    earlier : a model to resume from.
+    warm_start : a model to resume from.
     valid_name : the name of the validation data in messages.
     holdout : share of the rows to hold out as validation data, if there are no others; None: 5 % for stochastic
         solvers, if there are 10,000 rows or more and several epochs, but not for a stream, nor if no metric can choose.
@@ -31,12 +31,12 @@ class Settings:
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
     threads : how many threads.
 
-    Raises UsageError for metrics that do not exist or do not fit the loss, and for an earlier model that has other
-    parameters than the spec.
+    Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
+    other parameters than the spec's.
     """
 
     spec: Spec
-    earlier: WarmStart | None = None
+    warm_start: WarmStart | None = None
     valid_name: str = "validation data"
     holdout: float | None = 0.0
     refit: bool | None = None
@@ -46,8 +46,8 @@ class Settings:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.earlier:
-            check_earlier(self.earlier, self.spec)
+        if self.warm_start:
+            check_warm_start(self.warm_start, self.spec)
         if self.metrics:
             from fmcli.scoring.metrics import check
 
@@ -80,10 +80,9 @@ def make_model(spec: Spec, features: int, outputs: int, fields: int) -> Model:
     return build_model(kind, features, outputs, spec.keywords(kind), fields, by_row)
 
 
-def check_earlier(earlier: WarmStart, spec: Spec) -> None:
-    """Raises UsageError if a run of this spec cannot resume from an earlier model, whatever its data."""
-    labels = earlier.labels_for(spec)
-    some = resolve(
-        spec, rows=1, nonzeros=1, features=1, validated=False
-    )  # no shape depends on the defaults that depend on data
-    earlier.check(spec, make_model(some, earlier.model.features, labels.outputs, earlier.fields))
+def check_warm_start(warm_start: WarmStart, spec: Spec) -> None:
+    """Raises UsageError if a run of this spec cannot resume from a model, whatever its data."""
+    labels, fields = warm_start.labels_for(spec), warm_start.preprocessing.fields
+    # No shape depends on the defaults that depend on data.
+    some = resolve(spec, rows=1, nonzeros=1, features=1, validated=False)
+    warm_start.check(spec, make_model(some, warm_start.model.features, labels.outputs, fields))

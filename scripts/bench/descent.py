@@ -61,11 +61,11 @@ def choose(train: Dataset) -> dict[str, float]:
 
 def ours(options: dict[str, float], train: Dataset, test: Dataset, target: float) -> Reached:
     """The result of fmcli: the number of epochs, and the time of a second run with this number and no validation."""
-    own = options | {"rank": RANK, "epochs": EPOCHS, "tol": 0}
-    plan = job.plan(train, make_spec("fm", "cd", "squared", own), valid=test, metrics=("rmse",), patience=EPOCHS)
+    chosen = options | {"rank": RANK, "epochs": EPOCHS, "tol": 0}
+    plan = job.plan(train, make_spec("fm", "cd", "squared", chosen), valid=test, metrics=("rmse",), patience=EPOCHS)
     rmse = [epoch.valid["rmse"] for epoch in job.train(plan).epochs]
     found = reached([0.0] * len(rmse), rmse, target)
-    plan = job.plan(train, make_spec("fm", "cd", "squared", own | {"epochs": found.epochs}))
+    plan = job.plan(train, make_spec("fm", "cd", "squared", chosen | {"epochs": found.epochs}))
     begin = time.process_time()
     job.train(plan)
     return found._replace(seconds=time.process_time() - begin + found.seconds)

@@ -36,8 +36,8 @@ from fmcli.training import job
 from fmcli.cli import run
 out, train = os.dup(1), job.train
 def told(plan, *observers):
-    os.write(out, f"{plan.bytes}\\n".encode())
-    if plan.bytes > float(sys.argv[1]):
+    os.write(out, f"{plan.memory.total}\\n".encode())
+    if plan.memory.total > float(sys.argv[1]):
         sys.exit(4)
     return train(plan, *observers)
 job.train = told

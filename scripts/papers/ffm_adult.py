@@ -30,7 +30,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.prediction import load_model
 from fmcli.training import job
-from fmcli.training.checkpoints import load_earlier, save_model
+from fmcli.training.checkpoints import load_warm_start, save_model
 from fmcli.training.job import Trained
 
 SETS = {"adult": "adult/{}.ffm", "ml-100k": "ml-100k/side.u1.bin.{}.ffm"}
@@ -47,9 +47,13 @@ class Problem:
     train: Dataset
     test: Dataset
 
-    def run(self, model: str, options: dict[str, float], holdout: float | None, earlier: str | None = None) -> Trained:
+    def run(
+        self, model: str, options: dict[str, float], holdout: float | None, warm_start: str | None = None
+    ) -> Trained:
         spec = make_spec(model, "adagrad", "logistic", options)
-        plan = job.plan(self.train, spec, holdout=holdout, earlier=load_earlier(earlier) if earlier else None)
+        plan = job.plan(
+            self.train, spec, holdout=holdout, warm_start=load_warm_start(warm_start) if warm_start else None
+        )
         return job.train(plan)
 
     def report(self, what: str, trained: Trained, options: dict[str, float]) -> None:

@@ -69,8 +69,8 @@ def split(x: np.ndarray, label: np.ndarray, seed: int) -> tuple[Dataset, Dataset
 
 
 def fit(name: str, data: Dataset, options: dict[str, float], holdout: float = 0.0) -> job.Trained:
-    own = {} if name in ("linear", "fm") else {"llfm_variant": name}
-    spec = make_spec("llfm" if own else name, "adagrad", "logistic", {**options, **own})
+    variant = {} if name in ("linear", "fm") else {"llfm_variant": name}
+    spec = make_spec("llfm" if variant else name, "adagrad", "logistic", {**options, **variant})
     return job.train(job.plan(data, spec, holdout=holdout, metrics=("logloss",)))
 
 
@@ -99,7 +99,7 @@ def table(title: str, x: np.ndarray, label: np.ndarray) -> dict[str, list[float]
         for seed, (train, test) in enumerate(splits):
             trained = fit(name, train, options | {"seed": seed})
             losses = np.array([epoch.loss for epoch in trained.epochs])
-            test = test.changed(label=trained.plan.labels.encode(test.label))
+            test = test.changed(label=trained.plan.preprocessing.labels.encode(test.label))
             measured = Validation(test, "logistic", ("logloss", "accuracy"), 0).measure(trained.plan.model)
             found.append((losses.mean(), measured["logloss"], 100 * measured["accuracy"]))
             if seed == 0:

@@ -28,8 +28,8 @@ STRENGTHS = dict.fromkeys(KERNELS, LAMBDAS) | dict.fromkeys(LEARNED, (1e-6, 1e-5
 
 def learned(data: Dataset, model: str, k: int, l2: float, seed: int = 0, test: Dataset | None = None) -> float:
     """R² of a model with k bases on `test`, or on a held-out fifth of the data."""
-    own = {"rank": k // ORDER, "order": ORDER, "augment": True, "linear": False, "norm": True, "init_std": INIT_STD}
-    spec = make_spec(model, "cd", "squared", own | {"l2": l2, "seed": seed, "epochs": EPOCHS})
+    options = {"rank": k // ORDER, "order": ORDER, "augment": True, "linear": False, "norm": True, "init_std": INIT_STD}
+    spec = make_spec(model, "cd", "squared", options | {"l2": l2, "seed": seed, "epochs": EPOCHS})
     holdout = 0.2 if test is None else 0.0
     plan = job.plan(data, spec, valid=test, holdout=holdout, metrics=("r2",), patience=EPOCHS)
     return job.train(plan).epochs[-1].valid["r2"]

@@ -41,8 +41,10 @@ def main() -> None:
     for model in COMPARED:
         if model not in MODELS:
             continue
-        own = [{name: value for name, value in one.items() if name != "rank" or model != "linear"} for one in GRID]
-        tried = [one for place, one in enumerate(own) if one not in own[:place]]
+        applicable = [
+            {name: value for name, value in one.items() if name != "rank" or model != "linear"} for one in GRID
+        ]
+        tried = [one for place, one in enumerate(applicable) if one not in applicable[:place]]
         found = tuned(model, tried, train, test, "rmse", epochs=EPOCHS, patience=PATIENCE)
         shown = [name for name in ("learning_rate", "l2", "rank", "epochs") if name in found.options]
         chosen = ", ".join(f"{name} {found.options[name]:g}" for name in shown)

@@ -38,7 +38,7 @@ def row(train: Dataset, test: Dataset, model: str, solver: str, options: dict[st
     """Train a model, evaluate it on `test`, and print a line."""
     trained = job.train(job.plan(train, make_spec(model, solver, "logistic", options), holdout=None))
     plan = trained.plan
-    prepared = test.within(plan.data.features).changed(label=plan.labels.encode(test.label))
+    prepared = test.within(plan.data.features).changed(label=plan.preprocessing.labels.encode(test.label))
     logloss, auc, sparsity = Validation(prepared, "logistic", METRICS, 0).measure(plan.model).values()
     counts = factors_kept(plan.model.parameters)
     print(

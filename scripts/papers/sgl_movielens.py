@@ -78,8 +78,8 @@ def cross_validate(model: str, options: dict[str, float], epochs: int, train: Da
     """The mean over the folds at the epoch with the lowest mean RMSE."""
     curves = []
     for i in range(FOLDS):
-        others, own = (train.take(np.flatnonzero(part)) for part in (fold != i, fold == i))
-        curves.append(curve(model, options, epochs, others, own, PATIENCE))
+        others, tested = (train.take(np.flatnonzero(part)) for part in (fold != i, fold == i))
+        curves.append(curve(model, options, epochs, others, tested, PATIENCE))
     mean = np.mean([one[: min(map(len, curves))] for one in curves], axis=0)
     best = int(mean[:, 0].argmin())
     return Tried(options, best + 1, mean[best, 0], mean[best, 1])

@@ -44,7 +44,7 @@ def main() -> None:
         trained = job.train(job.plan(train, spec, holdout=None))
         seconds = (time.perf_counter() - begin) / len(trained.epochs)
         plan = trained.plan
-        prepared = test.within(plan.data.features).changed(label=plan.labels.encode(test.label))
+        prepared = test.within(plan.data.features).changed(label=plan.preprocessing.labels.encode(test.label))
         micro, macro, macro_pr, logloss = Validation(prepared, "softmax", METRICS, 0).measure(plan.model).values()
         print(
             f"{model:7} {batch:5} {alpha:6g} {trained.best:6} {micro:9.4f} {macro:9.4f} {macro_pr:12.4f} "

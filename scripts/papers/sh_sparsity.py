@@ -36,7 +36,7 @@ def main() -> None:
             trained = job.train(job.plan(train, spec))
             plan = trained.plan
             scores = score_rows(plan.model, test)[:, 0]
-            positive = test.label == plan.labels.values[1]
+            positive = test.label == plan.preprocessing.labels.values[1]
             points.append((model_sparsity(plan.model), roc_auc_score(positive, scores)))
             loss = log_loss(positive, probability(scores))
             print(f"{'':5}  {l1:8g}  {points[-1][0]:8.4f}  {loss:8.4f}  {points[-1][1]:.4f}", flush=True)

@@ -40,8 +40,8 @@ def grid(**values: Any) -> list[dict[str, Any]]:
 
 def spec_of(model: str, options: dict[str, Any]) -> Spec:
     """The spec of a model with these options, which may include "solver" and "loss"."""
-    own = dict(options)
-    return make_spec(model, own.pop("solver"), own.pop("loss"), own)
+    rest = dict(options)
+    return make_spec(model, rest.pop("solver"), rest.pop("loss"), rest)
 
 
 def run(model: str, options: dict[str, Any], train: Dataset, judged: Dataset, metric: str, patience: int) -> Trained:

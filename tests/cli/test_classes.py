@@ -51,8 +51,8 @@ def test_classes_from_training_to_their_labels(run, classes, tmp_path, options):
     figures = dict(re.findall(r"^([a-z][a-z0-9-]*) {2,}(\S+)", done.stderr, re.M))
     for part, path in (("train", "train"), ("valid", "test")):
         y = labels(tmp_path / path)
-        own = output(run, "prob", "m", path)[np.arange(len(y)), np.searchsorted(NAMES, y)]
-        assert figures[f"{part}-logloss"] == f"{-np.log(own).mean():.6f}"
+        of_label = output(run, "prob", "m", path)[np.arange(len(y)), np.searchsorted(NAMES, y)]
+        assert figures[f"{part}-logloss"] == f"{-np.log(of_label).mean():.6f}"
         assert figures[f"{part}-accuracy"] == f"{(output(run, 'label', 'm', path)[:, 0] == y).mean():.6f}"
     assert float(figures["valid-accuracy"]) > 0.7
 

@@ -85,8 +85,8 @@ def test_classes_as_sklearn_judges_them(run, classes):
     y, p = labels_of(classes[1]), predicted(run, *classes)
     label = p.argmax(axis=1)
     assert 0.4 < got["metrics"]["accuracy"] < 1
-    own = p[np.arange(len(y)), y.astype(int)]
-    assert got["metrics"]["logloss"] == pytest.approx(-np.log(own).mean(), rel=1e-5)
+    of_label = p[np.arange(len(y)), y.astype(int)]
+    assert got["metrics"]["logloss"] == pytest.approx(-np.log(of_label).mean(), rel=1e-5)
     assert got["metrics"]["macro-f1"] == pytest.approx(sklearn.metrics.f1_score(y, label, average="macro"))
     assert got["confusion"] == sklearn.metrics.confusion_matrix(y, label).tolist()
     text = run("evaluate", *classes).stdout.decode()

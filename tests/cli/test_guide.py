@@ -133,8 +133,8 @@ def values(model):
     """The options of a run of a model, without those that the model or its solver refuses, and without the group
     penalties of other models."""
     spec = make_spec(model)
-    own = set(GROUP_PENALTIES) & set(MODELS[model].positive)
-    others = set(GROUP_PENALTIES) - own if own else set()
+    required = set(GROUP_PENALTIES) & set(MODELS[model].positive)
+    others = set(GROUP_PENALTIES) - required if required else set()
     solver = SOLVERS.get(spec.solver)
     return set(spec.values) - set(MODELS[model].refuses) - set(solver.refuses if solver else ()) - others
 

@@ -143,7 +143,7 @@ def test_classes_each_have_their_rows(run, trained, tmp_path):
     got = figures(run("inspect", "--json", "--top", "2", trained("-m", "l1fm", "--loss", "softmax")))
     w = export_arrays(str(tmp_path / "m"))["w"]
     assert [(row["class"], row["feature"]) for row in got["weights"]] == [
-        (label, j) for label, own in zip((-1, 1), w, strict=True) for j in np.argsort(-np.abs(own))[:2]
+        (label, j) for label, weights in zip((-1, 1), w, strict=True) for j in np.argsort(-np.abs(weights))[:2]
     ]
     assert [row["class"] for row in got["rows"]] == [-1, 1]
 

@@ -165,8 +165,8 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
 
 def objective(problem: Problem, params: Params, row: np.ndarray, l1, l2, group: float) -> float:
     """Return the part of the objective that depends on one row: the mean loss and the penalty of the row."""
-    own = np.sum(l1 * abs(row) + l2 / 2 * row**2) + group * GROUPS[problem.penalty.group_kind].value(row)
-    return problem.mean_loss(params) + own
+    penalty = np.sum(l1 * abs(row) + l2 / 2 * row**2) + group * GROUPS[problem.penalty.group_kind].value(row)
+    return problem.mean_loss(params) + penalty
 
 
 def sweeps(phi, r, G, l1, l2) -> np.ndarray:

@@ -209,8 +209,8 @@ def by_part(params: Params, row: Row, whole: float, w: float | None, v: float | 
     ``w`` or ``v`` if that is None.
     """
     parts = {"w": w, **dict.fromkeys(STRUCTURAL)}
-    own = [(parts.get(name, v), np.size(params[name][at])) for name, at in row]
-    return np.concatenate([np.full(size, whole if step is None else step) for step, size in own])
+    steps = [(parts.get(name, v), np.size(params[name][at])) for name, at in row]
+    return np.concatenate([np.full(size, whole if step is None else step) for step, size in steps])
 
 
 def penalise(params: Params, r: State, o: Options, factors: bool) -> None:

@@ -15,8 +15,8 @@ typedef struct FieldEntries {
 
 // Whether an entry forms a pair with another entry whose field has slot q.
 static inline int has_partner(const FieldEntries* p, ptrdiff_t entry, ptrdiff_t q) {
-    const int32_t own = p->slot[entry];
-    return own >= 0 && (q != own || p->count[q] > 1);
+    const int32_t slot = p->slot[entry];
+    return slot >= 0 && (q != slot || p->count[q] > 1);
 }
 
 // Whether all entries have different indices and different fields, and the model has all of these fields.

@@ -94,8 +94,8 @@ cdef class Bilinear(Model):
                         f"feature {x.index[i]} occurs {where(group[x.index[i]])} and {where(found)}: bilinear needs "
                         "each feature in one group; use different indices in different fields", split_index=None)
 
-    def inherit(self, earlier, seen):
-        theirs = earlier.constants["group"]
+    def inherit(self, previous, seen):
+        theirs = previous.constants["group"]
         if not self.constants:
             self.set_groups(self.by_index_alone())
         group = self.constants["group"].copy()

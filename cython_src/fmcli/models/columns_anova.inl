@@ -81,11 +81,11 @@ inline void without_row(const ColumnView& v, const Csr* data, const Factors& p, 
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
         const ptrdiff_t at = v.at + first;
-        V own[N], a[N], b[most_degrees<M>][N];
-        for (int n = 0; n < N; ++n) own[n] = load<V>(row + at + n * width<V>);
+        V visited[N], a[N], b[most_degrees<M>][N];
+        for (int n = 0; n < N; ++n) visited[n] = load<V>(row + at + n * width<V>);
         for (ptrdiff_t i = 0; i < v.n; ++i) {
             real* const e = cache_of(v, i) + at;
-            for (int n = 0; n < N; ++n) a[n] = own[n] * v.value[i];
+            for (int n = 0; n < N; ++n) a[n] = visited[n] * v.value[i];
             const bool anew = take_out(e, apart, m, a, b);
             if (__builtin_expect(anew, 0))
                 sum_up(sample_of(data, v.sample[i]), p, k, at, constant ? -1 : v.row, constant ? v.row : -1, b);
@@ -187,13 +187,13 @@ inline void without_factor(const ColumnView& v, const Csr* data, const Factors& 
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
         const ptrdiff_t at = v.at + first;
-        V own[N], others[N];
-        for (int n = 0; n < N; ++n) own[n] = load<V>(p.at + v.row * p.stride + at + n * width<V>);
+        V visited[N], others[N];
+        for (int n = 0; n < N; ++n) visited[n] = load<V>(p.at + v.row * p.stride + at + n * width<V>);
         for (ptrdiff_t i = 0; i < v.n; ++i) {
             real* const product = cache_of(v, i) + at;
             bool small = false;
             for (int n = 0; n < N; ++n) {
-                const V factor = real(1) + own[n] * v.value[i];
+                const V factor = real(1) + visited[n] * v.value[i];
                 others[n] = load<V>(product + n * width<V>) / factor;
                 small |= any_negative(magnitude(factor) - LEAST_FACTOR);
             }

@@ -71,13 +71,13 @@ double single_field_pairs(const Factors* factors, ptrdiff_t apart, const Sample*
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
         for (ptrdiff_t p = 0; p < x->nnz; ++p) {
-            const real* own = v.at + x->index[p] * v.stride + at;
+            const real* row = v.at + x->index[p] * v.stride + at;
             const real xp = x->value[p];
             V products[N] = {};
             for (ptrdiff_t q = 0; q < p; ++q) {
                 const real xq = x->value[q];
                 V a[N], b[N];
-                load_row(own + x->field[q] * apart, lanes - at, a);
+                load_row(row + x->field[q] * apart, lanes - at, a);
                 load_row(v.at + x->index[q] * v.stride + x->field[p] * apart + at, lanes - at, b);
                 for (int n = 0; n < N; ++n) products[n] += a[n] * xp * (b[n] * xq);
             }
@@ -101,14 +101,14 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
             if (p < 0) continue;
             const bool alone = here.count[p] == 1;
             const real xi = x->value[i], scale = (real)slope * xi;
-            const real* own = v.at + x->index[i] * v.stride + here.field[p] * apart + at;
+            const real* self = v.at + x->index[i] * v.stride + here.field[p] * apart + at;
             const real* others = sums + p * padded + at;
             for (ptrdiff_t q = 0; q < slots; ++q, others += slots * padded) {
                 if (alone && q == p) continue;
                 real* const to = out + (place ? place[i * slots + q] : next++) * padded + at;
                 for (int n = 0; n < N; ++n) {
                     V g = load<V>(others + n * width<V>);
-                    if (q == p) g -= load<V>(own + n * width<V>) * xi;
+                    if (q == p) g -= load<V>(self + n * width<V>) * xi;
                     g *= scale;
                     store(to + n * width<V>, add ? load<V>(to + n * width<V>) + g : g);
                 }
@@ -164,17 +164,17 @@ inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) 
     }
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const Sample x = sample_of(&columns.rows, v.sample[i]);
-        const ptrdiff_t own = place_of(x, columns.feature);
-        const int32_t own_field = x.field[own];
-        if (own_field >= columns.fields) continue;
-        const real* factors = columns.v.at + own_field * columns.apart;
+        const ptrdiff_t visited = place_of(x, columns.feature);
+        const int32_t field = x.field[visited];
+        if (field >= columns.fields) continue;
+        const real* factors = columns.v.at + field * columns.apart;
         for (ptrdiff_t e = 0; e < x.nnz; ++e) {
             if (columns.field == NO_FIELD ? x.field[e] >= columns.fields : x.field[e] != columns.field) continue;
-            if (e == own) continue;
+            if (e == visited) continue;
             if (n == MEETINGS) meet_found();
             const real* other = factors + x.index[e] * columns.v.stride;
             prefetch_reals(other, columns.v.lanes);
-            found[n++] = {other, (real)x.value[e] * x.value[own], (int32_t)i, x.field[e]};
+            found[n++] = {other, (real)x.value[e] * x.value[visited], (int32_t)i, x.field[e]};
         }
     }
     meet_found();

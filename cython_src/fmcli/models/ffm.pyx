@@ -39,7 +39,7 @@ cdef class FFM(Model):
     cdef int pairs
     cdef bint linear, whole
     cdef Py_ssize_t fields
-    cdef object source, earlier_met
+    cdef object source, previous_met
     cdef Dataset visited  # the data whose columns coordinate descent visits
 
     def __init__(self, features, outputs, *, rank, bias=True, linear=True, fields=0, by_row=False):
@@ -53,7 +53,7 @@ cdef class FFM(Model):
         super().__init__(features, outputs, layout)
         self.pairs = self.n_blocks - 1
         self.linear, self.whole, self.fields = linear, by_row, fields
-        self.source = self.earlier_met = None
+        self.source = self.previous_met = None
 
     def bytes_needed(self, int slots):
         return super().bytes_needed(slots) + self.features * self.marks_size()
@@ -66,8 +66,8 @@ cdef class FFM(Model):
             raise BadInputError("the rows have no fields, which ffm needs")
         self.source = (data, rows)  # read by `allocate`, after the parameters have been allocated
 
-    def inherit(self, earlier, seen):
-        self.earlier_met = earlier.constants["met"]
+    def inherit(self, previous, seen):
+        self.previous_met = previous.constants["met"]
 
     def allocate(self, int slots):
         if self.block[self.pairs].rows > MOST_ROWS:
@@ -89,9 +89,9 @@ cdef class FFM(Model):
             self.source = None
         else:
             met[...] = 255
-        if self.earlier_met is not None:
-            rows, size = self.earlier_met.shape
-            met[:rows, :size] |= self.earlier_met
+        if self.previous_met is not None:
+            rows, size = self.previous_met.shape
+            met[:rows, :size] |= self.previous_met
         self.constants = {"met": met}
 
     # Mark in `met` the factors that are in a pair of these samples.
@@ -100,7 +100,7 @@ cdef class FFM(Model):
         cdef unsigned char[::1] here = np.zeros(met.shape[1] + 1, dtype=np.uint8)
         cdef Sample x
         cdef FieldEntries p
-        cdef Py_ssize_t r, i, q, at, own
+        cdef Py_ssize_t r, i, q, at, slot
         if met.shape[0] == 0 or met.shape[1] == 0:
             return
         data.check_rows(rows)
@@ -113,14 +113,14 @@ cdef class FFM(Model):
                 for q in range(p.slots):
                     here[p.field[q] // BITS] |= 1 << p.field[q] % BITS
                 for i in range(x.nnz):
-                    own = p.slot[i]
-                    if own < 0:
+                    slot = p.slot[i]
+                    if slot < 0:
                         continue
-                    if p.count[own] == 1:
-                        here[p.field[own] // BITS] ^= 1 << p.field[own] % BITS
+                    if p.count[slot] == 1:
+                        here[p.field[slot] // BITS] ^= 1 << p.field[slot] % BITS
                     for at in range(met.shape[1]):
                         met[x.index[i], at] |= here[at]
-                    here[p.field[own] // BITS] |= 1 << p.field[own] % BITS
+                    here[p.field[slot] // BITS] |= 1 << p.field[slot] % BITS
                 for q in range(p.slots):
                     here[p.field[q] // BITS] = 0
 
@@ -249,19 +249,21 @@ cdef class FFM(Model):
     # List the row ids of the factors if each v_{j,f} is a separate row, entry by entry, and return their number.
     cdef Py_ssize_t name_alone(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef Py_ssize_t i, q
-        cdef int32_t first, own
+        cdef int32_t first, slot
         cdef int32_t* ids = p.end + x.nnz * p.slots
         cdef int32_t* next_id = ids
+        cdef int32_t* removed
         for i in range(x.nnz):
-            first, own = <int32_t>(x.index[i] * self.fields), p.slot[i]
-            if own < 0:
+            first, slot = <int32_t>(x.index[i] * self.fields), p.slot[i]
+            if slot < 0:
                 continue
             for q in range(p.slots):
                 next_id[q] = first + p.field[q]
             next_id += p.slots
-            if p.count[own] == 1:  # the entry has no partner in its own field: remove that id
+            if p.count[slot] == 1:  # the entry has no partner in its field: remove that id
                 next_id -= 1
-                memmove(next_id - p.slots + 1 + own, next_id - p.slots + 2 + own, (p.slots - 1 - own) * sizeof(int32_t))
+                removed = next_id - p.slots + 1 + slot
+                memmove(removed, removed + 1, (p.slots - 1 - slot) * sizeof(int32_t))
         return next_id - ids
 
     # The same if an index occurs in several fields. Its entries are adjacent and may share factors, so the position of

@@ -100,14 +100,14 @@ class BlockLayout:
         return sum(map(padded, self.parts))
 
     @property
-    def others(self):
-        """The number of rows for each feature; without an axis of features, the number of rows in all."""
+    def rows_each(self):
+        """The number of rows for each feature; without an axis of features, the number of all rows."""
         (size,) = [axis for axis in self.axes if axis != FEATURES] or [1]
         return size
 
     def rows(self, features):
         """The number of rows of one class."""
-        return self.others * (features if self.by_feature else 1)
+        return self.rows_each * (features if self.by_feature else 1)
 
     def leading(self, features):
         """The axes, with the number of features in place of FEATURES."""

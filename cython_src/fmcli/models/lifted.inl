@@ -213,16 +213,16 @@ inline void without_row(const ColumnView& v, const Csr* data, const Lifted* l, b
     for (ptrdiff_t at = 0; at < lanes; at += width<V>) {
         ptrdiff_t place[M];
         bool moves = false;
-        V own[M], c[M], b[1 << M];
+        V visited[M], c[M], b[1 << M];
         for (int t = 0; t < M; ++t) {
             place[t] = t * lanes + at - v.at;
             if (place[t] >= v.lanes) place[t] = -1;
             moves |= place[t] >= 0;
-            own[t] = load<V>(rows[t].at + v.row * rows[t].stride + at);
+            visited[t] = load<V>(rows[t].at + v.row * rows[t].stride + at);
         }
         for (ptrdiff_t i = 0; moves && i < v.n; ++i) {
             real* const a = cache_of(v, i) + at;
-            for (int t = 0; t < M; ++t) c[t] = own[t] * v.value[i];
+            for (int t = 0; t < M; ++t) c[t] = visited[t] * v.value[i];
             const bool anew = take_out<M>(a, lanes, c, b);
             if (__builtin_expect(anew, 0)) {
                 const Sample x = sample_of(data, v.sample[i]);

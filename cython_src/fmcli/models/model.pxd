@@ -30,7 +30,7 @@ cdef class Model:
     cdef int32_t* every_row  # 0, 1, 2, ...: the row ids of blocks whose rows all affect every sample
     cdef readonly bint has_bias, steps_apart
     cdef bint attached
-    cdef int placed  # how often memory was laid out; not positive: there are no rows now
+    cdef int generation  # how often rows were allocated or attached; not positive while there are none
     cdef object memory, room
 
     # The p-th part of the bodies in block b, for one output; `row` is the index on the axis besides features.
@@ -87,7 +87,7 @@ cdef class Workspace:
     cdef list memory
     cdef Model model
     cdef Py_ssize_t longest
-    cdef int placed
+    cdef int generation
     cdef fit(self, Model model, Dataset data)
 
 

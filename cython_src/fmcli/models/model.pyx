@@ -45,7 +45,7 @@ cdef class Model:
 
     def __init__(self, Py_ssize_t features, int outputs, layout):
         cdef int b, p
-        self.placed = -abs(self.placed)
+        self.generation = -abs(self.generation)
         if len(layout) > MAX_BLOCKS:
             raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
         if not 0 <= features <= INT32_MAX or outputs < 1:
@@ -85,14 +85,14 @@ cdef class Model:
             free(self.parts[b])
         free(self.every_row)
 
-    # Note that the model has rows now, for training or attached.
+    # Note that the model has rows now, for training or attached: a new generation of them.
     cdef lay_out(self, bint attached):
         self.attached = attached
-        self.placed = abs(self.placed) + 1  # negative while there are none, so that each layout has its own number
+        self.generation = abs(self.generation) + 1
 
     # Raise ValueError unless there are rows, and, if `training`, unless they can be trained.
     cdef require(self, bint training=False):
-        if self.placed <= 0:
+        if self.generation <= 0:
             raise ValueError("the model has no rows yet: allocate it, or attach arrays")
         if training and self.attached:
             raise ValueError("the model was attached to arrays: it cannot be trained")
@@ -122,13 +122,13 @@ cdef class Model:
         generator : numpy.random.Generator.
         """
 
-    def inherit(self, earlier, seen):
-        """Take over what an earlier model of this kind knows about its data; called between `prepare` and `allocate`.
+    def inherit(self, previous, seen):
+        """Take over what a previous model of this kind knows about its data; called between `prepare` and `allocate`.
 
         Parameters
         ----------
-        earlier : Model, attached.
-        seen : bool array (features of the earlier model), which features occurred in its data.
+        previous : Model, attached.
+        seen : bool array (features of the previous model), which features occurred in its data.
 
         Raises UsageError or BadInputError if this model cannot resume from it.
         """
@@ -157,7 +157,7 @@ cdef class Model:
         cdef Block* block
         if slots < 0 or self.bytes_needed(slots) > MOST_BYTES:
             raise MemoryError
-        self.slots, self.placed = slots, -abs(self.placed)
+        self.slots, self.generation = slots, -abs(self.generation)
         self.room = room = allocate(3 * (max([0] + [layout.lanes for layout in self.layout]) + LANES), np.float64)
         self.memory, self.parameters, self.states = [], {}, {}
         for b, layout in enumerate(self.layout):
@@ -197,14 +197,14 @@ cdef class Model:
     cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes):
         part.base, part.lanes = base, lanes
         part.output_stride = layout.rows(self.features) * stride
-        part.feature_stride = layout.others * stride if layout.by_feature else 0
+        part.feature_stride = layout.rows_each * stride if layout.by_feature else 0
         part.row_stride = stride
 
     def view(self, base, layout, Py_ssize_t at, Py_ssize_t stride, in_row):
         """A view of an array as it is exported; it begins at `at`, and its rows of shape `in_row` are `stride` reals
         apart."""
         steps = [layout.rows(self.features) * stride]
-        steps += [(layout.others if axis == FEATURES else 1) * stride for axis in layout.axes]
+        steps += [(layout.rows_each if axis == FEATURES else 1) * stride for axis in layout.axes]
         steps += [padded(columns) for columns in in_row[1:]] + [1] * bool(in_row)
         shape = (self.outputs, *layout.leading(self.features), *in_row)
         size = REAL_TYPE.itemsize
@@ -238,7 +238,7 @@ cdef class Model:
         Raises ValueError if a shape or type is not the model's, KeyError if an array is missing.
         """
         cdef Py_ssize_t p
-        self.placed = -abs(self.placed)
+        self.generation = -abs(self.generation)
         self.parameters, self.states = {}, {}
         for name, shape in self.shapes().items():
             array = arrays[name]
@@ -490,11 +490,11 @@ cdef class Workspace:
         self.scratch.slope = &outputs[model.outputs]
         self.scratch.ids = &ids[0]
         self.scratch.gradients = <SparseGradient*>&gradient_structs[0]
-        self.model, self.longest, self.placed = model, longest, model.placed
+        self.model, self.longest, self.generation = model, longest, model.generation
 
     # Raise ValueError unless the workspace fits the model, with its current layout, and the samples of the data.
     cdef fit(self, Model model, Dataset data):
-        if self.model is not model or self.placed != model.placed:
+        if self.model is not model or self.generation != model.generation:
             raise ValueError("the workspace was made for another model, or before its rows were laid out anew")
         if data.longest > self.longest or data.features > model.features:
             raise ValueError("the data have longer rows than the workspace, or more columns than the model")

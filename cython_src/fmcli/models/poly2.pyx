@@ -66,8 +66,8 @@ cdef class Poly2(Model):
                 f"an example has {data.longest:,} entries; poly2 takes at most {MOST_ENTRIES:,}: leave out "
                 "features, or choose another model")
 
-    def inherit(self, earlier, seen):
-        if self.exact != (<Poly2?>earlier).exact:
+    def inherit(self, previous, seen):
+        if self.exact != (<Poly2?>previous).exact:
             pairs = self.features * (self.features - 1) // 2
             raise UsageError(
                 f"the earlier model has an entry for each pair, but with the new features there are {pairs:,} pairs, "

@@ -92,10 +92,10 @@ void product_score_gradient(const ColumnView* view, int parts, ptrdiff_t lanes, 
         const real x = v.value[i];
         const real* z = cache_of(v, i);
         for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
-            const ptrdiff_t own = (v.at + at) / lanes, f = (v.at + at) % lanes;
+            const ptrdiff_t visited = (v.at + at) / lanes, f = (v.at + at) % lanes;
             Vec4 d = Vec4{} + x;
             for (ptrdiff_t t = 0; t < parts; ++t)
-                if (t != own) d *= load<Vec4>(z + t * lanes + f);
+                if (t != visited) d *= load<Vec4>(z + t * lanes + f);
             store(q + i * v.apart + at, d);
         }
         weight_derivative(v, i, q);

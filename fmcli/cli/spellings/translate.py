@@ -143,7 +143,7 @@ class _Reading:
         flag, equals, value = word.partition("=")
         if flag in self.options:
             self.said.append(word)
-            self.own(flag, value if equals else None)
+            self.native(flag, value if equals else None)
         elif flag in self.spellings:
             self.familiar(flag, value if equals else None)
         else:
@@ -163,11 +163,11 @@ class _Reading:
             if flag not in self.options:
                 raise self.unknown(flag)
             if takes_value(self.options[flag]):
-                self.own(flag, word[place:] or None)
+                self.native(flag, word[place:] or None)
                 return
-            self.own(flag, None)
+            self.native(flag, None)
 
-    def own(self, flag: str, value: str | None) -> None:
+    def native(self, flag: str, value: str | None) -> None:
         """An option of fmcli; `value` is the part of the same word after the flag, if there is one."""
         option = self.options[flag]
         name = option.name or ""
@@ -197,9 +197,9 @@ class _Reading:
 
     def once(self, name: str, word: str, *, familiar: bool) -> None:
         """Raise UsageError if an option is given in two spellings."""
-        earlier = self.given.setdefault(name, word)
-        if earlier != word and (familiar or earlier in SPELLINGS):
-            raise UsageError(f"{earlier} and {word} set the same option; give one of them")
+        first = self.given.setdefault(name, word)
+        if first != word and (familiar or first in SPELLINGS):
+            raise UsageError(f"{first} and {word} set the same option; give one of them")
 
     def has(self, flag: str) -> bool:
         """Whether a long flag exists in fmcli or is an accepted spelling."""

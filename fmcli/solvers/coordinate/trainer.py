@@ -68,7 +68,7 @@ class CoordinateDescent(Minimizer):
         most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples
         updates = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
         making = max(
-            (NUMBERS_BEING_SORTED if layout.by_feature and layout.others > 1 else NUMBERS_BEING_MADE) * entered
+            (NUMBERS_BEING_SORTED if layout.by_feature and layout.rows_each > 1 else NUMBERS_BEING_MADE) * entered
             for entered, layout in zip(most, model.layout, strict=True)
         )
         numbers = NUMBERS_A_ROW * updates + making + data.rows

@@ -107,7 +107,7 @@ cdef class LLFM(Model):
     def known(self, name, seen):
         return seen if name == "anchors" else super().known(name, seen)
 
-    def inherit(self, earlier, seen):
+    def inherit(self, previous, seen):
         """Keep the rows of features that the earlier model has seen, whether or not samples touch them."""
         self.inherited = seen
 

@@ -125,7 +125,7 @@ def by_row(Model model, Dataset data, int block):
     cdef Scratch* s = &workspace.scratch
     cdef const SparseGradient* gradient
     cdef bint features = model.layout[block].by_feature
-    cdef Py_ssize_t others = model.layout[block].others, i, j, entry, at
+    cdef Py_ssize_t each = model.layout[block].rows_each, i, j, entry, at
     cdef Sample x
     indptr = np.zeros(model.block[block].rows + 1, dtype=np.int64)
     cdef int64_t[::1] free = indptr
@@ -158,9 +158,9 @@ def by_row(Model model, Dataset data, int block):
             if not features:
                 value[at] = gradient.weight[j]
                 continue
-            if x.index[entry] > gradient.row[j] // others:
+            if x.index[entry] > gradient.row[j] // each:
                 entry = 0
-            while x.index[entry] != gradient.row[j] // others:
+            while x.index[entry] != gradient.row[j] // each:
                 entry += 1
             value[at] = x.value[entry]
     give_back(free)

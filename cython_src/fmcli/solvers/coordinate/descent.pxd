@@ -40,7 +40,7 @@ cdef class Descent:
     cdef readonly list columns
     cdef readonly bint fast
     cdef Loss loss
-    cdef int placed              # the model's `placed` when this object was made
+    cdef int generation          # of the model's rows when this object was made
     cdef Penalty penalty
     cdef bint bounded            # whether the curvature of the loss is bounded
     cdef double curvature

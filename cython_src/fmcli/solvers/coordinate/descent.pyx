@@ -62,7 +62,7 @@ cdef class Descent:
         if data.label is None or data.features != model.features:
             raise ValueError("the data must have labels, and as many columns as the model")
         loss.check(data.label, model.outputs)
-        self.placed = model.placed
+        self.generation = model.generation
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.bounded, self.curvature = isfinite(loss.smoothness), loss.smoothness
         everyone, features = of_all(data.rows), by_feature(data)
@@ -106,7 +106,7 @@ cdef class Descent:
 
     # ValueError if the model has been allocated again in the meantime.
     cdef require(self):
-        if self.model is None or self.placed != self.model.placed:
+        if self.model is None or self.generation != self.model.generation:
             raise ValueError("the descent was made before the model's rows were laid out anew")
 
     def recompute_columns(self):
@@ -125,9 +125,9 @@ cdef class Descent:
         self.require()
         if not 0 <= b < self.model.n_blocks:
             raise IndexError("no such block")
-        others = max(1, self.model.layout[b].others if self.model.layout[b].by_feature else 1)
+        each = max(1, self.model.layout[b].rows_each if self.model.layout[b].by_feature else 1)
         rows = self.columns[b].occupied(self.model.block[b].rows)
-        return rows if others == 1 else rows[np.argsort(rows % others, kind="stable")]
+        return rows if each == 1 else rows[np.argsort(rows % each, kind="stable")]
 
     def recompute_kernel_norms(self):
         """Recompute the norms of the kernels' factors, which the nuclear norm weighs the kernels' weights by."""

@@ -10,7 +10,7 @@ cdef class Objective:
     cdef Dataset data
     cdef readonly Py_ssize_t size
     cdef double total_weight
-    cdef int placed  # the model's, when this was made
+    cdef int generation  # of the model's rows when this was made
     cdef Py_ssize_t begin[MAX_BLOCKS]  # of a block's numbers
     cdef Py_ssize_t width[MAX_BLOCKS]  # of a row
 

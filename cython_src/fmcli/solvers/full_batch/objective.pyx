@@ -30,7 +30,7 @@ cdef class Objective:
         if data.label is None:
             raise ValueError("the data have no labels")
         loss.check(data.label, model.outputs)
-        self.placed = model.placed
+        self.generation = model.generation
         self.model, self.loss, self.data, self.size = model, loss, data, 0
         self.total_weight = data.total_weight()
         for b in range(model.n_blocks):
@@ -40,7 +40,7 @@ cdef class Objective:
 
     # ValueError if the model has been allocated again in the meantime.
     cdef require(self):
-        if self.model is None or self.placed != self.model.placed:
+        if self.model is None or self.generation != self.model.generation:
             raise ValueError("the objective was made before the model's rows were laid out anew")
 
     def places(self, int b):

@@ -26,7 +26,7 @@ cdef class Solver:
     cdef public bint takes_formulas
     cdef Model model
     cdef Penalty penalty
-    cdef int placed  # the model's, when this was bound to it
+    cdef int generation  # of the model's rows when this was bound to it
 
     cdef require(self, Model model=*)
     cdef set_rule(self, int block, object layout, bint body)

@@ -28,12 +28,13 @@ cdef class Solver:
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
         model.require(training=True)
-        self.model, self.placed, self.penalty = model, model.placed, penalty
+        self.model, self.generation, self.penalty = model, model.generation, penalty
         self.load_strengths()
 
     # ValueError unless the solver is bound to a model, or to this model, as its rows lie in memory now.
     cdef require(self, Model model=None):
-        if self.model is None or self.placed != self.model.placed or (model is not None and self.model is not model):
+        bound = self.model is not None and self.generation == self.model.generation
+        if not bound or (model is not None and self.model is not model):
             raise ValueError("the solver is not bound to the model, or was before the model's rows were laid out anew")
 
     def load_strengths(self):

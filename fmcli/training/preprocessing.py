@@ -1,0 +1,35 @@
+"""Preprocessing: what a run learns from its data before training, so that other rows can be treated in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fmcli.data.labels import Labels
+from fmcli.data.scaling import Divisors
+from fmcli.scoring.metrics import Range
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What was learned from the data before training; the model file keeps it.
+
+    labels : the loss, and the values of labels that are classes.
+    fields : number of fields, including those of the warm start; 0 if the model needs none.
+    label_range : the smallest and largest label, including those of the warm start; None if predictions cannot be
+        clipped to them.
+    scale : float32 (features), what the columns were divided by; None: nothing.
+    """
+
+    labels: Labels
+    fields: int
+    label_range: Range | None
+    scale: Divisors | None
+
+    def entries(self) -> dict[str, Any]:
+        """The entries of the model file. The divisors are an array in it."""
+        return {
+            "fields": self.fields,
+            "labels": self.labels.values and list(self.labels.values),
+            "range": self.label_range and list(self.label_range),
+        }

@@ -1,0 +1,97 @@
+"""The run that a warm start comes from: which of its choices another run inherits, and what that run changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import REFINES, SOLVER, Spec, make_spec, takes
+
+# Options that are penalties, not the losses' own.
+PENALTIES = frozenset(
+    name
+    for name, option in OPTIONS.items()
+    if option.group == "penalty" and not any(name in loss.options for loss in LOSSES.values())
+)
+
+
+@dataclass(frozen=True)
+class PreviousRun:
+    """The choices of the run that trained a model.
+
+    options : all options, with defaults filled in.
+    given : names of the options that the run was explicitly given; SOLVER means the solver.
+    epochs : number of epochs that the parameters were trained for, in this run and those that it resumed from.
+    """
+
+    model: str
+    solver: str
+    loss: str
+    options: Mapping[str, Any]
+    given: frozenset[str]
+    epochs: int
+
+    def continued(self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> Spec:
+        """The spec of a run that resumes from this one's model; arguments that are None or missing are inherited.
+
+        Inherited are the options that this run was given, and all options that the meaning of its parameters depends
+        on; other defaults are computed again. Penalties are not inherited by another kind of model, which has its own,
+        nor between solvers of which one weighs them against the sum of the losses and the other against their mean. A
+        solver's options are not inherited by another solver.
+
+        Raises the errors of make_spec.
+        """
+        kind, new_loss = model or self.model, loss or self.loss
+        chosen = solver or (self.solver if SOLVER in self.given else None)
+        taking = chosen or (MODELS[kind].solver if kind in MODELS else self.solver)
+        names = self.lasting() | (self.given - {SOLVER, "epochs"})
+        if taking != self.solver:
+            names -= set(SOLVERS[self.solver].options)
+        if kind != self.model or sums_losses(taking) != sums_losses(self.solver):
+            names -= PENALTIES
+        names -= {part for part, whole in REFINES.items() if whole in options}
+        if new_loss != CLIPPED_LOSS and self.options.get("clip"):
+            names.discard("clip")
+        inherited = {
+            name: self.options[name]
+            for name in names - options.keys()
+            if name in self.options and takes(name, kind, taking, new_loss)
+        }
+        spec = make_spec(kind, chosen, new_loss, {**inherited, **options})
+        return replace(spec, given=spec.given - (inherited.keys() - self.given))
+
+    def lasting(self) -> set[str]:
+        """Options that determine the meaning of the parameters or scores, whether they were given or not."""
+        return {"scale", "norm", "clip", *MODELS[self.model].options} - REFINES.keys()
+
+    def kept(self, spec: Spec) -> dict[str, Any]:
+        """Name -> value of the choices that this run was given and a spec has inherited."""
+        solver = {SOLVER: spec.solver} if SOLVER in self.given and spec.solver == self.solver else {}
+        names = sorted(self.given & spec.values.keys() - {"epochs"})
+        return solver | {name: spec.values[name] for name in names if spec.values[name] == self.options[name]}
+
+    def changed(self, spec: Spec) -> dict[str, tuple[Any, Any]]:
+        """Name -> (value in this run, value in the spec) of the choices that differ. An option that refines another one
+        is omitted if both change in the same way."""
+        before = {"model": self.model, SOLVER: self.solver, "loss": self.loss, **self.options}
+        after = {"model": spec.model, SOLVER: spec.solver, "loss": spec.loss, **spec.values}
+        changed = {
+            name: (before[name], after[name])
+            for name in before
+            if name in after and before[name] != after[name] and name != "epochs"
+        }
+        return {name: both for name, both in changed.items() if changed.get(REFINES.get(name, "")) != both}
+
+    def dropped(self, spec: Spec) -> dict[str, Any]:
+        """Name -> value of the options that this run was given and a spec does not take."""
+        return {name: self.options[name] for name in sorted(self.given & self.options.keys() - spec.values.keys())}
+
+
+def sums_losses(solver: str) -> bool:
+    """Whether a solver weighs penalties against the sum of the losses, not their mean."""
+    return solver in SOLVERS and SOLVERS[solver].sums_losses
