@@ -115,6 +115,7 @@ def test_the_most_frequent_features(rng, fields):
     everything = np.arange(30, dtype=np.int32)
     counted = data.counts(everything)
     assert counted.tolist() == [counts[j] for j in range(FEATURES)]
+    assert data.counts(everything, 3).tolist() == counted.tolist()
     features = most_frequent(counted, 4)
     assert features.tolist() == order[:4]
     assert data.first_fields(everything, features).tolist() == [first[j] for j in order[:4]]

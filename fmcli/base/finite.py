@@ -8,10 +8,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fmcli.base.scan import all_finite
+
 
 def are_finite(arrays: Iterable[NDArray[Any]]) -> bool:
     """Whether all numbers of all arrays are finite; unlike np.isfinite, without an array of answers."""
-    return all(math.isfinite(array.min()) and math.isfinite(array.max()) for array in arrays if array.size)
+    return all(map(all_finite, arrays))
 
 
 def finite(figures: dict[str, Any]) -> dict[str, Any]:

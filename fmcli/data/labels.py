@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 TWO_VALUES, OTHERS = "logistic", "squared"
 # Integer labels with at most this many distinct values are probably classes.
 FEW_CLASSES = 20
+# Whether there are many distinct labels is mostly known from this many.
+SOME_LABELS = 1000
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,31 @@ class Labels:
         if self.values is None:
             check_counts(self.loss, label, source)
             return label
-        unknown = label[~self.known(label)]
-        if unknown.size:
+        known = self.known(label)
+        if not known.all():
             raise BadInputError(
-                f"{source and source + ': '}the model does not know the label {number(unknown[0])}, only "
+                f"{source and source + ': '}the model does not know the label {number(label[known.argmin()])}, only "
                 f"{listed(np.array(self.values))}; check the labels of the file"
             )
-        places: Floats = np.searchsorted(np.array(self.values), label).astype(np.float64)
-        return places if LOSSES[self.loss].task == "classes" else 2.0 * places - 1.0
+        if len(self.values) > FEW_CLASSES:
+            return np.searchsorted(np.array(self.values), label).astype(np.float64)
+        places = np.zeros(len(label))
+        for value in self.values[1:]:
+            places += label >= value
+        if LOSSES[self.loss].task != "classes":
+            places *= 2.0
+            places -= 1.0
+        return places
 
     def known(self, label: Floats) -> NDArray[np.bool_]:
         """bool (rows): whether a label is one of the values; if labels are numbers, whether the loss accepts it."""
         if self.values is None:
             return np.greater_equal(label, 0 if LOSSES[self.loss].task == "counts" else -np.inf)
+        if len(self.values) <= FEW_CLASSES:
+            known = np.zeros(len(label), dtype=np.bool_)
+            for value in self.values:
+                known |= label == value
+            return known
         values = np.array(self.values)
         nearest: Floats = values[np.minimum(np.searchsorted(values, label), len(values) - 1)]
         return np.equal(nearest, label)
@@ -112,12 +126,14 @@ def few_distinct(label: Floats) -> Floats | None:
     """The distinct values in increasing order; None if there are many: sorting all labels could take as long as an
     epoch."""
     found: list[float] = []
-    rest = label
-    while rest.size:
+    if len(np.unique(label[:SOME_LABELS])) > FEW_CLASSES:
+        return None
+    left = np.ones(len(label), dtype=np.bool_)
+    while left.any():
         if len(found) > FEW_CLASSES:
             return None
-        found.append(float(rest[0]))
-        rest = rest[rest != rest[0]]
+        found.append(float(label[left.argmax()]))
+        left &= label != found[-1]
     return np.array(sorted(found))
 
 

@@ -81,7 +81,13 @@ def bytes_needed(features: int, *, resumed: bool) -> int:
     return features * (2 * count + place + (total if resumed else 0))
 
 
-def count(data: Dataset, rows: NDArray[np.int32], parameters: int, previous: Occurrences = UNKNOWN) -> Occurrences:
+def count(
+    data: Dataset,
+    rows: NDArray[np.int32],
+    parameters: int,
+    previous: Occurrences = UNKNOWN,
+    times: NDArray[np.int32] | None = None,
+) -> Occurrences:
     """Count the features of the rows with these indices.
 
     Parameters
@@ -89,8 +95,10 @@ def count(data: Dataset, rows: NDArray[np.int32], parameters: int, previous: Occ
     parameters : the bytes that the model's parameters take in its file.
     previous : the counts of the warm start. They are added if they cover all features, unless these rows are the
         same ones again.
+    times : int32 (features), the number of these rows that have each feature, if it is known.
     """
-    times, labels, before = data.counts(rows), zlib.crc32(data.label[rows].data), previous.counts
+    times = data.counts(rows) if times is None else times
+    labels, before = zlib.crc32(data.label[rows].data), previous.counts
     if before is not None and labels == previous.labels and np.array_equal(times, before):
         before = None
     if before is not None:

@@ -11,14 +11,18 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
+from fmcli.losses.loss import Logistic, Loss
 from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES
+from fmcli.scoring.rows import row_losses
+from fmcli.scoring.scores import merged_counts, partition
+from fmcli.system.parallel import in_parallel
 
 Floats = NDArray[np.float64]
 # The lower and the upper limit of predicted numbers.
@@ -88,20 +92,17 @@ class Outcome:
         predicted: bool = False,
         clip: Range | None = None,
     ):
-        # If all weights are 1, sums do not depend on the order of equal scores, so that the sort need not be stable.
-        self.sort: Literal["stable", "quicksort"] = "stable" if weight is not None else "quicksort"
-        if weight is None:
-            weight = np.ones(len(label))
-        elif not weight.all():
+        if weight is not None and not weight.all():
             kept = weight != 0
             label, score, weight = label[kept], score[kept], weight[kept]
         self.loss, self.task = loss, LOSSES[loss].task
         self.label = label
         self.score = score
-        self.weight = weight
+        self._weight = weight
         self.probable = predicted and loss in PROBABLE
         self.predicted = predicted
         self.clip = clip
+        self._logistic: Floats | None = None
 
     @staticmethod
     def bytes_needed(rows: int, outputs: int) -> int:
@@ -115,7 +116,22 @@ class Outcome:
 
     def mean(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> float:
         """Weighted mean over the rows."""
+        if self._weight is None:
+            return float(values.sum() / len(values))
         return float((self.weight * values).sum() / self.weight.sum())
+
+    @cached_property
+    def weight(self) -> Floats:
+        """(rows) the weights."""
+        return np.ones(len(self.label)) if self._weight is None else self._weight
+
+    def losses(self, loss: Loss, threads: int = 1) -> Floats:
+        """(rows) the values of a loss. Those of the logistic loss are kept, because the logloss needs them, too."""
+        if not isinstance(loss, Logistic):
+            return row_losses(loss, self.label, self.score, threads)
+        if self._logistic is None:
+            self._logistic = row_losses(loss, self.label, self.score, threads)
+        return self._logistic
 
     @cached_property
     def error(self) -> Floats:
@@ -148,7 +164,9 @@ class Outcome:
     def ranking(self) -> Ranking:
         """The rows with label +1 and with label -1, by score."""
         score = self.score[:, 0]
-        order = np.argsort(score, kind=self.sort)
+        if self._weight is None:
+            return self._counted_ranking(np.ascontiguousarray(score))
+        order = np.argsort(score, kind="stable")  # the order of equal scores decides the last bits of the sums
         score = score[order]
         starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
         weight = self.weight[order]
@@ -156,6 +174,17 @@ class Outcome:
         positive = np.add.reduceat(np.where(is_positive, weight, 0.0), starts)
         negative = np.add.reduceat(np.where(is_positive, 0.0, weight), starts)
         return Ranking(positive, negative)
+
+    def _counted_ranking(self, score: Floats) -> Ranking:
+        """The ranking if all weights are 1: the scores of both labels are sorted apart, and merged."""
+        both = np.empty(len(score))
+        cut = partition(self.label, score, both)
+        sides = [both[:cut], both[cut:]]
+        for side in sides:
+            side.sort()
+        counts = np.zeros((2, len(score)))
+        distinct = merged_counts(*sides, *counts)
+        return Ranking(*counts[:, :distinct])
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
@@ -193,7 +222,7 @@ def logloss(outcome: Outcome) -> float:
         with np.errstate(divide="ignore"):
             losses = -np.log(label_probability(outcome))
     elif outcome.loss == "logistic":
-        losses = np.logaddexp(0.0, -outcome.label * outcome.score[:, 0])
+        losses = outcome.losses(Logistic())
     else:
         below = outcome.score - outcome.score.max(axis=1, keepdims=True)
         of_label = np.take_along_axis(below, outcome.class_label[:, None], axis=1)[:, 0]
@@ -367,9 +396,5 @@ def measure(names: Iterable[str], outcome: Outcome, threads: int = 1) -> dict[st
         with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf, which is reported
             return METRICS[name].compute(outcome)
 
-    if threads == 1 or len(names) < 2 or len(outcome.label) < ROWS_FOR_THREADS:
-        return {name: value(name) for name in names}
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(threads) as pool:
-        return dict(zip(names, pool.map(value, names), strict=True))
+    threads = threads if len(outcome.label) >= ROWS_FOR_THREADS else 1
+    return dict(zip(names, in_parallel(value, names, threads), strict=True))

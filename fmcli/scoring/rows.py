@@ -1,4 +1,4 @@
-"""Scores of all rows of a data set, computed with several threads."""
+"""Scores and losses of the rows of a data set, computed with several threads."""
 
 from __future__ import annotations
 
@@ -6,28 +6,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.losses.loss import Loss
 from fmcli.models.model import Model, Workspace
-from fmcli.scoring.scores import scores
+from fmcli.scoring.scores import losses, scores
+from fmcli.system.parallel import in_parallel
 
 # Rows per task of a thread: enough to make the overhead of Python negligible.
 ROWS_A_TASK = 1 << 14
 
 
-def score_rows(model: Model, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
-    """Raw scores (rows, outputs), the same for any number of threads."""
-    out = np.empty((data.rows, model.outputs))
+def score_rows(
+    model: Model, data: Dataset, threads: int = 1, rows: NDArray[np.int32] | None = None
+) -> NDArray[np.float64]:
+    """Raw scores (rows, outputs) of all rows, or of the rows with these indices; the same for any number of threads."""
+    count = data.rows if rows is None else len(rows)
+    out = np.empty((count, model.outputs))
 
     def some(start: int) -> None:
         room = Workspace(model, data.longest, gradients=False)
-        scores(model, data, room, start, min(start + ROWS_A_TASK, data.rows), out)
+        scores(model, data, room, start, min(start + ROWS_A_TASK, count), out, rows)
 
-    starts = range(0, data.rows, ROWS_A_TASK)
-    if threads == 1 or len(starts) < 2:
-        for start in starts:
-            some(start)
-    else:
-        from concurrent.futures import ThreadPoolExecutor
+    in_parallel(some, range(0, count, ROWS_A_TASK), threads)
+    return out
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(some, starts))
+
+def row_losses(
+    loss: Loss, label: NDArray[np.float64], score: NDArray[np.float64], threads: int = 1
+) -> NDArray[np.float64]:
+    """(rows) the loss of each row, given labels (rows) and scores (rows, outputs)."""
+    out = np.empty(len(label))
+
+    def some(start: int) -> None:
+        rows = slice(start, start + ROWS_A_TASK)
+        losses(loss, label[rows], score[rows], out[rows])
+
+    in_parallel(some, range(0, len(label), ROWS_A_TASK), threads)
     return out

@@ -5,9 +5,18 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model, Workspace
 
+Floats = NDArray[np.float64]
+
 def scores(
-    model: Model, data: Dataset, workspace: Workspace, start: int, stop: int, out: NDArray[np.float64]
+    model: Model,
+    data: Dataset,
+    workspace: Workspace,
+    start: int,
+    stop: int,
+    out: Floats,
+    rows: NDArray[np.int32] | None = None,
 ) -> None: ...
-def mean_loss(
-    loss: Loss, label: NDArray[np.float64], score: NDArray[np.float64], weight: NDArray[np.float64] | None = None
-) -> float: ...
+def losses(loss: Loss, label: Floats, score: Floats, out: Floats) -> None: ...
+def mean_loss(loss: Loss, label: Floats, score: Floats, weight: Floats | None = None) -> float: ...
+def partition(label: Floats, score: Floats, out: Floats) -> int: ...
+def merged_counts(a: Floats, b: Floats, of_a: Floats, of_b: Floats) -> int: ...

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
+from fmcli.base.scan import zeros
 from fmcli.models.model import Model
 
 SPARSITY = "sparsity"
@@ -19,5 +18,5 @@ def of_predictions(metrics: Iterable[str]) -> list[str]:
 def model_sparsity(model: Model) -> float:
     """The share of exact zeros among linear weights and factors ([SGL]: n_z / n_a)."""
     names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
-    zeros = sum(model.parameters[name].size - np.count_nonzero(model.parameters[name]) for name in names)
-    return zeros / max(1, sum(model.parameters[name].size for name in names))
+    arrays = [model.parameters[name] for name in names]
+    return sum(map(zeros, arrays)) / max(1, sum(array.size for array in arrays))

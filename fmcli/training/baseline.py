@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.labels import few_distinct
 from fmcli.losses.loss import Loss
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import METRICS, Outcome, measure
@@ -53,12 +54,21 @@ def baseline_of(plan: Plan, loss: Loss) -> Baseline:
     weight = None if plan.data.weight is None else plan.data.weight[plan.rows]
     with np.errstate(over="ignore", invalid="ignore"):  # no constant fits labels whose sum is beyond all numbers
         scores: Floats = loss.best_constant(label, weight)
-        near = np.broadcast_to(scores * (1 + PRECISION), (len(label), len(scores)))
-    value = mean_loss(loss, label, np.ascontiguousarray(near), weight) if label.min() < label.max() else np.inf
+        near = scores * (1 + PRECISION)
+    value = mean_loss_of_constant(loss, label, near, weight) if label.min() < label.max() else np.inf
     if LOSSES[plan.preprocessing.labels.loss].task == "binary" and not scores.any():
         # Hinges start from 0, which predicts neither label; the more frequent one is the best constant prediction.
         scores = np.array([np.copysign(1.0, np.average(label, weights=weight))])
     return Baseline(scores, float(value))
+
+
+def mean_loss_of_constant(loss: Loss, label: Floats, scores: Floats, weight: Floats | None) -> float:
+    """The weighted mean loss of rows that all have the same scores (outputs)."""
+    values = few_distinct(label)
+    if values is None:
+        return mean_loss(loss, label, np.tile(scores, (len(label), 1)), weight)
+    shares = [np.average(label == value, weights=weight) for value in values]
+    return sum(float(share) * loss.evaluate(value, scores)[0] for share, value in zip(shares, values, strict=True))
 
 
 def beats(metric: str, value: float, constant: float) -> bool:

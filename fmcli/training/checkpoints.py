@@ -38,7 +38,8 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
     parameters = REAL_TYPE.itemsize * plan.model.parameter_count
-    occurrences = count(plan.data, plan.rows, parameters, plan.warm_start.occurrences if plan.warm_start else UNKNOWN)
+    previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
+    occurrences = count(plan.data, plan.rows, parameters, previous, plan.counts)
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
         "model": plan.spec.model,

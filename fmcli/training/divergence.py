@@ -14,7 +14,6 @@ from fmcli.models.model import Model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.remedies import diverged
 from fmcli.scoring.metrics import Outcome
-from fmcli.scoring.scores import mean_loss
 from fmcli.training.baseline import Baseline
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class DivergenceCheck:
                     scale="standard",
                 )
             raise diverged(self.plan.spec, "a score of a training row is no longer a finite number")
-        loss = mean_loss(self.loss, outcome.label, outcome.score, outcome.weight)
+        loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads))
         if loss > MOST_AT_END * self.constant:
             raise diverged(
                 self.plan.spec,

@@ -69,7 +69,7 @@ def train(
     trainer.prepare(loss, penalty, observer or Observer())
     if plan.warm_start and plan.resumes:
         plan.warm_start.restore_state(model, trainer)
-    best = BestEpoch(plan.validation, model, trainer, plan.eligible)
+    best = BestEpoch(plan.validation, model, trainer, plan.eligible, spec.values["epochs"])
     trained = Trained(plan, seen, baseline)
     begin = time.perf_counter()
 
@@ -103,7 +103,7 @@ def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:
     Returns bool (features): which features the model has seen.
     """
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
-    seen = data.seen(rows)
+    seen = plan.counts > 0
     model.allocate(slots)
     with np.errstate(over="ignore"):  # start values that are not finite are refused by DivergenceCheck.start
         model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))

@@ -37,6 +37,7 @@ class Plan:
     spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
     data : all rows, preprocessed.
     rows : int32, numbers of the rows to train on, in file order.
+    counts : int32 (features), the number of these rows that have each feature.
     preprocessing : what was learned from the data and done to them.
     odd_columns : columns whose scale is a problem even then, if there are any.
     model : the model, not allocated yet.
@@ -49,6 +50,7 @@ class Plan:
     spec: Spec
     data: Dataset
     rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
     preprocessing: Preprocessing
     odd_columns: OddColumns | None
     model: Model
@@ -115,7 +117,8 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     share = settings.share_held_out if valid is None else 0.0
     held, rows = split(data.rows, share, spec, generator(spec, HOLDOUT_STREAM))
     require(account.copies(spec, data, len(held)), "training")
-    known = data.seen(rows)
+    counts = data.counts(rows, settings.threads)
+    known = counts > 0
     if valid is None:
         validation_data = data.take(held)
     else:
@@ -132,7 +135,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     spec = resolve(
         spec,
         rows=len(rows),
-        nonzeros=nonzeros_of(data, rows),
+        nonzeros=data.entries_of_rows(rows),
         features=int(known.sum()),
         longest=data.longest_square(),
         validated=validation_data.rows > 0,
@@ -147,12 +150,13 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     model = prepared_model(spec, data, rows, preprocessing, warm_start)
     trainer = build_trainer(Task(spec, model, data, rows, settings.threads))
     resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
-    here = account.held([*read, data, *([validation_data] if validation else [])]) + rows.nbytes
+    here = account.held([*read, data, *([validation_data] if validation else [])]) + rows.nbytes + counts.nbytes
     return Plan(
         settings=settings,
         spec=limit_l1_from_epoch(spec, warm_start, resumes),
         data=data,
         rows=rows,
+        counts=counts,
         preprocessing=preprocessing,
         odd_columns=odd,
         model=model,
@@ -203,8 +207,3 @@ def limit_l1_from_epoch(spec: Spec, warm_start: WarmStart | None, resumes: bool)
             f"{OPTIONS['epochs'].flag} must be larger"
         )
     return replace(spec, values={**spec.values, name: last})
-
-
-def nonzeros_of(data: Dataset, rows: NDArray[np.int32]) -> int:
-    """Entries of some rows."""
-    return int(np.diff(data.indptr)[rows].sum())

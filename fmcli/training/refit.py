@@ -42,7 +42,8 @@ def whole(chosen: Trained) -> Plan:
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     rows = np.arange(first.data.rows, dtype=np.int32)
     model = prepared_model(spec, first.data, rows, first.preprocessing, first.warm_start)
-    plan = replace(first, spec=spec, rows=rows, model=model, validation=None)
+    counts = first.data.counts(rows, first.settings.threads)
+    plan = replace(first, spec=spec, rows=rows, counts=counts, model=model, validation=None)
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
     held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)
     return replace(plan, memory=replace(first.memory, held=held))

@@ -13,7 +13,7 @@ from fmcli.base.finite import finite
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training.baseline import Baseline
-from fmcli.training.planning import Plan, nonzeros_of
+from fmcli.training.planning import Plan
 
 # The least magnitude of an objective when its changes are compared with it, so that none is divided by 0.
 TINY = 1e-12
@@ -97,7 +97,7 @@ def summary(trained: Trained) -> dict[str, Any]:
     of_start = validation.measure(plan.model) if validation and not kept else {}
     figures = {
         "rows": len(plan.rows),
-        "nonzeros": nonzeros_of(plan.data, plan.rows),
+        "nonzeros": plan.data.entries_of_rows(plan.rows),
         "features": int(trained.seen.sum()),
         "parameters": plan.model.parameter_count,
         "epochs": plan.epochs_before + len(validated.epochs),

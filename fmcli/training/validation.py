@@ -46,7 +46,7 @@ def split(
         raise UsageError(f"holding out {share:g} of {rows} rows leaves no rows for validation or no rows for training")
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator.permutation(rows)[:held]] = True
-    return everything[chosen], everything[~chosen]
+    return everything.compress(chosen), everything.compress(~chosen)
 
 
 @dataclass
@@ -85,9 +85,12 @@ class Validation:
 
     def outcome(self, model: Model, rows: NDArray[np.int32] | None = None) -> Outcome:
         """A model's scores of the rows, or of the rows with these numbers, and their labels."""
-        score, label, weight = score_rows(model, self.data, self.threads), self.data.label, self.data.weight
+        label, weight = self.data.label, self.data.weight
         if rows is not None and len(rows) < self.data.rows:
-            score, label, weight = score[rows], label[rows], None if weight is None else weight[rows]
+            label, weight = label.take(rows), None if weight is None else weight.take(rows)
+        else:
+            rows = None
+        score = score_rows(model, self.data, self.threads, rows)
         return Outcome(self.loss, label, score, weight, clip=self.clip)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
@@ -107,6 +110,7 @@ class BestEpoch:
     """The best epoch so far, with its parameters and solver state; there is none without validation data.
 
     first : number of the first epoch that may be the best; the patience counts from there.
+    last : number of the last epoch of the run, after which the model need not be copied; None: not known.
     number : number of the best epoch; 0: none yet.
     enough : whether the patience is exhausted.
     """
@@ -115,6 +119,7 @@ class BestEpoch:
     model: Model
     trainer: Trainer
     first: int = 1
+    last: int | None = None
     number: int = 0
     enough: bool = False
     _value: float = math.nan
@@ -133,7 +138,8 @@ class BestEpoch:
         if self.validation.better(value, self._value):
             self.number, self._value, self._worse = number, value, 0
             self._snapshot = []  # first, so that the next snapshot can use the memory
-            self._snapshot, self._updates = self.model.snapshot(), self.trainer.updates
+            if number != self.last:
+                self._snapshot, self._updates = self.model.snapshot(), self.trainer.updates
         elif not math.isnan(value):  # an undefined metric is no reason to stop
             self._worse += 1
         self.enough = self._worse >= self.validation.patience
@@ -141,7 +147,7 @@ class BestEpoch:
 
     def restore(self) -> int:
         """Restore the best epoch, if there is one; returns its number, or 0."""
-        if self.number:
+        if self._snapshot:
             self.model.restore(self._snapshot)
             self.trainer.resume(self._updates)
         return self.number

@@ -17,6 +17,7 @@ cdef class Dataset:
         x[0] = sample_of(&self.csr, i)
 
     cdef check_entries(self)
+    cdef counts_of(self, const int32_t[::1] rows)
     cdef places(self, const int32_t[::1] features)
     cdef check_rows(self, const int32_t[::1] rows)
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from fmcli.system.parallel import in_parallel
+
 from fmcli.base.types cimport Sample
 from libc.math cimport fabsf, sqrt
 from libc.stdint cimport int32_t, int64_t
@@ -209,19 +211,37 @@ cdef class Dataset:
                         marks[self.csr.index[entry]] = 1
         return occurs
 
-    def counts(self, const int32_t[::1] rows):
+    def counts(self, const int32_t[::1] rows, int threads=1):
         """int32 (features): the number of rows that have each feature, among the rows with these indices."""
         self.check_rows(rows)
+        # Each thread has its own counts, which must be cheap compared with the entries.
+        cdef Py_ssize_t parts = max(1, min(threads, self.nnz // max(self.features, 1)))
+        bounds = np.linspace(0, rows.shape[0], parts + 1).astype(np.intp)
+        counted = in_parallel(lambda part: self.counts_of(rows[bounds[part]:bounds[part + 1]]), range(parts), parts)
+        for others in counted[1:]:
+            counted[0] += others
+        return counted[0]
+
+    cdef counts_of(self, const int32_t[::1] rows):
         times_ = np.zeros(self.features, dtype=np.int32)
         cdef int32_t[::1] times = times_
         cdef Sample x
         cdef Py_ssize_t i, entry
+        cdef bint repeats = self.csr.field != NULL  # an id can be in several fields
         with nogil:
             for i in range(rows.shape[0]):
                 self.sample(rows[i], &x)
                 for entry in range(x.nnz):
-                    times[x.index[entry]] += entry == 0 or x.index[entry] != x.index[entry - 1]
+                    times[x.index[entry]] += not (repeats and entry and x.index[entry] == x.index[entry - 1])
         return times_
+
+    def entries_of_rows(self, const int32_t[::1] rows):
+        """The number of entries of the rows with these indices."""
+        self.check_rows(rows)
+        cdef Py_ssize_t i, total = 0
+        for i in range(rows.shape[0]):
+            total += self.csr.indptr[rows[i] + 1] - self.csr.indptr[rows[i]]
+        return total
 
     def first_fields(self, const int32_t[::1] rows, const int32_t[::1] features):
         """int32 (n): the field of the first entry of each of these features in these rows; 0 without fields."""

@@ -81,8 +81,9 @@ cdef class Logistic(Loss):
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double margin = y * score[0]
-        # exp of negative numbers only, so that it does not overflow, and small losses keep their digits
-        return log1p(exp(-margin)) if margin > 0 else log1p(exp(margin)) - margin
+        # exp of negative numbers only, so that it does not overflow, and small losses keep their digits; the sign of
+        # the margin is hard to predict, so that there is no branch on it
+        return log1p(exp(-fabs(margin))) - (margin if margin < 0 else 0)
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         cdef double margin = y * score[0]

@@ -1,22 +1,34 @@
-"""The scores of a model, and the mean loss of scores."""
+"""The scores of a model, and the losses of scores."""
 
 from fmcli.base.types cimport Sample, Scratch
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace
+from libc.math cimport NAN
+from libc.stdint cimport int32_t
 
 # Number of samples between prefetching parameter rows and using them.
 cdef Py_ssize_t AHEAD = 2
 
 
-def scores(Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out):
-    """out (rows, C) [start:stop] <- the scores of these rows. The workspace must be large enough for the longest row.
+def scores(
+    Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out, rows=None
+):
+    """out (rows, C) [start:stop] <- the scores of these rows; with `rows` (int32), of the rows with the indices
+    rows[start:stop]. The workspace must be large enough for the longest row.
 
     The data must not have columns that the model does not have.
     """
-    if not 0 <= start <= stop <= data.rows or out.shape[0] < stop or out.shape[1] < model.outputs:
+    cdef const int32_t[::1] chosen = rows
+    cdef Py_ssize_t count = data.rows if chosen is None else chosen.shape[0]
+    if not 0 <= start <= stop <= count or out.shape[0] < stop or out.shape[1] < model.outputs:
         raise ValueError("the rows to score do not fit the data or the array for their scores")
+    if chosen is not None:
+        data.check_rows(chosen[start:stop])
     workspace.fit(model, data)
+    cdef const int32_t* row = NULL
+    if chosen is not None and start < stop:
+        row = &chosen[0]
     cdef Sample x
     cdef Py_ssize_t i
     cdef int c
@@ -24,12 +36,23 @@ def scores(Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_
     with nogil:
         for i in range(start, stop):
             if i + AHEAD < stop:
-                data.sample(i + AHEAD, &x)
+                data.sample(i + AHEAD if row == NULL else row[i + AHEAD], &x)
                 model.prefetch(&x)
-            data.sample(i, &x)
+            data.sample(i if row == NULL else row[i], &x)
             model.score(&x, s)
             for c in range(model.outputs):
                 out[i, c] = s.score[c]
+
+
+def losses(Loss loss, const double[::1] label, const double[:, ::1] score, double[::1] out):
+    """out[i] <- l(label[i], score[i])."""
+    cdef Py_ssize_t i
+    loss.check(label, <int>score.shape[1])
+    if score.shape[0] < label.shape[0] or out.shape[0] < label.shape[0]:
+        raise ValueError("there are fewer scores than labels, or too little room for their losses")
+    with nogil:
+        for i in range(label.shape[0]):
+            out[i] = loss.value(label[i], &score[i, 0])
 
 
 def mean_loss(Loss loss, const double[::1] label, const double[:, ::1] score, weight=None):
@@ -45,3 +68,55 @@ def mean_loss(Loss loss, const double[::1] label, const double[:, ::1] score, we
         total += w * loss.value(label[i], &score[i, 0])
         sum_of_weights += w
     return total / sum_of_weights
+
+
+def partition(const double[::1] label, const double[::1] score, double[::1] out):
+    """out <- the scores of the rows whose label is positive, and after them, from the end on, those of all others.
+
+    Returns the number of positive labels.
+    """
+    cdef Py_ssize_t i, low = 0, high = score.shape[0]
+    if label.shape[0] != high or out.shape[0] != high:
+        raise ValueError("the labels, the scores and the room for them have different lengths")
+    with nogil:
+        for i in range(score.shape[0]):
+            # Both ends are written, so that there is no branch on a label.
+            out[low] = out[high - 1] = score[i]
+            low += label[i] > 0
+            high -= not label[i] > 0
+    return low
+
+
+def merged_counts(const double[::1] a, const double[::1] b, double[::1] of_a, double[::1] of_b):
+    """Count the distinct numbers of two increasing arrays: of_a[i], of_b[i] <- how often the i-th smallest occurs in
+    each array. Both counts are 0 before. Returns the number of distinct numbers."""
+    cdef Py_ssize_t i = 0, j = 0, n = -1, size = a.shape[0] + b.shape[0]
+    cdef double x, last = NAN
+    cdef bint first
+    if of_a.shape[0] < size or of_b.shape[0] < size:
+        raise ValueError("there is too little room for the counts")
+    with nogil:
+        while i < a.shape[0] and j < b.shape[0]:
+            # Which array is next is hard to predict, so that there is no branch on it.
+            first = a[i] <= b[j]
+            x = a[i] if a[i] < b[j] else b[j]
+            n += x != last
+            last = x
+            of_a[n] += first
+            of_b[n] += not first
+            i += first
+            j += not first
+        n = count_rest(a, i, last, n, of_a)
+        n = count_rest(b, j, last, n, of_b)
+    return n + 1
+
+
+# Count the distinct numbers of an increasing array from position i on, after the n-th number, which is `last`.
+cdef Py_ssize_t count_rest(
+    const double[::1] numbers, Py_ssize_t i, double last, Py_ssize_t n, double[::1] counts
+) noexcept nogil:
+    for i in range(i, numbers.shape[0]):
+        n += numbers[i] != last
+        last = numbers[i]
+        counts[n] += 1
+    return n
