@@ -2,14 +2,18 @@
 
 from typing import Any
 
+# Instead of a value of an option: the error disappears without the option.
+LEAVE_OUT = object()
+
 
 class FmcliError(Exception):
     """Base of every error that fmcli raises on purpose; its text is the message for the user.
 
     Parameters
     ----------
-    options : names of the run's options that help, each with a value to try, or None. The text does not name them, for
-        a caller in Python has no command line; the command adds them by their flags.
+    options : name -> value of the choices that help. The text does not name them, because a caller in Python has no
+        command line; the command adds them by their flags. None: the option, with another value; LEAVE_OUT; or a dict
+        of values, each with its purpose, or "": {"squared": "to fit them as numbers"}.
     """
 
     exit_status = 70

@@ -7,9 +7,9 @@ import pytest
 from problems import dataset
 from test_every_pair import planted
 
+from fmcli.cli.advice import advice, factors_are_zero
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
-from fmcli.training.advice import advice, factors_are_zero
 
 
 def warnings(data, model="fm", solver="sgd", *, loss=None, plan=None, **options):

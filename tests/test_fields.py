@@ -5,9 +5,9 @@ import pytest
 from problems import CLOSE, build, choices, dataset, fill, random_rows, score_all
 from test_every_pair import planted, run
 
+from fmcli.cli.flags import with_flags
 from fmcli.errors import BadInputError, UsageError
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.remedies import with_flags
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.training import checkpoints, job
@@ -230,13 +230,14 @@ def test_poly2_grows_while_its_table_is_exact(tmp_path):
     assert not done.parameters["W"][:, 3:].any()
     with pytest.raises(UsageError, match=r"there are 28 pairs, more than 2\^4$") as caught:
         trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=4, warm_start=warm_start)
-    assert with_flags(caught.value).endswith("; try --pair-bits 5")
+    assert with_flags(caught.value).endswith("; use --pair-bits 5")
     assert trained(dataset([{7: 1.0}], 8, [1.0]), "poly2", pair_bits=5, warm_start=warm_start).plan.model.parameters[
         "W"
     ].shape == (1, 28)
     hashed = saved(trained(dataset(rows, 3, [1.0, 2.0]), "poly2", pair_bits=1), tmp_path / "hashed")
-    with pytest.raises(UsageError, match="give its --pair-bits"):
+    with pytest.raises(UsageError, match="has W of shape") as caught:
         trained(wide, "poly2", pair_bits=3, warm_start=hashed)
+    assert caught.value.options == {"pair_bits": 1}
 
 
 def test_pairs_that_never_occur_have_no_weight():

@@ -20,6 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fmcli.system
+from fmcli.cli.flags import with_flags
 from fmcli.data import reader, sources
 from fmcli.data.parser import PADDING, Rows
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
@@ -454,7 +455,7 @@ LIBSVM_ERRORS = {
     b"\n\n# only\n": "the file has no rows",
     b"\xef\xbb\xbf": "the file has no rows",
     b"1\n-1\n": "the format cannot be detected, because no row at the start of the file has a "
-    "feature; use -f libsvm or -f ffm",
+    "feature; use -f libsvm, or -f ffm",
 }
 FFM_ERRORS = {
     b"1 0:1:1 5:1": "1:9: found '5:1', expected field:index:value; "
@@ -475,7 +476,7 @@ FFM_ERRORS = {
 def test_messages(path, text, message, threads):
     with pytest.raises(BadInputError) as caught:
         reader.read([write(path, text)], threads=threads)
-    assert str(caught.value) == f"{path}:" + message if message[0].isdigit() else f"{path}: {message}"
+    assert with_flags(caught.value) == f"{path}:" + message if message[0].isdigit() else f"{path}: {message}"
 
 
 def test_the_format_that_was_asked_for(path):
@@ -491,7 +492,7 @@ def test_an_ambiguous_format_is_accepted_if_it_does_not_matter(path, monkeypatch
     (piece,) = reader.score_chunks([path], lambda d: d.rows, limit=3)
     assert piece.result == 3
     monkeypatch.setattr(reader, "BLOCK_BYTES", 2)
-    with pytest.raises(BadInputError, match="use -f libsvm or -f ffm"):
+    with pytest.raises(BadInputError, match="the format cannot be detected"):
         list(reader.score_chunks([path], lambda d: d.rows, limit=3))
 
 

@@ -5,10 +5,10 @@ import pytest
 from problems import dataset, parameters
 from test_every_pair import planted
 
+from fmcli.cli.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
 from fmcli.training import checkpoints, job, refit
-from fmcli.training.advice import advice
 
 
 @pytest.fixture(scope="module")

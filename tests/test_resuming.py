@@ -114,7 +114,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
     [
         ("shfm", None, {}, "a model of kind fm, whose parameters are not those of shfm"),
         ("kernel-basis", None, {}, "is solved from its data"),
-        (None, None, {"rank": 5}, "give its --rank"),
+        (None, None, {"rank": 5}, "has V of shape .*, this run"),
         (None, None, {"linear": False}, "differ in having w"),
         (None, "logistic", {}, "was trained with loss squared, not logistic"),
         (None, None, {"order": 3}, "--order does not apply to fm"),

@@ -161,7 +161,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        from fmcli.registry.remedies import with_flags
+        from fmcli.cli.flags import with_flags
 
         known = _known(error)
         if "--verbose" in arguments:

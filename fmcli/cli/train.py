@@ -356,8 +356,8 @@ def save(
     log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, *, diverged: bool
 ) -> None:
     """Write the model, and report its figures and warnings."""
+    from fmcli.cli.advice import advice
     from fmcli.cli.training_log import figures, sizes
-    from fmcli.training.advice import advice
     from fmcli.training.checkpoints import save_model
     from fmcli.training.trained import summary
 

@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fmcli.base.finite import finite
+from fmcli.cli.flags import with_flag
 from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.data.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.specs import as_given
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
@@ -53,8 +53,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     """Log what will be trained, and why; `again`: the model is refitted on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
     log.line(f"loss {spec.loss}: {reason(plan)}")
-    if plan.preprocessing.labels.hint:
-        log.line(f"hint: {plan.preprocessing.labels.hint}")
+    if plan.preprocessing.labels.may_be_classes:
+        log.line("hint: the labels have few distinct integer values; if these are classes, use --loss softmax")
     if plan.evaluation.clip:
         low, high = plan.evaluation.clip
         log.line(
@@ -97,26 +97,21 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     new = plan.counts > 0
     new[: len(warm_start.seen)] &= ~warm_start.seen
     log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
-    kept = [with_flag(name, value) for name, value in run.kept(plan.spec).items()]
+    kept = [choice(name, value) for name, value in run.kept(plan.spec).items()]
     if kept:
         log.line(f"as in {path}: {', '.join(kept)}")
     changes = [
-        f"{with_flag(name, now)} (was {with_flag(name, before).rpartition(' ')[2]})"
+        f"{choice(name, now)} (was {choice(name, before).rpartition(' ')[2]})"
         for name, (before, now) in run.changed(plan.spec).items()
     ]
-    changes += [f"without {with_flag(name, value)}" for name, value in run.dropped(plan.spec).items()]
+    changes += [f"without {choice(name, value)}" for name, value in run.dropped(plan.spec).items()]
     if changes:
         log.line(f"changed: {', '.join(changes)}")
 
 
-def with_flag(name: str, value: Any) -> str:
-    """A choice of a run, as on the command line: "--rank 16", "--no-norm"; but "solver ftrl", "loss huber"."""
-    if name not in OPTIONS:
-        return f"{name} {value}"
-    if OPTIONS[name].kind is not bool:
-        return f"{OPTIONS[name].flag} {as_given(value)}"
-    flag = name.replace("_", "-")
-    return f"--{flag}" if value else f"--no-{flag}"
+def choice(name: str, value: Any) -> str:
+    """A choice of a run: "--rank 16", "--no-norm", "solver ftrl"."""
+    return with_flag(name, value) if name in OPTIONS else f"{name} {value}"
 
 
 def scale_warning(odd: OddColumns, method: str) -> str:

@@ -28,12 +28,12 @@ class Labels:
     loss : the name of the loss.
     values : the label values that stand for -1 and +1, or for classes 0, 1, ..., in increasing order; None if the
         labels are numbers.
-    hint : a sentence that names another loss that the labels would fit, or "".
+    may_be_classes : whether the labels, which are fitted as numbers by default, have few distinct integer values.
     """
 
     loss: str
     values: tuple[float, ...] | None
-    hint: str = ""
+    may_be_classes: bool = False
 
     @property
     def outputs(self) -> int:
@@ -88,22 +88,21 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
-            f"every label is {number(distinct[0])}: a model cannot learn from a single value; check the file, or use "
-            "--loss squared to fit it as a number"
+            f"every label is {number(distinct[0])}: a model cannot learn from a single value; check the labels",
+            loss={"squared": "to fit them as numbers"},
         )
     if loss is None:
         if distinct is not None and len(distinct) == 2:
             return Labels(TWO_VALUES, tuple(distinct.tolist()))
         whole = distinct is not None and len(distinct) <= FEW_CLASSES and (distinct == np.round(distinct)).all()
-        hint = "the labels have few distinct integer values; if these are classes, use --loss softmax" if whole else ""
-        return Labels(OTHERS, None, hint)
+        return Labels(OTHERS, None, may_be_classes=bool(whole))
     task = LOSSES[loss].task
     if task == "binary":
         if distinct is None or len(distinct) > 2:
             some = listed(label[:1000] if distinct is None else distinct)
             raise BadInputError(
-                f"loss {loss} needs labels with two values, but these are {some}; use --loss squared to fit them as "
-                "numbers, or --loss softmax if they are classes"
+                f"loss {loss} needs labels with two values, but these are {some}",
+                loss={"squared": "to fit them as numbers", "softmax": "if they are classes"},
             )
         return Labels(loss, tuple(distinct.tolist()))
     if task == "classes":
@@ -118,7 +117,8 @@ def check_counts(loss: str, label: Floats, source: str = "") -> None:
     if LOSSES[loss].task == "counts" and label.size and label.min() < 0:
         where = source and f"{source}: "
         raise BadInputError(
-            f"{where}loss {loss} takes counts, but a label is {number(label.min())}; use --loss squared for such labels"
+            f"{where}loss {loss} takes counts, but a label is {number(label.min())}",
+            loss={"squared": "for such labels"},
         )
 
 

@@ -214,7 +214,8 @@ class _Text:
                 if not (self._sure or (self._whole and blank_is_row)):
                     raise BadInputError(
                         f"{block.name}: the format cannot be detected, because no row at the start of the file has a "
-                        "feature; use -f libsvm or -f ffm"
+                        "feature",
+                        format={"libsvm": "", "ffm": ""},
                     )
                 yield block, parsed
                 self._spare.append(block.data)

@@ -1,8 +1,8 @@
-"""Suggestions after an error: options of the run to change, with values."""
+"""The error for training that diverged, with options of the run to change."""
 
 from __future__ import annotations
 
-from fmcli.errors import DivergedError, FmcliError
+from fmcli.errors import DivergedError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 
@@ -10,15 +10,6 @@ from fmcli.registry.specs import REFINES, Spec
 WHOLE_STEPS = ("alpha", "learning_rate")
 # After divergence, a step size that is smaller by this factor is proposed.
 STEP_BACK = 10
-
-
-def with_flags(error: FmcliError) -> str:
-    """The message of an error, followed by the flags of the options that help."""
-    flags = [
-        f"see {OPTIONS[name].flag}" if value is None else f"try {OPTIONS[name].flag} {value}"
-        for name, value in error.options.items()
-    ]
-    return "; ".join([str(error), *flags])
 
 
 def diverged(spec: Spec, what: str) -> DivergedError:

@@ -168,7 +168,9 @@ def evaluate_predictions(
             wrong_one = score[row][(score[row] < 0) | (score[row] > 1)][0]
             raise BadInputError(
                 f"{told}:{row + 1}: found {number(wrong_one)}, expected a probability, because the loss is "
-                f"{labels.loss}; use --raw if these are scores, or --loss squared if they are predicted labels"
+                f"{labels.loss}",
+                raw={True: "if these are scores"},
+                loss={"squared": "if they are predicted labels"},
             )
     return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw)
 
@@ -179,7 +181,8 @@ def labels_for(label: Floats, loss: str | None) -> Labels:
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
             f"every label is {number(distinct[0])}, and a single value does not determine what predictions mean; "
-            "evaluate the MODEL instead, or use --loss squared if these are predicted labels"
+            "evaluate the MODEL instead",
+            loss={"squared": "if these are predicted labels"},
         )
     return fit_labels(label, loss)
 

@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from fmcli.data.labels import Labels
 from fmcli.data.occurrences import UNKNOWN, Occurrences
 from fmcli.data.scaling import SCALE, Divisors
-from fmcli.errors import UsageError
+from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.state import state_name
 from fmcli.models.model import Model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
-from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.previous_run import PreviousRun
+
+# Options that determine the shapes of parameters.
+SIZES = ("rank", "anchors", "pair_bits")
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class WarmStart:
         loss = spec.loss or self.run.loss
         if LOSSES[loss].task != LOSSES[self.run.loss].task:
             raise UsageError(
-                f"{self.path} was trained with loss {self.run.loss}, not {loss}, whose labels mean something else; "
-                f"leave out --loss {loss}"
+                f"{self.path} was trained with loss {self.run.loss}, not {loss}, whose labels mean something else",
+                loss=LEAVE_OUT,
             )
         return replace(self.preprocessing.labels, loss=loss)
 
@@ -87,30 +89,28 @@ class WarmStart:
         self.check_trained_by_epochs(spec.model)
         if MODELS[spec.model].path != MODELS[self.run.model].path:
             raise UsageError(
-                f"{self.path} is a model of kind {self.run.model}, whose parameters are not those of {spec.model}; use "
-                f"-m {self.run.model}"
+                f"{self.path} is a model of kind {self.run.model}, whose parameters are not those of {spec.model}",
+                model=self.run.model,
             )
         ours_order, theirs_order = spec.values.get("order"), self.run.options.get("order")
         if ours_order != theirs_order:
-            raise UsageError(
-                f"{self.path} is of order {theirs_order}, not {ours_order}; use {OPTIONS['order'].flag} {theirs_order}"
-            )
+            raise UsageError(f"{self.path} is of order {theirs_order}, not {ours_order}", order=theirs_order)
         ours, theirs = model.shapes(), self.model.shapes()
         if ours.keys() != theirs.keys():
             different = ", ".join(sorted(ours.keys() ^ theirs.keys()))
             raise UsageError(f"{self.path} and this run differ in having {different}; give the same options")
         for name in ours:
             if ours[name] != theirs[name]:
-                sizes = [OPTIONS[size].flag for size in ("rank", "anchors", "pair_bits") if size in spec.values]
+                sizes = {size: self.run.options[size] for size in SIZES if size in spec.values}
+                others = {size: value for size, value in sizes.items() if spec.values[size] != value}
                 raise UsageError(
-                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}; give its "
-                    f"{' and '.join(sizes)}"
+                    f"{self.path} has {name} of shape {theirs[name]}, this run {ours[name]}", **(others or sizes)
                 )
 
     def check_trained_by_epochs(self, kind: str) -> None:
         """Raises UsageError for a kind of model that is solved in closed form."""
         if kind in MODELS and MODELS[kind].closed_form:
-            raise UsageError(f"{kind} is solved from its data and cannot resume from {self.path}; leave out -i")
+            raise UsageError(f"{kind} is solved from its data and cannot resume from {self.path}", init_model=LEAVE_OUT)
 
     def keep_scale(self, divisors: Divisors, method: str) -> None:
         """Replace the divisors of columns that this model has seen by its own, if they are from the same method."""

@@ -1,0 +1,40 @@
+"""Choices of a run as flags of the command line, for messages and the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fmcli.errors import LEAVE_OUT, FmcliError
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.specs import as_given
+
+# The flags of choices that are not registered options.
+FLAGS = {"format": "-f", "model": "-m", "loss": "--loss", "init_model": "-i", "raw": "--raw"}
+
+
+def with_flag(name: str, value: Any) -> str:
+    """A choice on the command line: "--rank 16", "--no-norm", "-m fm"."""
+    if isinstance(value, bool):
+        switch = name.replace("_", "-")
+        return f"--{switch}" if value else f"--no-{switch}"
+    return f"{flag_of(name)} {as_given(value)}"
+
+
+def flag_of(name: str) -> str:
+    """The flag of a choice."""
+    return OPTIONS[name].flag if name in OPTIONS else FLAGS[name]
+
+
+def with_flags(error: FmcliError) -> str:
+    """The message of an error, followed by the choices that help."""
+    advice, uses = [], []
+    for name, value in error.options.items():
+        if value is None:
+            advice.append(f"see {flag_of(name)}")
+        elif value is LEAVE_OUT:
+            advice.append(f"leave out {flag_of(name)}")
+        elif isinstance(value, dict):
+            uses += [f"{with_flag(name, choice)} {purpose}".rstrip() for choice, purpose in value.items()]
+        else:
+            uses.append(with_flag(name, value))
+    return "; ".join([str(error), *advice, *([f"use {', or '.join(uses)}"] if uses else [])])
