@@ -23,6 +23,7 @@ import fmcli.system
 from fmcli.cli.flags import with_flags
 from fmcli.data import reader, sources
 from fmcli.data.parser import PADDING, Rows
+from fmcli.data.workers import BLOCKS_AHEAD
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
 from reference import slow_parser
 
@@ -398,7 +399,7 @@ def test_few_blocks_are_in_flight(path, monkeypatch):
     pieces = reader.score_chunks([path], work, limit=9, threads=3)
     next(pieces)
     pieces.close()
-    assert started <= 3 + reader.BLOCKS_AHEAD
+    assert started <= 3 + BLOCKS_AHEAD
 
 
 # Errors

@@ -1,12 +1,10 @@
 """The reader: parses libsvm or ffm text from files or standard input into rows, in one pass and with several threads.
 
-Blocks of whole lines are read in order, parsed by worker threads without the GIL, and collected in order again: the
-rows, the counts and any error are the same for any number of threads. Apart from the rows, it needs memory for a few
-blocks.
+Blocks of whole lines are read and parsed by several threads without the GIL, and put in order again: the rows, the
+counts and any error are the same for any number of threads. Apart from the rows, it needs memory for a few blocks.
 """
 
 import re
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,13 +14,12 @@ from typing import Generic, NamedTuple, TypeVar
 from fmcli.data.dataset import Dataset
 from fmcli.data.parser import Fault, Rows
 from fmcli.data.sources import Block, blocks, name_of, size_on_disk
-from fmcli.errors import BadInputError, FmcliError
+from fmcli.data.workers import Appender, in_order
+from fmcli.errors import BadInputError
 
 # Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
 # enough that its text and rows stay in the cache of a core.
 BLOCK_BYTES = 1 << 20
-# Blocks in flight in addition to one per thread, so that no worker waits for the thread that reads and collects.
-BLOCKS_AHEAD = 2
 # The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20
 # Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
@@ -75,26 +72,27 @@ def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = Fals
         return Rows(ffm=text.ffm, keep_fields=keep_fields, training=True, limit=LARGEST_INDEX + 1)
 
     total = new_rows()
-    idle: list[Rows] = []
+    appender = Appender(total, first=1)
 
-    def parse(block: Block) -> _Parsed[Rows]:
-        # A single thread appends to `total`; several threads fill separate rows, which are appended in order.
-        rows = total if threads == 1 else idle.pop() if idle else new_rows()
-        before = rows.rows
+    def parse(number: int, block: Block) -> _Parsed[int]:
+        # A single thread appends to `total`; several threads fill separate rows, except for the first block.
+        alone = threads == 1 or number == 0
+        rows = total if alone else appender.idle.pop() if appender.idle else new_rows()
+        before, bytes_before = rows.rows, rows.nbytes
         lines, fault = rows.parse(block.data, block.start, block.stop)
-        return _Parsed(lines, fault, rows.rows - before, rows)
+        parsed = _Parsed(lines, fault, rows.rows - before, rows.nbytes - bytes_before)
+        if not (alone or fault):
+            appender.append(number, rows)
+        return parsed
 
-    size = looked_at = 0
+    size = taken = looked_at = 0
     with closing(text.parsed(parse, threads, blank_is_row=False)) as results:
         for block, parsed in results:
-            if threads > 1:
-                total.extend(parsed.payload)
-                parsed.payload.clear()
-                idle.append(parsed.payload)
-            first = size == 0 and block.size > 0
+            first = size == 0  # at this time, no other thread has started
             size += block.size
-            if first or total.nbytes - looked_at >= GROWTH:
-                looked_at = total.nbytes
+            taken += parsed.payload
+            if first or taken - looked_at >= GROWTH:
+                looked_at = taken
                 left = max(sum(map(size_on_disk, paths)) - size, 0)
                 _require_memory(paths, max(left * looked_at // size, 0 if first or block.last else GROWTH), looked_at)
                 if first and left:
@@ -124,7 +122,7 @@ def score_chunks(
     text = _Text(paths, format, keep_fields, model)
     highest = LARGEST_INDEX + 1 if labelled else limit
 
-    def parse(block: Block) -> _Parsed[Chunk[T] | None]:
+    def parse(_: int, block: Block) -> _Parsed[Chunk[T] | None]:
         rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=labelled, limit=highest)
         lines, fault = rows.parse(block.data, block.start, block.stop)
         if fault or lines == 0:
@@ -196,12 +194,12 @@ class _Text:
         return FEATURE_TOKEN.search(block.data, block.start, block.stop)
 
     def parsed(
-        self, parse: Callable[[Block], _Parsed[T]], threads: int, blank_is_row: bool
+        self, parse: Callable[[int, Block], _Parsed[T]], threads: int, blank_is_row: bool
     ) -> Generator[tuple[Block, _Parsed[T]], None, None]:
         """Yield all parsed blocks in order; raise the first error of the text after the blocks before it."""
         lines = rows = 0
         # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
-        with closing(self._blocks), closing(_in_order(chain(self._ahead, self._blocks), parse, threads)) as results:
+        with closing(self._blocks), closing(in_order(chain(self._ahead, self._blocks), parse, threads)) as results:
             for block, parsed in results:
                 if block.first:
                     lines = rows = 0
@@ -219,45 +217,6 @@ class _Text:
                     )
                 yield block, parsed
                 self._spare.append(block.data)
-
-
-def _in_order(
-    source: Iterator[Block], parse: Callable[[Block], T], threads: int
-) -> Generator[tuple[Block, T], None, None]:
-    """Yield the blocks and their parse results in order. An error of the source comes after the blocks before it."""
-    for block in source:
-        yield block, parse(block)
-        if threads > 1:
-            break
-    second = next(source, None)
-    if second is None:  # there is only one block, which needs no threads
-        return
-    source = chain([second], source)
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-    ahead: deque[tuple[Block, Future[T]]] = deque()
-    failure: FmcliError | None = None
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            while True:
-                try:
-                    block = next(source)
-                except StopIteration:
-                    break
-                except FmcliError as error:
-                    failure = error
-                    break
-                ahead.append((block, pool.submit(parse, block)))
-                if len(ahead) >= threads + BLOCKS_AHEAD:
-                    block, future = ahead.popleft()
-                    yield block, future.result()
-            while ahead:
-                block, future = ahead.popleft()
-                yield block, future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-    if failure:
-        raise failure
 
 
 def _require_memory(paths: Sequence[str], rest: int, taken: int) -> None:

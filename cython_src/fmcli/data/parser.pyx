@@ -19,6 +19,10 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         size_t size()
         T* release()
 
+    struct Place "fmcli::Rows::Place":
+        size_t row, entry
+        bint valued
+
     struct Reading:
         bint ffm
         bint keep_fields
@@ -34,7 +38,9 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         Array[double] label
         int64_t comments, labelled, repeated, unseen, features, fields
         bint all_ones()
-        void extend(const TextRows&) except +
+        bint has_room(const TextRows&)
+        Place make_room(const TextRows&) except +
+        void fill(const Place&, const TextRows&)
         void clear()
         void reserve_for_growth(double) except +
 
@@ -135,12 +141,23 @@ cdef class Rows:
         if self.text.indptr.size() == 0:
             raise ValueError("the rows were handed over")
 
-    def extend(self, Rows other):
-        """Append the rows of another object with the same options. Runs without the GIL. Raises MemoryError."""
+    def has_room(self, Rows other):
+        """Whether `make_room` for these rows leaves the arrays where they are."""
         self.require()
         other.require()
-        with nogil:
-            self.text.extend(other.text[0])
+        return self.text.has_room(other.text[0])
+
+    def make_room(self, Rows other):
+        """Make room for the rows of another object with the same options, behind the others. Returns a function that
+        copies them there, which must be called.
+
+        Several threads may copy at the same time, but not while `make_room` moves the arrays. Raises MemoryError.
+        """
+        self.require()
+        other.require()
+        cdef Room room = Room()
+        room.total, room.rows, room.place = self, other, self.text.make_room(other.text[0])
+        return room
 
     def reserve_for_growth(self, double factor):
         """Reserve memory for `factor` times the current number of rows and entries. Raises MemoryError."""
@@ -217,3 +234,15 @@ cdef class Rows:
         indptr = numpy_array(text.indptr.release(), rows + 1, np.int64)
         index = numpy_array(text.index.release(), nnz, np.int32)
         return Dataset(indptr, index, value, label, features, field, trusted=text.features <= features)
+
+
+cdef class Room:
+    """The room for some rows among others; calling it copies them there, without the GIL."""
+
+    cdef readonly Rows rows
+    cdef Rows total
+    cdef Place place
+
+    def __call__(self):
+        with nogil:
+            self.total.text.fill(self.place, self.rows.text[0])

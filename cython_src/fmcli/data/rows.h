@@ -61,12 +61,6 @@ class Array {
         data_[size_++] = item;
     }
 
-    void append(const Array& other) {
-        reserve(size_ + other.size_);
-        if (other.size_) std::memcpy(data_ + size_, other.data_, other.size_ * sizeof(T));
-        size_ += other.size_;
-    }
-
     // Returns the memory, shrunk to the size; the caller must free it. Returns nullptr if the array is empty.
     T* release() {
         T* data = data_;
@@ -178,25 +172,54 @@ struct Rows {
         return static_cast<int64_t>(n);
     }
 
-    void extend(const Rows& other) {
-        const size_t before = index.size(), rows = other.indptr.size();
-        for (size_t i = 1; i < rows; ++i) indptr.push(other.indptr[i] + static_cast<int64_t>(before));
-        index.append(other.index);
-        field.append(other.field);
-        if (other.valued && !valued) start_values(before);
-        if (valued) {
-            value.reserve(index.size());
-            if (other.valued) std::copy_n(other.value.data(), other.value.size(), value.data() + before);
-            else std::fill_n(value.data() + before, other.index.size(), 1.0f);
-            value.resize(index.size());
-        }
-        label.append(other.label);
+    // Where the rows of another object go.
+    struct Place {
+        size_t row, entry;
+        bool valued;
+    };
+
+    // Whether `make_room` for these rows leaves the arrays where they are.
+    bool has_room(const Rows& other) const {
+        const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
+        return rows < indptr.capacity() && rows <= label.capacity() && entries <= index.capacity() &&
+            (!reading.keep_fields || entries <= field.capacity()) && (!valued || entries <= value.capacity());
+    }
+
+    // Makes room for the rows of another object behind the others, which `fill` then copies there. Several threads can
+    // fill different places, but meanwhile no array may be moved.
+    Place make_room(const Rows& other) {
+        const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
+        indptr.reserve(rows + 1);
+        label.reserve(rows);
+        index.reserve(entries);
+        if (reading.keep_fields) field.reserve(entries);
+        if (other.valued && !valued) start_values(index.size());
+        if (valued) value.reserve(index.capacity());
+        const Place place = {label.size(), index.size(), valued};
+        indptr.resize(rows + 1);
+        label.resize(rows);
+        index.resize(entries);
+        if (reading.keep_fields) field.resize(entries);
+        if (valued) value.resize(entries);
         comments += other.comments;
         labelled += other.labelled;
         repeated += other.repeated;
         unseen += other.unseen;
         features = std::max(features, other.features);
         fields = std::max(fields, other.fields);
+        return place;
+    }
+
+    void fill(const Place& place, const Rows& other) {
+        const size_t rows = other.label.size();
+        for (size_t i = 1; i <= rows; ++i)
+            indptr[place.row + i] = other.indptr[i] + static_cast<int64_t>(place.entry);
+        std::copy_n(other.label.data(), rows, label.data() + place.row);
+        std::copy_n(other.index.data(), other.index.size(), index.data() + place.entry);
+        std::copy_n(other.field.data(), other.field.size(), field.data() + place.entry);
+        if (!place.valued) return;
+        if (other.valued) std::copy_n(other.value.data(), other.value.size(), value.data() + place.entry);
+        else std::fill_n(value.data() + place.entry, other.index.size(), 1.0f);
     }
 
     bool all_ones() const {

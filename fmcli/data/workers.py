@@ -1,0 +1,113 @@
+"""Threads that read and parse blocks of text, and put the results in order again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from threading import Condition, Lock, Semaphore
+from typing import TypeVar
+
+from fmcli.data.parser import Room, Rows
+from fmcli.data.sources import Block
+from fmcli.errors import FmcliError
+
+# Blocks in flight in addition to one per thread, so that no thread waits for the one that takes the results.
+BLOCKS_AHEAD = 2
+
+T = TypeVar("T")
+
+
+def in_order(
+    source: Iterator[Block], parse: Callable[[int, Block], T], threads: int
+) -> Generator[tuple[Block, T], None, None]:
+    """Yield the blocks and what `parse` makes of their numbers 0, 1, .. and them, in order.
+
+    With several threads, each of them reads the next block and parses it, while it is in the cache of its core. An
+    error of the source comes after the blocks before it.
+    """
+    number = 0
+    for block in source:
+        yield block, parse(number, block)
+        number += 1
+        if threads > 1:
+            break
+    second = next(source, None)
+    if second is None:  # there is only one block, which needs no threads
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+    from itertools import chain, count
+    from queue import SimpleQueue
+
+    numbered = zip(count(number), chain([second], source), strict=False)
+    reading, free, closed = Lock(), Semaphore(threads + BLOCKS_AHEAD), False
+    results: SimpleQueue[Future[tuple[Block, T]] | None] = SimpleQueue()  # None: there are no more blocks
+
+    def work() -> None:
+        while True:
+            future: Future[tuple[Block, T]] = Future()
+            with reading:
+                free.acquire()
+                try:
+                    found = None if closed else next(numbered, None)
+                except FmcliError as error:
+                    future.set_exception(error)
+                    results.put(future)
+                    found = None
+                results.put(future if found else None)
+            if found is None:
+                free.release()
+                return
+            number, block = found
+            try:
+                future.set_result((block, parse(number, block)))
+            except BaseException as error:
+                future.set_exception(error)
+
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for _ in range(threads):
+                pool.submit(work)
+            while (future := results.get()) is not None:
+                yield future.result()
+                free.release()
+        finally:
+            closed = True
+            free.release(threads)
+
+
+class Appender:
+    """Appends rows that threads have parsed, in the order of their blocks.
+
+    A thread copies rows to their place itself, and only the places are assigned in turn.
+    """
+
+    def __init__(self, total: Rows, first: int) -> None:
+        self.total, self.turn = total, first
+        self.parsed: dict[int, Rows] = {}  # rows by number, whose turn has not come yet
+        self.idle: list[Rows] = []
+        self.copying = 0
+        self.changed = Condition()
+
+    def append(self, number: int, rows: Rows) -> None:
+        """Append the rows of the block with this number once those of all blocks before it have been appended."""
+        with self.changed:
+            self.parsed[number] = rows
+        while room := self._next_room():
+            room()
+            room.rows.clear()
+            self.idle.append(room.rows)
+            with self.changed:
+                self.copying -= 1
+                self.changed.notify_all()
+
+    def _next_room(self) -> Room | None:
+        """The room for the rows whose turn it is; None if they are not parsed yet."""
+        with self.changed:
+            # The arrays cannot be moved while others copy.
+            while (rows := self.parsed.get(self.turn)) and self.copying and not self.total.has_room(rows):
+                self.changed.wait()
+            if rows is None:
+                return None
+            del self.parsed[self.turn]
+            self.turn += 1
+            self.copying += 1
+            return self.total.make_room(rows)
