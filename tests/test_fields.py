@@ -6,6 +6,7 @@ from problems import CLOSE, build, choices, dataset, fill, random_rows, score_al
 from test_every_pair import planted, run
 
 from fmcli.cli.flags import with_flags
+from fmcli.data.numbering import moved
 from fmcli.errors import BadInputError, UsageError
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.specs import make_spec
@@ -91,8 +92,13 @@ MET = {(0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (5, 0), (5, 1)}
 LABELS = [1.0, -1.0, 2.0, 0.5]
 
 
-def not_zero(model):
-    return {(int(j), int(f)) for _, j, f, _ in np.argwhere(model.parameters["V"])}
+def whole(plan, array):
+    """An array of a model with rows for all features: zeros for those that do not occur."""
+    return moved(array, 1, slice(None), plan.data.numbering.ids, plan.data.dimension)
+
+
+def not_zero(plan):
+    return {(int(j), int(f)) for _, j, f, _ in np.argwhere(whole(plan, plan.model.parameters["V"]))}
 
 
 @pytest.mark.parametrize("group_l1", [0.0, 1e-6])
@@ -100,13 +106,13 @@ def not_zero(model):
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
 def test_factors_without_a_pair_are_zero(solver, epochs, group_l1):
     done = trained(dataset(ROWS, 7, LABELS), "ffm", solver, epochs, group_l1=group_l1)
-    assert not_zero(done.plan.model) == MET
+    assert not_zero(done.plan) == MET
 
 
 def test_rows_held_out_do_not_count():
     plan = job.plan(dataset(ROWS * 5, 7, LABELS * 5), make_spec("ffm", "sgd", "squared", {"epochs": 0}))
     plan.model.prepare(plan.data, np.array([0, 2], dtype=np.int32), None)
-    assert not_zero(job.train(plan).plan.model) == {(0, 1), (1, 0)}
+    assert not_zero(job.train(plan).plan) == {(0, 1), (1, 0)}
 
 
 def test_unknown_fields_and_an_index_in_several_fields(rng):
@@ -127,21 +133,24 @@ def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1)
     warm_start = saved(first, tmp_path / "first", keep_state=True)
     new = [{(0, 0): 1.0, (4, 2): 1.0}, {(2, 1): 1.0, (8, 3): 1.0}]
     data = dataset(new, 10, [1.0, 2.0])
-    start = trained(data, solver=solver, group_l1=group_l1, epochs=0, warm_start=warm_start, seed=5).plan.model
-    assert start.parameters["V"].shape == (1, 10, 4, 4)
+    start = trained(data, solver=solver, group_l1=group_l1, epochs=0, warm_start=warm_start, seed=5).plan
+    v = whole(start, start.model.parameters["V"])
+    assert v.shape == (1, 10, 4, 4)
     assert not_zero(start) == MET | {(0, 2), (4, 0), (8, 1), (2, 3)}
     # Known parameters and their state are the same to the bit; FTRL recomputes them from its state.
-    old = first.plan.model.parameters
+    old = {name: whole(first.plan, first.plan.model.parameters[name]) for name in ("V", "w")}
     for j, f in MET:
-        assert (start.parameters["V"][0, j, f] == old["V"][0, j, f]).all()
-    np.testing.assert_array_equal(start.parameters["w"][:, :7], old["w"])
-    for name, slots in start.states.items():
+        assert (v[0, j, f] == old["V"][0, j, f]).all()
+    np.testing.assert_array_equal(whole(start, start.model.parameters["w"])[:, :7], old["w"])
+    for name, slots in start.model.states.items():
         for slot, state in enumerate(slots):
             kept = first.plan.model.states[name][slot]
+            if name != "bias":
+                kept, state = whole(first.plan, kept), whole(start, state)
             known = (slice(None), *np.transpose(sorted(MET))) if name == "V" else tuple(map(slice, kept.shape))
             np.testing.assert_array_equal(state[known], kept[known])
     done = trained(data, solver=solver, group_l1=group_l1, warm_start=warm_start)
-    assert (done.plan.model.parameters["V"][0, 8, 1] != start.parameters["V"][0, 8, 1]).all()
+    assert (whole(done.plan, done.plan.model.parameters["V"])[0, 8, 1] != v[0, 8, 1]).all()
     # The third run knows the parameters that are new in the second.
     again = trained(data, solver=solver, group_l1=group_l1, epochs=0, warm_start=saved(done, tmp_path / "second"))
     np.testing.assert_array_equal(again.plan.model.parameters["V"], done.plan.model.parameters["V"])

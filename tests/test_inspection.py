@@ -35,6 +35,7 @@ def subject(seen=None, **arrays):
     features = arrays["V"].shape[1]
     scorer = SimpleNamespace(
         model=SimpleNamespace(outputs=1),
+        ids=np.ndarray.tolist,
         labels=SimpleNamespace(values=None),
         occurrences=UNKNOWN,
         seen=np.ones(features, bool) if seen is None else np.array(seen),

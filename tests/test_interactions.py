@@ -28,7 +28,12 @@ def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
     found = Occurrences(np.ascontiguousarray(features), np.ascontiguousarray(fields), together=together)
     labels = SimpleNamespace(values=None)
     scorer = SimpleNamespace(
-        model=model, occurrences=found, needs_fields=fields_of(name) > 0, labels=labels, seen=np.ones(FEATURES)
+        model=model,
+        occurrences=found,
+        needs_fields=fields_of(name) > 0,
+        labels=labels,
+        seen=np.ones(FEATURES),
+        ids=np.ndarray.tolist,
     )
     return scorer, params
 

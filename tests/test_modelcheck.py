@@ -57,8 +57,9 @@ def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
     """Files of earlier versions lack them."""
     file, whole = files(kind), files(kind)
     for name in LATER:
-        del file.meta[name]
-    del file.tensors[TOGETHER], file.tensors[COUNTS]
+        file.meta.pop(name, None)
+    for name in (TOGETHER, COUNTS, "features"):
+        file.tensors.pop(name, None)
     for name in LATER_OPTIONS:
         del file.meta["options"][name]
     for name in MODELS[kind].options:
@@ -237,7 +238,7 @@ def test_arrays_that_point_elsewhere(files, kind, name, value):
 def test_fields_without_features(files):
     """Without features, no array in the file shows the number of fields."""
     file = files("ffm")
-    file.meta |= {"features": 0, "fields": 2**31, "frequent": [], "occurrences": None, "slots": None}
+    file.meta |= {"features": 0, "columns": None, "fields": 2**31, "frequent": [], "occurrences": None, "slots": None}
     file.tensors = {}
     assert "fields, but no features" in refusal(file)
 

@@ -142,7 +142,7 @@ def run(
 
 def log_model(log: Log, path: str, scorer: Scorer) -> None:
     """Log the kind of the model."""
-    log.detail(f"{path}: {scorer.meta['model']}, {scorer.labels.loss} loss, {scorer.model.features:,} features")
+    log.detail(f"{path}: {scorer.meta['model']}, {scorer.labels.loss} loss, {scorer.dimension:,} features")
 
 
 def log_counts(log: Log, counts: Counts, took: float) -> None:

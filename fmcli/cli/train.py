@@ -307,9 +307,8 @@ def run(log: Log, request: Request) -> None:
     settings = request.settings
     spec, threads = settings.spec, settings.threads
     log.detail(f"{threads} threads")
-    fields = MODELS[spec.model].needs_fields(spec.values)
-    table = read_rows(log, request.inputs, request.format, fields, threads)
-    valid = read_rows(log, request.valid, table.format, fields, threads).dataset if request.valid else None
+    table = read_rows(log, request.inputs, request.format, spec, threads)
+    valid = read_rows(log, request.valid, table.format, spec, threads).dataset if request.valid else None
     plan = job.prepare(settings, table.dataset, valid)
     again = refits(plan)
     log_plan(log, plan, again)
@@ -340,14 +339,16 @@ def run(log: Log, request: Request) -> None:
         finish(trained, diverged=False)
 
 
-def read_rows(log: Log, inputs: tuple[str, ...], format: str, fields: bool, threads: int) -> Table:
-    """Read examples, and log what was read."""
+def read_rows(log: Log, inputs: tuple[str, ...], format: str, spec: Spec, threads: int) -> Table:
+    """Read examples as the spec's model needs them, and log what was read."""
     from fmcli.cli.training_log import log_read
     from fmcli.data.reader import read
 
     begin = time.perf_counter()
     log.progress(f"reading {inputs[0]}")
-    table = read(inputs, format=format, keep_fields=fields, threads=threads)
+    kind = MODELS[spec.model]
+    fields = kind.needs_fields(spec.values)
+    table = read(inputs, format=format, keep_fields=fields, compact=kind.compact, threads=threads)
     log_read(log, inputs, table, time.perf_counter() - begin)
     return table
 

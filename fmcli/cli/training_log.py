@@ -35,13 +35,13 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     data = table.dataset
     log.line(
-        f"read {inputs[0]}{others}: {data.rows:,} rows, {data.nnz:,} non-zeros, {data.features:,} features, "
+        f"read {inputs[0]}{others}: {data.rows:,} rows, {data.nnz:,} non-zeros, {data.dimension:,} features, "
         + (f"{table.fields:,} fields, " if table.fields else "")
         + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )
-    if table.fields > data.features:
+    if table.fields > data.dimension:
         log.warning(
-            f"{inputs[0]} has more fields than features, {table.fields:,} and {data.features:,}: if its entries are "
+            f"{inputs[0]} has more fields than features, {table.fields:,} and {data.dimension:,}: if its entries are "
             "index:field:value, swap the two; ffm text is field:index:value"
         )
     if table.repeated_rows:
@@ -150,8 +150,8 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     data = plan.data
     held = data.rows - len((trained.validated.plan if trained else plan).rows)
     then = ", then trained on" if trained and trained.chosen_by else ""
-    features = f"{plan.model.features:,}"
-    if trained is not None and not trained.seen.all():
+    features = f"{data.dimension:,}"
+    if trained is not None and trained.seen.sum() < data.dimension:
         features += f" ({int(trained.seen.sum()):,} occur)"
     return {
         "rows": f"{data.rows:,}" + (f" ({held:,} held out{then})" if held else ""),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset, most_frequent
+from fmcli.data.numbering import Numbering
 
 # Pairs are counted among this many of the most frequent features.
 MOST = 100
@@ -32,8 +33,9 @@ MOST_ROWS = np.iinfo(np.int32).max  # larger counts are stored as this one
 @dataclass(frozen=True)
 class Occurrences:
     """The most frequent features in decreasing order of frequency, and the number of rows that have each feature.
+    Features are given by their columns, except in a file.
 
-    features, fields : int32 (n), the indices of the features, and the field of the first entry of each (0 without
+    features, fields : int32 (n), the columns of the features, and the field of the first entry of each (0 without
         fields).
     rows : int64 (n), the number of rows that have each feature; None: not known.
     together : int32 (n (n - 1) / 2), the number of examined rows that have both features, for the pairs of positions
@@ -52,12 +54,13 @@ class Occurrences:
     counts: NDArray[Any] | None = None
     labels: int | None = None
 
-    def entries(self) -> dict[str, Any]:
-        """The entries for the metadata of a model file."""
+    def entries(self, numbering: Numbering | None) -> dict[str, Any]:
+        """The entries for the metadata of a model file; the numbering is that of the columns."""
         known = None
+        features = self.features if numbering is None else numbering.ids[self.features]
         if self.rows is not None:
             known = {"rows": self.rows.tolist(), "looked_at": self.looked_at, "labels": self.labels}
-        return {"frequent": np.stack([self.features, self.fields], axis=1).tolist(), "occurrences": known}
+        return {"frequent": np.stack([features, self.fields], axis=1).tolist(), "occurrences": known}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays for a model file, by name."""
@@ -157,10 +160,13 @@ def joined(found: Occurrences, previous: Occurrences) -> Occurrences:
     )
 
 
-def kept(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Occurrences:
-    """The counts in a valid model file; files of earlier versions have only the features."""
+def kept(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numbering: Numbering | None) -> Occurrences:
+    """The counts in a valid model file, whose columns have this numbering; files of earlier versions have only the
+    features."""
     frequent = np.array(meta["frequent"], dtype=np.int32).reshape(-1, 2)
     features, fields = np.ascontiguousarray(frequent.T)
+    if numbering is not None:
+        features = numbering.columns_of(features)
     known = meta["occurrences"]
     if known is None:
         return Occurrences(features, fields)

@@ -59,12 +59,15 @@ class Chunk(Generic[T]):
     repeated_rows: int  # as in Table
 
 
-def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, threads: int = 1) -> Table:
+def read(
+    paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, compact: bool = False, threads: int = 1
+) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
     `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
-    which libsvm text does not have; otherwise the entries of a row are merged by index. Raises BadInputError,
-    MissingInputError and NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
+    which libsvm text does not have; otherwise the entries of a row are merged by index. With `compact`,
+    there are columns only for the features that occur. Raises BadInputError, MissingInputError and
+    NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
     """
     text = _Text(paths, format, keep_fields)
 
@@ -97,7 +100,8 @@ def read(paths: Sequence[str], *, format: str = "auto", keep_fields: bool = Fals
                 _require_memory(paths, max(left * looked_at // size, 0 if first or block.last else GROWTH), looked_at)
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)
-    return Table(total.dataset(total.features), text.format, total.fields, total.repeated, size)
+    data = total.dataset(total.features)
+    return Table(data.compacted(in_place=True) if compact else data, text.format, total.fields, total.repeated, size)
 
 
 def score_chunks(

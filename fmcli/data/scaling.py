@@ -99,4 +99,5 @@ def find_odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | Non
     if highest <= LARGE and highest <= MOST_RATIO * lowest:
         return None
     large = int(np.count_nonzero(sizes > LARGE))
-    return OddColumns(large, int(occurring[widest]), highest, int(occurring[narrowest]), lowest)
+    ids = occurring if data.numbering is None else data.numbering.ids[occurring]
+    return OddColumns(large, int(ids[widest]), highest, int(ids[narrowest]), lowest)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.model_file.check import SEEN
+from fmcli.model_file.check import FEATURES, SEEN
 from fmcli.scoring.prediction import Scorer, exported
 from fmcli.text import number
 
@@ -34,7 +34,7 @@ def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> None:
     write("".join(f"{line}\n" for line in header(scorer)).encode())
     arrays = exported(scorer)
     if scorer.norm:
-        arrays = {**arrays, SEEN: scorer.seen}
+        arrays = {**arrays, SEEN: scorer.seen if FEATURES in arrays else scorer.dense(scorer.seen, 0)}
     for name, array in arrays.items():
         write(f"array {name} {' '.join(map(str, array.shape))}\n".encode())
         for text in lines(array):
@@ -52,7 +52,7 @@ def header(scorer: Scorer) -> Iterator[str]:
     if scorer.clip:
         yield f"clip {' '.join(map(number, scorer.clip))}"
     yield f"outputs {scorer.model.outputs}"
-    yield f"features {scorer.model.features}"
+    yield f"features {scorer.dimension}"
     for name, value in meta["options"].items():
         yield f"option {name} {int(value) if isinstance(value, bool) else value}"
 

@@ -75,7 +75,7 @@ def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
     """
     file = load(path, verify=verify)
     scorer = scorer_of(path, file)
-    return Subject(path, scorer, file.verified, top, exported(scorer))
+    return Subject(path, scorer, file.verified, top, exported(scorer, dense=False))
 
 
 def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
@@ -111,7 +111,7 @@ def model(subject: Subject) -> Row:
         "loss": scorer.labels.loss,
         "labels": scorer.labels.values and list(scorer.labels.values),
         **({"clips_to": list(scorer.clip)} if scorer.clip else {}),
-        "features": scorer.model.features,
+        "features": scorer.dimension,
         "features_occurring": int(np.count_nonzero(scorer.seen)),
         **({"fields": meta["fields"]} if meta["fields"] else {}),
         "outputs": scorer.model.outputs,
@@ -254,7 +254,7 @@ def frequent(subject: Subject) -> list[Row]:
     for place in range(min(subject.top, len(found.features))):
         field = {"field": int(found.fields[place])} if subject.scorer.needs_fields else {}
         times = None if found.rows is None else int(found.rows[place])
-        rows.append({"feature": int(found.features[place]), **field, "rows": times})
+        rows.append({"feature": subject.scorer.ids(found.features[place : place + 1])[0], **field, "rows": times})
     return rows
 
 
@@ -265,7 +265,7 @@ def pairs(subject: Subject) -> list[Row]:
     rows = []
     for output, begin in subject.outputs():
         for place in largest(found.added[:, output], subject.top).tolist():
-            one, other = found.features[place].tolist()
+            one, other = subject.scorer.ids(found.features[place])
             times = None if found.together is None else int(found.together[place])
             added = float(found.added[place, output])
             rows.append({**begin, "feature": one, "other": other, "rows": times, "adds": added})
@@ -344,7 +344,10 @@ def listed(subject: Subject, name: str, values: Callable[[int], NDArray[Any]]) -
         of = values(output)
         found = largest(of, subject.top).tolist()
         times = subject.scorer.occurrences.rows_of(found)
-        rows += [{**begin, "feature": j, "rows": n, name: float(of[j])} for j, n in zip(found, times, strict=True)]
+        rows += [
+            {**begin, "feature": feature, "rows": n, name: float(of[j])}
+            for j, feature, n in zip(found, subject.scorer.ids(np.array(found, dtype=np.intp)), times, strict=True)
+        ]
     return rows
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import fmcli
 from fmcli.data.labels import Labels
+from fmcli.data.numbering import Numbering
 from fmcli.data.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.scaling import SCALE, is_scaled
 from fmcli.errors import BadInputError, UsageError
@@ -32,6 +33,8 @@ from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 
 # The name of a bitmap in model files: bit j % 8 of byte j // 8 is set if feature j occurred in training.
 SEEN = "seen"
+# The name of the array of the features that have columns, in increasing order; without it, all features have.
+FEATURES = "features"
 MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
 MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
@@ -136,6 +139,7 @@ ENTRIES = {
     "loss": name_in(LOSSES),
     "options": TABLE,
     "features": whole(0, MOST_FEATURES),
+    "columns": null_or(whole(0, MOST_FEATURES)),
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
     "labels": null_or(Rule("a list of two or more increasing numbers", are_labels)),
@@ -151,7 +155,7 @@ ENTRIES = {
 }
 # Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
 # training/previous_run.py.
-LATER: dict[str, Any] = {"occurrences": None, "epochs": 0, "given": None, "range": None}
+LATER: dict[str, Any] = {"columns": None, "occurrences": None, "epochs": 0, "given": None, "range": None}
 # Options of all runs that earlier versions did not have.
 LATER_OPTIONS = (SCALE,)
 
@@ -188,6 +192,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     check_known(meta)
     check_options(kind, loss, meta["options"])
     check_labels(kind, loss, meta["labels"], meta["outputs"])
+    if meta["columns"] is not None and not (kind.compact and meta["columns"] <= meta["features"]):
+        refuse("its kind has columns for all features, or there are more columns than features")
     if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
         refuse("the index of a frequent feature is not below the number of features")
     known = meta["occurrences"]
@@ -256,10 +262,28 @@ def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | None, 
         refuse(f"outputs is {outputs}, but its labels need {expected}")
 
 
+def checked_numbering(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Numbering | None:
+    """The numbering of the features that have columns; None if all have. Raises BadInputError if it is not valid."""
+    if meta["columns"] is None:
+        return None
+    check_array(FEATURES, arrays, (meta["columns"],), "i4")
+    try:
+        numbering = Numbering(arrays[FEATURES], meta["features"])
+    except ValueError as error:
+        raise BadInputError(f"is not a valid model: {error}") from error
+    frequent = np.array([feature for feature, _ in meta["frequent"]], dtype=np.int32)
+    if (numbering.columns_of(frequent) < 0).any():
+        refuse("a frequent feature has no column")
+    return numbering
+
+
 def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Model) -> None:
     """Raise BadInputError unless the arrays that a model does not attach are valid, and there are no further arrays.
     `model` has its arrays attached."""
-    expected: dict[str, tuple[tuple[int, ...], str]] = {SEEN: (((meta["features"] + 7) // 8,), "u")}
+    columns = model.features
+    expected: dict[str, tuple[tuple[int, ...], str]] = {SEEN: (((columns + 7) // 8,), "u")}
+    if meta["columns"] is not None:
+        expected[FEATURES] = ((columns,), "i4")
     for name in (name for layout in model.layout for name in layout.names):
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
@@ -268,9 +292,9 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")
         if COUNTS in arrays:  # optional, as large models may lack it
             of = next((of for of in TYPES if of == arrays[COUNTS].dtype), TYPES[-1])
-            expected[COUNTS] = ((meta["features"],), of.str[1:])
+            expected[COUNTS] = ((columns,), of.str[1:])
     if is_scaled(meta["options"]):
-        expected[SCALE] = ((meta["features"],), "f")
+        expected[SCALE] = ((columns,), "f")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
     if SCALE in expected and not (np.isfinite(arrays[SCALE]) & (arrays[SCALE] > 0)).all():

@@ -20,3 +20,8 @@ def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
 def state_name(slot: int, name: str) -> str:
     """The name of a state slot of an array in model files."""
     return f"{STATE}.{slot}.{name}"
+
+
+def parameter_of(name: str) -> str:
+    """The name of the array that a state array belongs to; other names do not change."""
+    return name.split(".", 2)[2] if name.startswith(f"{STATE}.") else name

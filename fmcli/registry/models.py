@@ -25,6 +25,7 @@ class ModelEntry(Entry):
     by_degree : options that may be lists, with a value for each of the degrees 2 to `order`.
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
+    compact : whether it has parameters only for the features that occur, which are many for each feature.
     closed_form : whether it is solved in closed form, without a solver.
     before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
     """
@@ -36,6 +37,7 @@ class ModelEntry(Entry):
     by_degree: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     by_fields: bool = False
+    compact: bool = False
     closed_form: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
 
@@ -227,6 +229,7 @@ _MODELS = (
         with_solver={"adagrad": {"learning_rate": 0.1, "l2": 1e-4}},
         context=("fields", "by_row"),
         by_fields=True,
+        compact=True,
     ),
     ModelEntry(
         "llfm",

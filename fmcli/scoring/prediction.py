@@ -12,12 +12,21 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
+from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.reader import score_chunks
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError
-from fmcli.model_file.check import SEEN, check_array, check_arrays, check_entries, completed
+from fmcli.model_file.check import (
+    FEATURES,
+    SEEN,
+    check_array,
+    check_arrays,
+    check_entries,
+    checked_numbering,
+    completed,
+)
 from fmcli.model_file.container import ModelFile, load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model, Workspace
@@ -30,6 +39,9 @@ from fmcli.text import number
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.
 SCORE_BYTES = 64
+
+# Bytes as float64 up to which exported arrays have an axis of all features.
+MOST_DENSE = 4 << 30
 
 T = TypeVar("T")
 OutputType = Literal["raw", "value", "prob", "label"]
@@ -46,6 +58,7 @@ class Scorer:
     path : the path of the model file, for messages.
     scale : float32 (features), the divisors of the columns, which are applied first; None: columns are not scaled.
     occurrences : how often features, and pairs of features, occur.
+    numbering : of the features that have columns; None: all features have.
     """
 
     model: Model
@@ -56,11 +69,28 @@ class Scorer:
     path: str
     scale: Divisors | None = None
     occurrences: Occurrences = UNKNOWN
+    numbering: Numbering | None = None
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
-        """(features) whether the feature occurred in training."""
+        """(columns) whether the feature of each column occurred in training."""
         return np.unpackbits(self.marks, count=self.model.features, bitorder="little").view(np.bool_)
+
+    @property
+    def dimension(self) -> int:
+        """The number of features, of which some may have no column."""
+        return self.model.features + self.model.absent
+
+    def ids(self, columns: NDArray[Any]) -> list[int]:
+        """The features that columns stand for."""
+        features: list[int] = (columns if self.numbering is None else self.numbering.ids[columns]).tolist()
+        return features
+
+    def dense(self, array: NDArray[Any], axis: int, fill: float = 0) -> NDArray[Any]:
+        """An array with an axis of columns, with an axis of all features instead."""
+        if self.numbering is None:
+            return array
+        return moved(array, axis, slice(None), self.numbering.ids, self.dimension, fill)
 
     @property
     def needs_fields(self) -> bool:
@@ -145,7 +175,10 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         check_entries(meta)
         kind, features = MODELS[meta["model"]], meta["features"]
         options = {name: meta["options"][name] for name in kind.options}
-        model = build_model(kind, features, meta["outputs"], options, meta["fields"])
+        numbering = checked_numbering(meta, arrays)
+        columns = features if numbering is None else len(numbering)
+        model = build_model(kind, columns, meta["outputs"], options, meta["fields"])
+        model.absent = features - columns
         for name, shape in model.shapes().items():
             check_array(name, arrays, shape, "f")
             with np.errstate(over="ignore"):  # a number that overflows is not an error of the file
@@ -158,7 +191,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
     scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
-    return Scorer(model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, kept(meta, arrays))
+    occurrences = kept(meta, arrays, numbering)
+    return Scorer(model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, occurrences, numbering)
 
 
 def predict(
@@ -196,14 +230,18 @@ def each_chunk(
     """
 
     def counted(data: Dataset) -> tuple[T, int]:
-        return work(data), data.count_outside(scorer.marks)
+        unknown = data.nnz
+        if scorer.numbering is not None:
+            data = data.renumbered(scorer.numbering)
+        unknown -= data.nnz
+        return work(data), unknown + data.count_outside(scorer.marks)
 
     for piece in score_chunks(
         paths,
         counted,
         format=format,
         keep_fields=scorer.needs_fields,
-        limit=scorer.model.features,
+        limit=scorer.dimension,
         threads=threads,
         labelled=labelled,
         model=scorer.path,
@@ -216,11 +254,29 @@ def each_chunk(
         yield result
 
 
-def exported(scorer: Scorer) -> dict[str, NDArray[Any]]:
+def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     """The arrays of a model by their exported names, in their own types, with the divisors of the columns if these are
-    scaled. Raises NotEnoughMemoryError."""
-    require_if_large(scorer.model.export_needed(), f"making the arrays of {scorer.path}")
-    return {**scorer.model.exported(), **scale_array(scorer.scale)}
+    scaled.
+
+    dense : whether arrays by feature have zeros, and the divisor 1, for features that have no column. If these arrays
+        would be too large, they have columns only, and `features` has the feature of each.
+
+    Raises NotEnoughMemoryError.
+    """
+    model, numbering = scorer.model, scorer.numbering
+    require_if_large(model.export_needed(), f"making the arrays of {scorer.path}")
+    arrays = {**model.exported(), **scale_array(scorer.scale)}
+    if numbering is None or not dense:
+        return arrays
+    of_names = {name: 0 if name == SCALE else model.feature_axis(name) for name in arrays}
+    axes = {name: axis for name, axis in of_names.items() if axis is not None}
+    numbers = sum(arrays[name].size for name in axes) // max(len(numbering), 1) * scorer.dimension
+    if np.dtype(np.float64).itemsize * numbers > MOST_DENSE:
+        return {**arrays, FEATURES: numbering.ids}
+    require_if_large(REAL_TYPE.itemsize * numbers, f"making the arrays of {scorer.path}")
+    for name, axis in axes.items():
+        arrays[name] = scorer.dense(arrays[name], axis, fill=name == SCALE)
+    return arrays
 
 
 def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:

@@ -16,7 +16,12 @@ def of_predictions(metrics: Iterable[str]) -> list[str]:
 
 
 def model_sparsity(model: Model) -> float:
-    """The share of exact zeros among linear weights and factors ([SGL]: n_z / n_a)."""
+    """The share of exact zeros among the linear weights and factors of all features ([SGL]: n_z / n_a)."""
     names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
     arrays = [model.parameters[name] for name in names]
-    return sum(map(zeros, arrays)) / max(1, sum(array.size for array in arrays))
+    of_absent = sum(
+        model.outputs * layout.rows(model.absent) * layout.columns
+        for layout in model.layout
+        if layout.penalty == "full" and layout.by_feature
+    )
+    return (of_absent + sum(map(zeros, arrays))) / max(1, of_absent + sum(array.size for array in arrays))

@@ -12,7 +12,7 @@ from fmcli.base.finite import are_finite
 from fmcli.data.occurrences import UNKNOWN, count
 from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.check import SEEN
+from fmcli.model_file.check import FEATURES, SEEN
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
@@ -33,7 +33,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
 
     Raises DivergedError if that state is not finite.
     """
-    plan = trained.plan
+    plan, numbering = trained.plan, trained.plan.data.numbering
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
@@ -47,7 +47,8 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "loss": plan.spec.loss,
         "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
         "given": sorted(plan.spec.given),
-        "features": plan.model.features,
+        "features": plan.data.dimension,
+        **({} if numbering is None else {"columns": len(numbering)}),
         "outputs": plan.model.outputs,
         **plan.preprocessing.entries(),
         "slots": plan.model.slots if keep_state else None,
@@ -55,7 +56,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "epochs": plan.epochs_before + trained.best,
         "format": format,
         "training": training,
-        **occurrences.entries(),
+        **occurrences.entries(numbering),
     }
     tensors = {
         **plan.model.parameters,
@@ -63,6 +64,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         **state,
         **scale_array(plan.preprocessing.scale),
         **occurrences.arrays(),
+        **({} if numbering is None else {FEATURES: numbering.ids}),
     }
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
 
@@ -89,6 +91,7 @@ def load_warm_start(path: str) -> WarmStart:
         arrays=file.tensors,
         state=SolverState(meta["solver"], meta["slots"], meta["updates"]) if kept else None,
         occurrences=scorer.occurrences,
+        numbering=scorer.numbering,
     )
 
 

@@ -105,13 +105,17 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     UsageError
         Metrics that do not fit the loss that the labels choose, nothing left to train on.
     """
-    spec, warm_start = settings.spec, settings.warm_start
     read = [data, valid] if valid else [data]
+    if MODELS[settings.spec.model].compact:
+        data, settings = compact(data, settings)
+    spec, warm_start = settings.spec, settings.warm_start
     labels = labels_of(spec, data, warm_start)
     if spec.loss is None:
         loss_options = {name: OPTIONS[name].default for name in LOSSES[labels.loss].options}
         spec = replace(spec, loss=labels.loss, values={**spec.values, **loss_options})
     features = max(data.features, warm_start.model.features if warm_start else 0)
+    if valid:
+        valid = valid.renumbered(data.numbering) if data.numbering is not None else valid.within(features)
     data = data.changed(label=labels.encode(data.label), features=features)
     spec, label_range = fit_clip(spec, labels.loss, data.label, warm_start, settings.stream)
     share = settings.share_held_out if valid is None else 0.0
@@ -122,7 +126,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     if valid is None:
         validation_data = data.take(held)
     else:
-        validation_data = valid.within(features).changed(label=labels.encode(valid.label, settings.valid_name))
+        validation_data = valid.changed(label=labels.encode(valid.label, settings.valid_name))
     scale = learn(data, rows, spec.values["scale"])
     if scale is not None:
         if warm_start:
@@ -167,6 +171,17 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     )
 
 
+def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:
+    """The rows with columns only for the features that occur in them or in the warm start, and the settings with the
+    warm start on these columns."""
+    data, warm_start = data.compacted(), settings.warm_start
+    if warm_start is None:
+        return data, settings
+    assert data.numbering is not None
+    numbering = data.numbering.joined(warm_start.occurring)
+    return data.renumbered(numbering), replace(settings, warm_start=warm_start.on_columns(numbering))
+
+
 def labels_of(spec: Spec, data: Dataset, warm_start: WarmStart | None) -> Labels:
     """The labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine it."""
     if warm_start:
@@ -179,6 +194,7 @@ def prepared_model(
 ) -> Model:
     """The model of a run, prepared for its training rows and its warm start; its parameters are not allocated yet."""
     model = make_model(spec, data.features, preprocessing.labels.outputs, preprocessing.fields)
+    model.absent = data.dimension - data.features
     model.prepare(data, rows, generator(spec, PREPARE_STREAM))
     if warm_start:
         model.inherit(warm_start.model, warm_start.seen)

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.labels import Labels
+from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences
 from fmcli.data.scaling import SCALE, Divisors
 from fmcli.errors import LEAVE_OUT, UsageError
-from fmcli.model_file.state import state_name
+from fmcli.model_file.state import parameter_of, state_name
 from fmcli.models.model import Model
+from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
@@ -51,6 +53,7 @@ class WarmStart:
     arrays : all arrays of the file, including the solver's state.
     state : what the file has kept of the solver; None: nothing.
     occurrences : how often features occurred in these data.
+    numbering : of the features that its columns stand for; None: column j is feature j.
     """
 
     path: str
@@ -61,6 +64,46 @@ class WarmStart:
     arrays: Mapping[str, NDArray[Any]]
     state: SolverState | None
     occurrences: Occurrences = UNKNOWN
+    numbering: Numbering | None = None
+
+    @property
+    def occurring(self) -> Numbering:
+        """The numbering of the features that it has seen."""
+        if self.numbering is not None:
+            return self.numbering
+        return Numbering(np.flatnonzero(self.seen).astype(np.int32), self.model.features)
+
+    def on_columns(self, numbering: Numbering) -> WarmStart:
+        """The same model with the columns of a numbering of all features that it has seen."""
+        if self.numbering is not None and len(numbering) == len(self.numbering):
+            return replace(self, numbering=numbering)
+        ids = np.arange(self.model.features, dtype=np.int32) if self.numbering is None else self.numbering.ids
+        columns = numbering.columns_of(ids)
+        source = np.flatnonzero(columns >= 0)
+        target, size = columns[source], len(numbering)
+        arrays = dict(self.arrays)
+        for name, array in self.arrays.items():
+            axis = self.model.feature_axis(parameter_of(name))
+            if axis is not None:
+                arrays[name] = moved(array, axis, source, target, size)
+        kind = MODELS[self.run.model]
+        options = {name: self.run.options[name] for name in kind.options}
+        model = build_model(kind, size, self.model.outputs, options, self.preprocessing.fields)
+        model.attach(arrays)
+        occurrences, counts, scale = self.occurrences, self.occurrences.counts, self.preprocessing.scale
+        if scale is not None:
+            scale = moved(scale, 0, source, target, size, fill=1)
+        if counts is not None:
+            counts = moved(counts, 0, source, target, size)
+        return replace(
+            self,
+            model=model,
+            arrays=arrays,
+            numbering=numbering,
+            seen=moved(self.seen, 0, source, target, size),
+            preprocessing=replace(self.preprocessing, scale=scale),
+            occurrences=replace(occurrences, features=columns[occurrences.features], counts=counts),
+        )
 
     def continued(self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> Spec:
         """The spec of a run that resumes from this model; see PreviousRun.continued.

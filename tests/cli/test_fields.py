@@ -47,7 +47,8 @@ def test_a_group_penalty_takes_whole_features(run, sample, tmp_path):
 
 
 def test_memory_is_said_before_it_is_taken(run, tmp_path):
-    (tmp_path / "wide.ffm").write_text("1 0:1:1 1000000:1000000:1\n-1 0:1:1\n")
+    rows = (f"{i % 2} {7 * i}:{i}:1 {7 * i + 1}:{1_000_000 + i}:1\n" for i in range(40_000))
+    (tmp_path / "wide.ffm").write_text("".join(rows))
     done = run("train", "-m", "ffm", "--dry-run", "wide.ffm")
     assert done.returncode == 0, done.stderr
     assert "TiB needed" in done.stderr

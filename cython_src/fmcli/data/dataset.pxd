@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 cdef class Dataset:
     cdef readonly Py_ssize_t rows, nnz, longest
     cdef readonly int32_t features
-    cdef readonly object indptr, index, value, field, label, weight
+    cdef readonly object indptr, index, value, field, label, weight, numbering
     cdef object ones
     cdef Csr csr  # if all values are 1, none are stored: every row uses `ones`, which is as long as the longest row
     cdef const double* label_
@@ -18,6 +18,7 @@ cdef class Dataset:
 
     cdef check_entries(self)
     cdef counts_of(self, const int32_t[::1] rows)
+    cdef selected(self, index, kept, features, numbering)
     cdef places(self, const int32_t[::1] features)
     cdef check_rows(self, const int32_t[::1] rows)
 

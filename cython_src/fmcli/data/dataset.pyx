@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from fmcli.data.numbering import occurring
 from fmcli.system.parallel import in_parallel
 
 from fmcli.base.types cimport Sample
+from fmcli.data.numbering cimport NOT_THERE, Numbering
 from libc.math cimport fabsf, sqrt
 from libc.stdint cimport int32_t, int64_t
 
@@ -23,11 +25,14 @@ cdef class Dataset:
     field : int32 array (nnz) or None.
     weight : float64 array (rows), or None if every weight is 1.
     trusted : whether indices and fields are known to be valid, so that they are not checked.
+    numbering : Numbering of the features that have columns; None: column j is feature j.
 
     The arrays are kept, not copied. Raises ValueError if they are invalid or inconsistent.
     """
 
-    def __init__(self, indptr, index, value, label, features, field=None, weight=None, *, trusted=False):
+    def __init__(
+        self, indptr, index, value, label, features, field=None, weight=None, *, trusted=False, numbering=None
+    ):
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] index_ = index
         cdef const float[::1] value_ = value
@@ -53,7 +58,9 @@ cdef class Dataset:
 
         if features < 0:
             raise ValueError("the number of columns must not be negative")
-        self.features = features
+        if numbering is not None and len(numbering) != features:
+            raise ValueError(f"there are {features} columns, but {len(numbering)} numbered features")
+        self.features, self.numbering = features, numbering
         self.longest = lengths.max() if self.rows else 0
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
         self.label, self.weight = label, weight
@@ -114,13 +121,19 @@ cdef class Dataset:
     @property
     def arrays(self):
         """All arrays that are not None."""
-        arrays = self.indptr, self.index, self.value, self.field, self.label, self.weight, self.ones
+        arrays = [self.indptr, self.index, self.value, self.field, self.label, self.weight, self.ones]
+        arrays += [] if self.numbering is None else [self.numbering.ids]
         return [array for array in arrays if array is not None]
 
     @property
     def nbytes(self):
         """Bytes that the arrays take."""
         return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def dimension(self):
+        """The number of features, of which some may have no column: larger than every feature."""
+        return self.features if self.numbering is None else self.numbering.dimension
 
     @property
     def fields(self):
@@ -140,8 +153,9 @@ cdef class Dataset:
         return weight / self.total_weight(rows)
 
     def changed(self, **arrays):
-        """The same rows with some of value, label, features, field and weight replaced; all other arrays are shared."""
-        kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight")}
+        """The same rows with some of value, label, features, field, weight and numbering replaced; all other arrays
+        are shared."""
+        kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight", "numbering")}
         new = {**kept, **arrays}
         trusted = "field" not in arrays and new["features"] >= self.features
         return Dataset(self.indptr, self.index, **new, trusted=trusted)
@@ -155,7 +169,7 @@ cdef class Dataset:
             for array in (self.index, self.field, self.value)
         ]
         label, weight = [None if array is None else array[rows] for array in (self.label, self.weight)]
-        return Dataset(indptr, index, value, label, self.features, field, weight)
+        return Dataset(indptr, index, value, label, self.features, field, weight, numbering=self.numbering)
 
     # Copy the elements of an array over all entries that belong to these rows.
     cdef entries_of(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
@@ -174,11 +188,47 @@ cdef class Dataset:
         """The same rows with only the first `features` columns."""
         if self.features <= features:
             return self.changed(features=features)
-        kept = self.index < features
+        return self.selected(self.index, self.index < features, features, None)
+
+    def compacted(self, in_place=False):
+        """The same rows with columns only for the features that occur in them. With `in_place`, this Dataset's indices
+        are overwritten, so that it must not be used again."""
+        if self.numbering is not None:
+            return self
+        numbering = occurring(self.index, self.features)
+        return self.renumbered(numbering, self.index if in_place else None)
+
+    def renumbered(self, Numbering numbering not None, into=None):
+        """The same rows with the columns of a numbering. Entries of features that have no column there are left out.
+
+        into : int32 (nnz), where the new indices are stored; by default a new array.
+        """
+        cdef const int32_t[::1] columns = None
+        cdef Py_ssize_t entry, kept = 0
+        cdef int32_t column
+        if numbering is self.numbering:
+            return self
+        if self.numbering is not None:
+            columns = numbering.columns_of(self.numbering.ids)
+        index = np.empty(self.nnz, dtype=np.int32) if into is None else into
+        cdef int32_t[::1] out = index
+        with nogil:
+            for entry in range(self.nnz):
+                column = self.csr.index[entry]
+                out[entry] = numbering.column(column) if columns is None else columns[column]
+                kept += out[entry] != NOT_THERE
+        if kept == self.nnz:
+            return Dataset(
+                self.indptr, index, self.value, self.label, len(numbering), self.field, self.weight, trusted=True,
+                numbering=numbering)
+        return self.selected(index, index != NOT_THERE, len(numbering), numbering)
+
+    # The same rows with only the chosen entries, which have these indices.
+    cdef selected(self, index, kept, features, numbering):
         before = np.concatenate([[0], np.cumsum(kept)])
-        arrays = [None if array is None else array[kept] for array in (self.value, self.field)]
+        value, field = [None if array is None else array[kept] for array in (self.value, self.field)]
         return Dataset(
-            before[self.indptr], self.index[kept], arrays[0], self.label, features, arrays[1], self.weight)
+            before[self.indptr], index[kept], value, self.label, features, field, self.weight, numbering=numbering)
 
     def count_outside(self, const unsigned char[::1] marks):
         """The number of entries whose feature is not marked; the mark of feature j is bit j % 8 of marks[j // 8]."""

@@ -135,6 +135,9 @@ cdef class FFM(Model):
         return np.unpackbits(
             self.constants["met"][features], axis=1, count=self.fields, bitorder="little").view(np.bool_)
 
+    def feature_axis(self, name):
+        return 0 if name == "met" else super().feature_axis(name)
+
     def known(self, name, seen):
         return self.marks(slice(None)) if name == "V" else super().known(name, seen)
 

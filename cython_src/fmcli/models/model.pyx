@@ -35,6 +35,7 @@ cdef class Model:
     constants : name -> array that the model takes from its data and that is not trained; saved and exported with it.
     slots : number of reals of solver state beside each parameter.
     has_bias : whether each score has one bias.
+    absent : number of further features, which have no columns because they do not occur: their parameters are 0.
     steps_apart : whether the model has parameters that only `step_apart` updates once it is frozen.
     """
 
@@ -132,6 +133,13 @@ cdef class Model:
 
         Raises UsageError or BadInputError if this model cannot resume from it.
         """
+
+    def feature_axis(self, name):
+        """The position of the axis of features in an array, with the axis of classes counted; None without one."""
+        for layout in self.layout:
+            if name in layout.names and layout.by_feature:
+                return 1 + layout.axes.index(FEATURES)
+        return None
 
     def known(self, name, seen):
         """Which values of an array took part in training: bool, of the shape of the array's axes after the classes, or

@@ -1,0 +1,100 @@
+"""The numbering of the features that occur, so that a model can have columns for these only."""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+
+cdef enum:
+    WORD = 64  # features with a common word of bits
+    BLOCK = 1 << 15  # features with a common mark, so that a few large features cost no search of all words
+
+
+cdef class Numbering:
+    """Features, and the column of each: 0, 1, 2, ... in increasing order of the features.
+
+    Parameters
+    ----------
+    ids : int32 array (columns), features in increasing order.
+    dimension : a number above all features; by default the last feature plus 1.
+
+    A feature is looked up in a bitmap with the number of features before each word. Both are arrays of zeros of which
+    only the used parts take memory. Raises ValueError if the features are not increasing, or not below the dimension.
+    """
+
+    def __init__(self, ids, dimension=None):
+        cdef const int32_t[::1] features = ids
+        cdef Py_ssize_t column, n = features.shape[0]
+        cdef int32_t word
+        self.ids = ids
+        self.dimension = (int(ids[n - 1]) + 1 if n else 0) if dimension is None else dimension
+        if n and (ids[0] < 0 or ids[n - 1] >= self.dimension or (np.diff(ids) <= 0).any()):
+            raise ValueError("features must be increasing, and below the dimension")
+        words = (self.dimension + WORD - 1) // WORD
+        self.bits = np.zeros(words, dtype=np.uint64)
+        self.before = np.zeros(words, dtype=np.int32)
+        with nogil:
+            for column in range(n):
+                word = features[column] // WORD
+                if not self.bits[word]:
+                    self.before[word] = <int32_t>column
+                self.bits[word] |= <uint64_t>1 << features[column] % WORD
+
+    def __len__(self):
+        return len(self.ids)
+
+    def columns_of(self, const int32_t[::1] features):
+        """int32 (n): the columns of features; -1 for those that have none."""
+        columns_ = np.empty(features.shape[0], dtype=np.int32)
+        cdef int32_t[::1] columns = columns_
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(features.shape[0]):
+                columns[i] = NOT_THERE if features[i] < 0 else self.column(features[i])
+        return columns_
+
+    def joined(self, Numbering other not None):
+        """The numbering of the features that either has; one of the two, if that has them all."""
+        for one, another in ((self, other), (other, self)):
+            if one.dimension >= another.dimension and (one.columns_of(another.ids) >= 0).all():
+                return one
+        return Numbering(np.union1d(self.ids, other.ids), max(self.dimension, other.dimension))
+
+
+def occurring(const int32_t[::1] index, Py_ssize_t dimension):
+    """The numbering of the features in an array, all of which are below the dimension and none is negative."""
+    bits_ = np.zeros((dimension + WORD - 1) // WORD, dtype=np.uint64)
+    cdef uint64_t[::1] bits = bits_
+    cdef uint8_t[::1] blocks = np.zeros(dimension // BLOCK + 1, dtype=np.uint8)
+    cdef Py_ssize_t entry, block, word, bit, n = 0
+    with nogil:
+        for entry in range(index.shape[0]):
+            bits[index[entry] // WORD] |= <uint64_t>1 << index[entry] % WORD
+            blocks[index[entry] // BLOCK] = 1
+        for block in range(blocks.shape[0]):
+            if blocks[block]:
+                for word in range(block * (BLOCK // WORD), min((block + 1) * (BLOCK // WORD), bits.shape[0])):
+                    n += ones(bits[word])
+    ids_ = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] ids = ids_
+    n = 0
+    with nogil:
+        for block in range(blocks.shape[0]):
+            if not blocks[block]:
+                continue
+            for word in range(block * (BLOCK // WORD), min((block + 1) * (BLOCK // WORD), bits.shape[0])):
+                if not bits[word]:
+                    continue
+                for bit in range(WORD):
+                    if bits[word] >> bit & 1:
+                        ids[n] = <int32_t>(word * WORD + bit)
+                        n += 1
+    return Numbering(ids_, dimension)
+
+
+def moved(array, int axis, source, target, Py_ssize_t size, fill=0):
+    """The array with another length of an axis: the positions `source` of the axis are moved to `target`, and the other
+    positions are filled."""
+    out = np.full((*array.shape[:axis], size, *array.shape[axis + 1:]), fill, dtype=array.dtype)
+    before = (slice(None),) * axis
+    out[(*before, target)] = array[(*before, source)]
+    return out
