@@ -22,6 +22,10 @@ typedef struct Kernels {
     // `beta` is NULL if all are 1. Stores in `sums` (lanes, padded) what the gradient needs: sum_j v_j x_j and, if beta
     // is given, A^2 of each factor after them.
     double (*second_order)(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums);
+    // out[i * apart] <- bias + <w, x> + second_order for the samples i = start .. stop - 1 of `data`, or its samples
+    // rows[i]; without weights, w->at is NULL. `sums` is temporary.
+    void (*second_order_scores)(const Factors* v, const Factors* w, double bias, const Csr* data, const int32_t* rows,
+                                ptrdiff_t start, ptrdiff_t stop, real* sums, double* out, ptrdiff_t apart);
     // Writes out[i * apart .. + lanes] for entry i.
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);

@@ -12,6 +12,9 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         double (*linear)(const Factors*, const Sample*) noexcept nogil
         void (*linear_gradient)(const Sample*, double, real*) noexcept nogil
         double (*second_order)(const Factors*, const Sample*, const real*, const real*, real*) noexcept nogil
+        void (*second_order_scores)(
+            const Factors*, const Factors*, double, const Csr*, const int32_t*, Py_ssize_t, Py_ssize_t, real*,
+            double*, Py_ssize_t) noexcept nogil
         void (*second_order_gradient)(
             const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
         double (*anova)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil

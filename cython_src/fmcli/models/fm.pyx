@@ -8,6 +8,7 @@ from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, Spars
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.weighted cimport Weighted
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 
@@ -47,6 +48,22 @@ cdef class SecondOrder(Weighted):
             if self.linear:
                 w = self.weights(self.pairs, c)
                 s.score[c] += kernels.linear(&w, x)
+
+    cdef void score_samples(
+        self, Dataset data, const int32_t* rows, Py_ssize_t start, Py_ssize_t stop, Scratch* s, double* out
+    ) noexcept nogil:
+        cdef int c
+        cdef Factors v, w
+        if self.constant_block or self.beta_block:
+            Weighted.score_samples(self, data, rows, start, stop, s, out)
+            return
+        w.at = NULL
+        for c in range(self.outputs):
+            v = self.factors(self.pairs, 0, c)
+            if self.linear:
+                w = self.weights(self.pairs, c)
+            kernels.second_order_scores(
+                &v, &w, self.bias(c), &data.csr, rows, start, stop, s.work, out + c, self.outputs)
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c

@@ -67,6 +67,9 @@ cdef class Model:
     cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil
+    cdef void score_samples(
+        self, Dataset data, const int32_t* rows, Py_ssize_t start, Py_ssize_t stop, Scratch* s, double* out
+    ) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void constrain(self) noexcept nogil
     cdef void finish_update(self, Scratch* s) noexcept nogil

@@ -16,6 +16,8 @@ from libc.stdlib cimport calloc, free
 # The number of rows for which start values are drawn at a time, so that a large model is not copied.
 START_ROWS = 1 << 16
 MOST_BYTES = 1 << 60  # more than any address space
+# The number of samples between prefetching their parameter rows and scoring them.
+cdef Py_ssize_t SAMPLES_AHEAD = 2
 
 
 cdef class Model:
@@ -402,6 +404,22 @@ cdef class Model:
     # s.score <- the C scores of x.
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         pass
+
+    # out[i * C + c] <- the scores of the samples i = start .. stop - 1 of the data, or of its samples rows[i].
+    cdef void score_samples(
+        self, Dataset data, const int32_t* rows, Py_ssize_t start, Py_ssize_t stop, Scratch* s, double* out
+    ) noexcept nogil:
+        cdef Sample x
+        cdef Py_ssize_t i
+        cdef int c
+        for i in range(start, stop):
+            if i + SAMPLES_AHEAD < stop:
+                data.sample(i + SAMPLES_AHEAD if rows == NULL else rows[i + SAMPLES_AHEAD], &x)
+                self.prefetch(&x)
+            data.sample(i if rows == NULL else rows[i], &x)
+            self.score(&x, s)
+            for c in range(self.outputs):
+                out[i * self.outputs + c] = s.score[c]
 
     # Fill the buffers of s.gradients: the derivative by each touched parameter, times s.slope. Called after `rows` and
     # `score` of x.

@@ -67,6 +67,35 @@ double second_order(const Factors* v, const Sample* x, const real* constant, con
     return total;
 }
 
+// How many samples ahead rows are prefetched.
+constexpr ptrdiff_t SAMPLES_AHEAD = 3;
+
+inline ptrdiff_t number_of(const int32_t* rows, ptrdiff_t i) { return rows ? rows[i] : i; }
+
+inline void prefetch_rows(const Factors* factors, ptrdiff_t reals, const Sample& x) {
+    for (ptrdiff_t i = 0; i < x.nnz; ++i) prefetch_reals(factors->at + x.index[i] * factors->stride, reals);
+}
+
+void second_order_scores(const Factors* factors, const Factors* weights, double bias, const Csr* data,
+                         const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, real* sums, double* out,
+                         ptrdiff_t apart) {
+    const Factors v = *factors, w = *weights;
+    const Csr csr = *data;
+    const bool joined = w.at && w.stride == v.stride;
+    const ptrdiff_t reals = joined ? w.at - v.at + 1 : v.lanes;
+    for (ptrdiff_t i = start; i < stop; ++i) {
+        if (i + SAMPLES_AHEAD < stop) {
+            const Sample next = sample_of(&csr, number_of(rows, i + SAMPLES_AHEAD));
+            prefetch_rows(&v, reals, next);
+            if (w.at && !joined) prefetch_rows(&w, 1, next);
+        }
+        const Sample x = sample_of(&csr, number_of(rows, i));
+        double score = bias + second_order(&v, &x, nullptr, nullptr, sums);
+        if (w.at) score += linear(&w, &x);
+        out[i * apart] = score;
+    }
+}
+
 // The derivative of one factor's pairs by the parameter v of a feature with the value x: x times the sum of v x over
 // the other entries, which is the sum over all entries minus v x. `scale` is x, or x times a constant.
 template <class V, class Scale>

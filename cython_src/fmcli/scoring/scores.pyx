@@ -1,14 +1,10 @@
 """The scores of a model, and the losses of scores."""
 
-from fmcli.base.types cimport Sample, Scratch
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace
 from libc.math cimport NAN
 from libc.stdint cimport int32_t
-
-# Number of samples between prefetching parameter rows and using them.
-cdef Py_ssize_t AHEAD = 2
 
 
 def scores(
@@ -21,7 +17,7 @@ def scores(
     """
     cdef const int32_t[::1] chosen = rows
     cdef Py_ssize_t count = data.rows if chosen is None else chosen.shape[0]
-    if not 0 <= start <= stop <= count or out.shape[0] < stop or out.shape[1] < model.outputs:
+    if not 0 <= start <= stop <= count or out.shape[0] < stop or out.shape[1] != model.outputs:
         raise ValueError("the rows to score do not fit the data or the array for their scores")
     if chosen is not None:
         data.check_rows(chosen[start:stop])
@@ -29,19 +25,9 @@ def scores(
     cdef const int32_t* row = NULL
     if chosen is not None and start < stop:
         row = &chosen[0]
-    cdef Sample x
-    cdef Py_ssize_t i
-    cdef int c
-    cdef Scratch* s = &workspace.scratch
-    with nogil:
-        for i in range(start, stop):
-            if i + AHEAD < stop:
-                data.sample(i + AHEAD if row == NULL else row[i + AHEAD], &x)
-                model.prefetch(&x)
-            data.sample(i if row == NULL else row[i], &x)
-            model.score(&x, s)
-            for c in range(model.outputs):
-                out[i, c] = s.score[c]
+    if start < stop:
+        with nogil:
+            model.score_samples(data, row, start, stop, &workspace.scratch, &out[0, 0])
 
 
 def losses(Loss loss, const double[::1] label, const double[:, ::1] score, double[::1] out):
