@@ -23,7 +23,7 @@ from fmcli.training.warm_start import WarmStart
 from reference.kinds import elementary
 
 FEATURES = 9
-pytestmark = pytest.mark.isa
+pytestmark = pytest.mark.exact
 
 
 # ---- Against exact arithmetic. ----

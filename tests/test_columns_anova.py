@@ -11,7 +11,7 @@ from fmcli.solvers.coordinate.trainer import CoordinateDescent
 FEATURES, ROWS, LARGE = 7, 12, 1000
 LOSSY = {"rtol": 1e-2, "atol": 1e-2}
 ORDERS = [2, 3, 4, 5, 6]
-pytestmark = pytest.mark.isa
+pytestmark = pytest.mark.exact
 
 # Every kind of order m, with and without constants and kernel weights.
 KINDS = {

@@ -33,7 +33,7 @@ AFFINE = [
     *[("llfm", options) for options in (*RANKS, {"linear": False}, {"bias": False}, {"llfm_variant": "apl"})],
 ]
 POWERS = [*RANKS, *ORDERS, {"order": 3, "rank": 17}, {"augment": False}, {"linear": False}, {"fit_beta": False}]
-pytestmark = pytest.mark.isa
+pytestmark = pytest.mark.exact
 
 
 def rows_for(name, rng):

@@ -15,7 +15,7 @@ from fmcli.training import job
 from reference import slow_models
 
 FEATURES, RANK = 8, 5
-pytestmark = pytest.mark.isa
+pytestmark = pytest.mark.exact
 
 
 def make(name, **options):

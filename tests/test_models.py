@@ -51,7 +51,7 @@ WITHOUT_CONSTANTS = 5
 STEP = 0.5
 SQUARES = {-1: -1 / 2, 1: 1 / 2}
 SIXTH_POWERS = {-3: -1 / 60, -2: 9 / 60, -1: -45 / 60, 1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
-pytestmark = pytest.mark.isa
+pytestmark = pytest.mark.exact
 
 
 def variants(piece):

@@ -17,7 +17,7 @@ from reference import slow_models, slow_penalties
 STRENGTHS = {"l1_w": 0.3, "l1_v": 0.7, "l2_w": 1.1, "l2_v": 1.9, **dict.fromkeys(GROUP_PENALTIES, 0.4)}
 LINEAR = ("l1_w", "l2_w")
 FACTORS = ("l1_v", "l2_v")
-pytestmark = pytest.mark.isa
+pytestmark = pytest.mark.exact
 
 
 # A group is a row of one block; in the stub, each feature has rows in two blocks.

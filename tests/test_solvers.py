@@ -46,7 +46,7 @@ for _option in GROUP_PENALTIES[1:]:
 # have different step sizes. With these penalties the steps are applied one by one (prox=exact).
 EXACT_ONLY = tuple(name for name, strengths in PENALTIES.items() if strengths.keys() & set(GROUP_PENALTIES))
 NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "beta": 0.7, "l1_from_epoch": 2}
-pytestmark = pytest.mark.isa
+pytestmark = pytest.mark.exact
 
 
 def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, chosen=None,
