@@ -1,5 +1,7 @@
 """The cases of all.py by name. A case is a function that returns the seconds of a run."""
 
+import contextlib
+import importlib
 import importlib.util
 import os
 import subprocess
@@ -41,12 +43,14 @@ def in_words(threads: int) -> str:
 class Bench:
     """The data, which are generated when a case first needs them, and the speeds of the cases.
 
-    work : case -> its speed in the unit of the case.
+    work : case -> the speed of its fastest run in the unit of the case.
+    least : case -> the seconds of its fastest run.
     """
 
     def __init__(self, folder: Path, rows: int) -> None:
         self.folder, self.rows = folder, rows
         self.work: dict[str, str] = {}
+        self.least: dict[str, float] = {}
         self.rows_of, self.text, self.model, self.touch = map(cache, (self._rows, self._text, self._model, self._touch))
 
     def _rows(self, form: str = "one-hot", share: float = 1, width: int = FIELDS, features: float = 1) -> Dataset:
@@ -75,8 +79,7 @@ class Bench:
 
     def per(self, name: str, took: float, amount: float, unit: str) -> float:
         """Return the seconds, and keep the speed of the case: "MB/s", or ns per unit of `amount`."""
-        best = min(took, getattr(self, "_least", {}).get(name, took))
-        self._least = {**getattr(self, "_least", {}), name: best}
+        best = self.least[name] = min(took, self.least.get(name, took))
         self.work[name] = f"{amount / best / 1e6:.0f} MB/s" if unit == "MB/s" else f"{best / amount * 1e9:.2f} {unit}"
         return took
 
@@ -116,7 +119,8 @@ class Bench:
         data = self.rows_of("ratings")
         matrix = scipy.sparse.csr_array((data.value, data.index, data.indptr), (data.rows, data.features))
         model = myfm.MyFMRegressor(rank=RANK)
-        took = seconds(lambda: model.fit(matrix, data.label, n_iter=EPOCHS, n_kept_samples=1)) / EPOCHS
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):  # of its progress bar
+            took = seconds(lambda: model.fit(matrix, data.label, n_iter=EPOCHS, n_kept_samples=1)) / EPOCHS
         return self.per(name, took, data.nnz, "ns/non-zero")
 
     def limit(self, name: str) -> float:
@@ -143,7 +147,14 @@ def cases(bench: Bench) -> dict[str, Run]:
         found[name] = lambda: bench.epoch(name, bench.rows_of(*rows), kind, solver, threads, **options)
 
     def installed(module: str) -> bool:
-        return importlib.util.find_spec(module) is not None
+        if importlib.util.find_spec(module) is None:
+            return False
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # whatever a package raises that lacks something
+            print(f"{module} is left out, because it cannot be imported: {error}", file=sys.stderr)
+            return False
+        return True
 
     for form in ("one-hot", "real", "ffm"):
         for threads in THREADS:
