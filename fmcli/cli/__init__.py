@@ -18,6 +18,7 @@ import click
 import fmcli
 from fmcli.cli.output import know_names, write_stderr
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
+from fmcli.system.allocator import keep_freed_memory
 from fmcli.system.blas import pin_blas
 
 # Each with what it does: the overview imports no command.
@@ -128,6 +129,7 @@ def group() -> None:
 def main() -> NoReturn:
     """Run the command line of this process, and exit."""
     pin_blas()
+    keep_freed_memory()
     _occupy_closed_streams()
     try:
         status = run(sys.argv[1:])

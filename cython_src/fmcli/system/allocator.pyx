@@ -1,0 +1,31 @@
+"""The allocator of the C library."""
+
+cdef extern from *:
+    """
+    #include <cstdlib>
+    #ifdef __GLIBC__
+    #include <malloc.h>
+    #endif
+
+    static void keep_freed(int mapped, int kept) {
+    #ifdef __GLIBC__
+        mallopt(M_MMAP_THRESHOLD, mapped);
+        mallopt(M_TRIM_THRESHOLD, kept);
+    #else
+        (void)mapped, (void)kept;
+    #endif
+    }
+    """
+    void keep_freed(int mapped, int kept) nogil
+
+cdef enum:
+    # Arrays from this size on are mapped one by one, and returned to the system when they are freed.
+    MAPPED = 32 << 20
+    # As much freed memory of smaller ones is kept.
+    KEPT = 64 << 20
+
+
+def keep_freed_memory():
+    """From now on, keep freed memory for the next block of text: without this, each block's rows and text are returned
+    to the system, which must clear the same pages again for the next block. Only glibc can do this."""
+    keep_freed(MAPPED, KEPT)
