@@ -41,12 +41,20 @@ typedef struct Ftrl {
     PenaltyStrength strength;
 } Ftrl;
 
+// The first prox steps of FOBOS combined, as deferred.h defines it.
+typedef struct CombinedSteps {
+    double decay, sum;
+} CombinedSteps;
+
+// A table of them has a row for each number of steps, with an entry for each part of the rows that have a rate and l2 of
+// their own, so that one cache line has all that a row needs.
+enum { FOBOS_PARTS = 2 };
+
 // The deferred prox steps of FOBOS for one part of rows, counted from the last time that all rows were up to date.
 typedef struct Fobos {
-    const double* decay;  // [t]: of the steps up to t, as in deferred.h
-    const double* sum;
-    int32_t now;          // number of the last step
-    real inverse_rate;    // of AdaGrad's h, for the adaptive variant; otherwise 0
+    const CombinedSteps* steps;  // [t * FOBOS_PARTS]: the steps up to t
+    int32_t now;                 // number of the last step
+    real inverse_rate;           // of AdaGrad's h, for the adaptive variant; otherwise 0
     PenaltyStrength strength;
 } Fobos;
 

@@ -29,9 +29,14 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
         real inverse_alpha, beta, power
         PenaltyStrength strength
 
+    struct CombinedSteps:
+        double decay, sum
+
+    enum:
+        FOBOS_PARTS
+
     struct Fobos:
-        const double* decay
-        const double* sum
+        const CombinedSteps* steps
         int32_t now
         real inverse_rate
         PenaltyStrength strength

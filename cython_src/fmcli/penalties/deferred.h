@@ -18,17 +18,16 @@ inline V prox(V v, const DeferredProx<V>& steps, const PenaltyStrength& s) {
     return soft(v * steps.decay, steps.rate * s.l1);
 }
 
-// Appends step t to the tables of the combined steps 1 .. t: decay[t] is the product of 1/(1 + rate_s l2), and
-// sum[t] = D_t = (D_{t-1} + rate_t)/(1 + rate_t l2). Both remain bounded in long runs if l2 > 0.
-inline void append_step(double rate, double l2, double* decay, double* sum) {
-    decay[0] = decay[-1] / (1 + rate * l2);
-    sum[0] = (sum[-1] + rate) / (1 + rate * l2);
+// The steps 1 .. t combined, from the steps 1 .. t - 1: the decay is the product of 1/(1 + rate_s l2), and the sum is
+// D_t = (D_{t-1} + rate_t)/(1 + rate_t l2). Both remain bounded in long runs if l2 > 0.
+inline CombinedSteps with_step(const CombinedSteps& before, double rate, double l2) {
+    return {before.decay / (1 + rate * l2), (before.sum + rate) / (1 + rate * l2)};
 }
 
-// The steps a + 1 .. b combined.
-inline DeferredProx<real> steps_between(const double* decay, const double* sum, int32_t a, int32_t b) {
-    const double left = decay[b] / decay[a];
-    return {(real)left, (real)(sum[b] - left * sum[a])};
+// The steps a + 1 .. b combined, from the steps 1 .. a and 1 .. b.
+inline DeferredProx<real> steps_between(const CombinedSteps& a, const CombinedSteps& b) {
+    const double left = b.decay / a.decay;
+    return {(real)left, (real)(b.sum - left * a.sum)};
 }
 
 // `steps` steps with the same h combined, by the sum of a geometric series.

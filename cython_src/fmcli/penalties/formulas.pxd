@@ -1,5 +1,5 @@
 # The formulas of the penalties in C++: of the elementwise penalty, and of the group penalties of rows.
-from fmcli.kernels.arguments cimport ExactStrength, PenaltyStrength, ScaledProx
+from fmcli.kernels.arguments cimport CombinedSteps, ExactStrength, PenaltyStrength, ScaledProx
 
 
 cdef extern from "fmcli/penalties/elementwise.h" nogil:
@@ -10,7 +10,7 @@ cdef extern from "fmcli/penalties/elementwise.h" nogil:
 
 
 cdef extern from "fmcli/penalties/deferred.h" nogil:
-    void append_step(double rate, double l2, double* decay, double* sum)
+    CombinedSteps with_step(const CombinedSteps& before, double rate, double l2)
 
 
 cdef extern from "fmcli/penalties/group_penalties.h" nogil:

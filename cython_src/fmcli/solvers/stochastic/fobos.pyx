@@ -6,11 +6,11 @@ from fmcli.solvers.stochastic.adagrad import AdaGrad
 from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain
 
-from fmcli.base.types cimport GradientFormula, Scratch, SparseGradient, real
+from fmcli.base.types cimport GradientFormula, Sample, Scratch, SparseGradient, prefetch_line, real
 from fmcli.kernels.simd cimport Fobos as Rule
-from fmcli.kernels.simd cimport PenaltyStrength, kernels, rounded
+from fmcli.kernels.simd cimport FOBOS_PARTS, CombinedSteps, PenaltyStrength, kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS, Model
-from fmcli.penalties.formulas cimport append_step
+from fmcli.penalties.formulas cimport with_step
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.sgd cimport SGD
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, steps_by_part
@@ -39,9 +39,9 @@ cdef class FOBOS(Solver):
     cdef bint one_by_one, exact  # whether steps are applied one by one: as requested, and as the penalty requires
     cdef Steps rates
     cdef int32_t now
-    cdef double[:, ::1] decay, sum  # [part, step]: for the rate and l2 of weights (0) and of factors (1)
+    cdef CombinedSteps* steps  # [step, part]: for the rate and l2 of weights (part 0) and of factors (part 1)
     cdef double[::1] shares  # the schedule's factor of the rates, by step
-    cdef double rate[2]
+    cdef double rate[2]  # of the FOBOS_PARTS parts
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
@@ -49,11 +49,13 @@ cdef class FOBOS(Solver):
     cdef bint penalised[MAX_BLOCKS]
     cdef real[::1] zeros
     cdef list memory
+    cdef object table  # the memory of `steps`
 
     def __init__(
         self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None, schedule="constant",
         double power=0.5, double t0=1, bint adaptive=False, prox="lazy"
     ):
+        cdef double[::1] table
         rates = {
             "learning_rate": learning_rate, "learning_rate_w": learning_rate_w, "learning_rate_v": learning_rate_v}
         if adaptive:
@@ -64,15 +66,17 @@ cdef class FOBOS(Solver):
         self.slots, self.averages_weights, self.takes_formulas = self.inner.slots, True, False
         self.one_by_one = prox == "exact"
         # Not np.zeros: it may reuse freed memory, and would then write the whole array.
-        self.decay, self.sum = (allocate(2 * (LONGEST + 1), np.float64).reshape(2, -1) for _ in range(2))
-        self.decay[0, 0] = self.decay[1, 0] = 1
+        table = self.table = allocate(2 * FOBOS_PARTS * (LONGEST + 1), np.float64)
+        self.steps = <CombinedSteps*>&table[0]
+        for part in range(FOBOS_PARTS):
+            self.steps[part] = CombinedSteps(1, 0)
         self.shares = allocate(LONGEST + 1, np.float64)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Model model, updates):
         """Bytes of the used part of the tables of running sums, and of the number of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
-        a_step = (2 + 2 + 1) * sizeof(double)  # decay and sum of both parts, and the share of the rates
+        a_step = FOBOS_PARTS * sizeof(CombinedSteps) + sizeof(double)  # with the share of the rates
         return min(updates, LONGEST) * a_step + sizeof(int32_t) * rows
 
     def bind(self, Model model, Penalty penalty):
@@ -110,8 +114,7 @@ cdef class FOBOS(Solver):
 
     cdef Rule rule(self, int part, PenaltyStrength strength):
         cdef Rule rule
-        rule.decay = &self.decay[part, 0]
-        rule.sum = &self.sum[part, 0]
+        rule.steps = &self.steps[part]
         rule.now = 0
         rule.inverse_rate = 0 if self.plain is not None else 1 / self.rate[part]
         rule.strength = strength
@@ -123,6 +126,30 @@ cdef class FOBOS(Solver):
         for i in range(s.n_gradients):
             gradient = s.gradients + i
             self.bring_up(gradient.block, gradient.row, gradient.n, gradient.first)
+
+    cdef void prefetch(self, const Sample* x) noexcept nogil:
+        cdef int b, c
+        cdef Py_ssize_t j
+        cdef const int32_t* last
+        for b in range(self.model.n_blocks):
+            if self.penalised[b] and self.model.by_feature[b]:
+                for c in range(self.model.outputs):
+                    last = self.visited[b] + c * self.model.block[b].rows
+                    for j in range(x.nnz):
+                        prefetch_line(last + x.index[j])
+
+    cdef void prefetch_next(self, const Sample* x) noexcept nogil:
+        cdef int b, c
+        cdef Py_ssize_t j
+        cdef const int32_t* last
+        if self.plain is None or self.exact:
+            return
+        for b in range(self.model.n_blocks):
+            if self.penalised[b] and self.model.by_feature[b]:
+                for c in range(self.model.outputs):
+                    last = self.visited[b] + c * self.model.block[b].rows
+                    for j in range(x.nnz):
+                        prefetch_line(self.steps + last[x.index[j]] * FOBOS_PARTS)
 
     # Apply the prox steps that the given rows have missed. If `row` is NULL, these are the first n rows of the block.
     cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
@@ -157,21 +184,23 @@ cdef class FOBOS(Solver):
         cdef Py_ssize_t j
         cdef double rate
         cdef SparseGradient* gradient
+        cdef CombinedSteps* last = self.steps
         for i in range(s.n_gradients):
             s.gradients[i].touched = NULL  # the prox step acts on whole rows; `catch_up` brought them up to date
         self.inner.step(s)
         self.now += 1
         if self.plain is not None:
             self.shares[self.now] = self.plain.share
-            for part in range(2):
+            last = self.steps + self.now * FOBOS_PARTS
+            for part in range(FOBOS_PARTS):
                 rate = self.plain.share * self.rate[part]
-                append_step(rate, self.l2[part], &self.decay[part, self.now], &self.sum[part, self.now])
+                last[part] = with_step(last[part - FOBOS_PARTS], rate, self.l2[part])
         for i in range(s.n_gradients):
             gradient = &s.gradients[i]
             for j in range(gradient.n):
                 self.visited[gradient.block][gradient.first + gradient.row[j]] = self.now
         if self.now == LONGEST or (
-            self.plain is not None and min(self.decay[0, self.now], self.decay[1, self.now]) < SMALLEST_DECAY
+            self.plain is not None and min(last[0].decay, last[1].decay) < SMALLEST_DECAY
         ):
             self.all_up_to_date()
 

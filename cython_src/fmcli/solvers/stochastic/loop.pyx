@@ -127,6 +127,10 @@ cdef class Trainer:
         if i + AHEAD < end:
             self.data.sample(order[i + AHEAD], &x)
             self.model.prefetch(&x)
+            self.solver.prefetch(&x)
+        if i + 1 < end:
+            self.data.sample(order[i + 1], &x)
+            self.solver.prefetch_next(&x)
         self.data.sample(order[i], &x)
         weight = self.data.weight_of(order[i])
         self.model.rows(&x, s)

@@ -340,21 +340,23 @@ void ftrl_start(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl
         });
 }
 
-void fobos_catch_up(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
-                   const Fobos* body, const Fobos* weight) {
-    const Block b = *block;
-    const Fobos on_body = *body, on_weight = *weight;
-    const PenaltyStrength whole_row = on_rows(b, on_body, on_weight);
-    const bool adaptive = on_body.inverse_rate > 0, grouped = whole_row.group > 0;
+enum { ROWS_AHEAD = 16 };  // whose combined steps FOBOS prefetches when it goes through all rows
+
+// The deferred steps of some rows; the two conditions are constants, so that the usual case has no branches for them.
+template <bool adaptive, bool grouped>
+void catch_up(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos on_body,
+              const Fobos on_weight) {
+    auto row = [&](ptrdiff_t i) { return ids ? first + ids[i] : i; };
     for (ptrdiff_t i = 0; i < n; ++i) {
-        const ptrdiff_t r = ids ? first + ids[i] : i;
+        if (!ids && i + ROWS_AHEAD < n) prefetch_line(on_body.steps + visited[i + ROWS_AHEAD] * FOBOS_PARTS);
+        const ptrdiff_t r = row(i);
         const int32_t since = visited[r];
         if (since == on_body.now) continue;
         visited[r] = on_body.now;
         DeferredProx<real> of_body = {}, of_weight = {};
         if (!adaptive) {
             of_body = deferred(on_body, since);
-            of_weight = on_weight.decay == on_body.decay ? of_body : deferred(on_weight, since);
+            of_weight = on_weight.steps == on_body.steps ? of_body : deferred(on_weight, since);
         }
         RowSums sums;
         each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
@@ -373,8 +375,16 @@ void fobos_catch_up(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff
             store(curvatures_of(b) + at, d);
             put(p, c, whole);
         });
-        if (grouped) finish_row(whole_row, b, r, nullptr, sums);
+        if (grouped) finish_row(on_rows(b, on_body, on_weight), b, r, nullptr, sums);
     }
+}
+
+void fobos_catch_up(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+                   const Fobos* body, const Fobos* weight) {
+    const bool adaptive = body->inverse_rate > 0, grouped = on_rows(*block, *body, *weight).group > 0;
+    const auto run = adaptive ? grouped ? catch_up<true, true> : catch_up<true, false>
+                              : grouped ? catch_up<false, true> : catch_up<false, false>;
+    run(*block, ids, n, first, visited, *body, *weight);
 }
 
 }  // namespace

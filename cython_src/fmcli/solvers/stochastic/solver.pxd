@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Scratch, SparseGradient
+from fmcli.base.types cimport Sample, Scratch, SparseGradient
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 
@@ -30,6 +30,8 @@ cdef class Solver:
 
     cdef require(self, Model model=*)
     cdef set_rule(self, int block, object layout, bint body)
+    cdef void prefetch(self, const Sample* x) noexcept nogil
+    cdef void prefetch_next(self, const Sample* x) noexcept nogil
     cdef void catch_up(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil

@@ -1,6 +1,6 @@
 """The contract of row solvers."""
 
-from fmcli.base.types cimport Scratch, SparseGradient
+from fmcli.base.types cimport Sample, Scratch, SparseGradient
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 
@@ -66,6 +66,14 @@ cdef class Solver:
             return False
         self.load_strengths()
         return True
+
+    # Prefetch what `catch_up` reads by row for a sample that will be used soon.
+    cdef void prefetch(self, const Sample* x) noexcept nogil:
+        pass
+
+    # Prefetch, for the next sample, what `catch_up` reads at places that it finds there.
+    cdef void prefetch_next(self, const Sample* x) noexcept nogil:
+        pass
 
     # Apply the penalty steps that the rows of a sample have missed, before the rows are read.
     cdef void catch_up(self, Scratch* s) noexcept nogil:

@@ -78,7 +78,7 @@ inline void start(const Ftrl& rule, const V& phi, V* state) {
 // The prox steps of FOBOS after step `since`, which a row has missed. With AdaGrad (g2 is its state), h is constant
 // over these steps, because the row has no gradient in them.
 inline DeferredProx<real> deferred(const Fobos& rule, int32_t since) {
-    return steps_between(rule.decay, rule.sum, since, rule.now);
+    return steps_between(rule.steps[since * FOBOS_PARTS], rule.steps[rule.now * FOBOS_PARTS]);
 }
 
 template <class V>
