@@ -94,7 +94,7 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     run, path = warm_start.run, warm_start.path
     state = "weights and solver state" if plan.resumes else "weights"
     epochs = f"{run.epochs:,} epoch{'s' if run.epochs != 1 else ''}"
-    new = plan.counts > 0
+    new = plan.seen.copy()
     new[: len(warm_start.seen)] &= ~warm_start.seen
     log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
     kept = [choice(name, value) for name, value in run.kept(plan.spec).items()]

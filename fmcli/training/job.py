@@ -103,7 +103,7 @@ def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:
     Returns bool (features): which features the model has seen.
     """
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
-    seen = plan.counts > 0
+    seen = plan.seen
     model.allocate(slots)
     with np.errstate(over="ignore"):  # start values that are not finite are refused by DivergenceCheck.start
         model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))

@@ -37,7 +37,8 @@ class Plan:
     spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
     data : all rows, preprocessed.
     rows : int32, numbers of the rows to train on, in file order.
-    counts : int32 (features), the number of these rows that have each feature.
+    seen : bool (features), whether each feature occurs in these rows.
+    counts : int32 (features), the number of these rows that have each feature; None if it takes more than the rows.
     preprocessing : what was learned from the data and done to them.
     odd_columns : columns whose scale is a problem even then, if there are any.
     model : the model, not allocated yet.
@@ -50,7 +51,8 @@ class Plan:
     spec: Spec
     data: Dataset
     rows: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    seen: NDArray[np.bool_]
+    counts: NDArray[np.int32] | None
     preprocessing: Preprocessing
     odd_columns: OddColumns | None
     model: Model
@@ -121,8 +123,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     share = settings.share_held_out if valid is None else 0.0
     held, rows = split(data.rows, share, spec, generator(spec, HOLDOUT_STREAM))
     require(account.copies(spec, data, len(held)), "training")
-    counts = data.counts(rows, settings.threads)
-    known = counts > 0
+    seen, counts = occurrences(data, rows, settings.threads)
     if valid is None:
         validation_data = data.take(held)
     else:
@@ -135,12 +136,12 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     odd = find_odd_columns(data, rows)
     if spec.values["norm"]:
         data = data.normalised()
-        validation_data = validation_data.normalised(warm_start.also_seen(known) if warm_start else known)
+        validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
     spec = resolve(
         spec,
         rows=len(rows),
         nonzeros=data.entries_of_rows(rows),
-        features=int(known.sum()),
+        features=int(seen.sum()),
         longest=data.longest_square(),
         validated=validation_data.rows > 0,
     )
@@ -154,12 +155,14 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     model = prepared_model(spec, data, rows, preprocessing, warm_start)
     trainer = build_trainer(Task(spec, model, data, rows, settings.threads))
     resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
-    here = account.held([*read, data, *([validation_data] if validation else [])]) + rows.nbytes + counts.nbytes
+    here = account.held([*read, data, *([validation_data] if validation else [])])
+    here += rows.nbytes + (0 if counts is None else counts.nbytes)
     return Plan(
         settings=settings,
         spec=limit_l1_from_epoch(spec, warm_start, resumes),
         data=data,
         rows=rows,
+        seen=seen,
         counts=counts,
         preprocessing=preprocessing,
         odd_columns=odd,
@@ -180,6 +183,16 @@ def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:
     assert data.numbering is not None
     numbering = data.numbering.joined(warm_start.occurring)
     return data.renumbered(numbering), replace(settings, warm_start=warm_start.on_columns(numbering))
+
+
+def occurrences(
+    data: Dataset, rows: NDArray[np.int32], threads: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
+    """Which features occur in some rows, and how many of the rows have each feature, as in Plan."""
+    if data.features > data.nnz:
+        return data.seen(rows), None
+    counts = data.counts(rows, threads)
+    return counts > 0, counts
 
 
 def labels_of(spec: Spec, data: Dataset, warm_start: WarmStart | None) -> Labels:

@@ -14,7 +14,7 @@ from fmcli.errors import DivergedError
 from fmcli.registry.build import build_trainer
 from fmcli.solvers.trainer import Observer
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.planning import Plan, occurrences, prepared_model
 from fmcli.training.trained import Epoch, Trained
 
 # By default, refit if epochs x non-zeros x rank is at most this: some seconds. It is a count, not a time, so that the
@@ -42,8 +42,8 @@ def whole(chosen: Trained) -> Plan:
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     rows = np.arange(first.data.rows, dtype=np.int32)
     model = prepared_model(spec, first.data, rows, first.preprocessing, first.warm_start)
-    counts = first.data.counts(rows, first.settings.threads)
-    plan = replace(first, spec=spec, rows=rows, counts=counts, model=model, validation=None)
+    seen, counts = occurrences(first.data, rows, first.settings.threads)
+    plan = replace(first, spec=spec, rows=rows, seen=seen, counts=counts, model=model, validation=None)
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
     held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)
     return replace(plan, memory=replace(first.memory, held=held))
