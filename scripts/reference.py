@@ -57,7 +57,7 @@ def models() -> Iterator[str]:
 
 def solvers() -> Iterator[str]:
     """All solvers."""
-    yield from table(["solver `-s`", ""], ([f"`{solver.name}`", solver.help] for solver in SOLVERS.values()))
+    yield from table(["solver `-s`", "method"], ([f"`{solver.name}`", solver.help] for solver in SOLVERS.values()))
 
 
 def losses() -> Iterator[str]:

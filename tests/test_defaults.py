@@ -21,7 +21,7 @@ PAIRS = [
 def said(option, model, solver):
     """Return the default in force according to the help: the first that exists of the model with the solver, the model,
     the solver, and the general one."""
-    text = notes(option).removesuffix("]").removesuffix(f"; {option.range()}").partition("default: ")[2]
+    text = notes(option).removesuffix("]").removesuffix(f"; {option.range(exact=False)}").partition("default: ")[2]
     usual, *special = re.split(" unless |; at most", text)[0].split("; ")
     found = {}
     for default in special:

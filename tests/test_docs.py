@@ -127,7 +127,7 @@ def test_the_readme_is_short_and_begins_with_what_a_visitor_wants():
     lines = README.splitlines()
     assert len(lines) <= 200
     first = README[: README.index("## Guide")]
-    for words in ("speed.svg", "pip install .", "fmcli train ", "fmcli predict ", "others have not"):
+    for words in ("speed.svg", "pip install .", "fmcli train ", "fmcli predict ", "Compared with other tools"):
         assert words in first
     counted = f"{len(MODELS)} models, {len(SOLVERS)} solvers and {len(LOSSES)} losses"
     assert counted in first

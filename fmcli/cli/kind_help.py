@@ -93,7 +93,8 @@ def _help(name: str, text: str, spec: Spec) -> str:
     usual = OPTIONS[whole].flag if refined else in_words(choice, value)
     parts = [choice.range()] if choice.choices else []
     parts += [f"default: {usual}"] if usual and not choice.negative else []
-    parts += [choice.range()] if choice.range() and not choice.choices else []
+    permitted = choice.range(exact=False)
+    parts += [permitted] if permitted and not choice.choices else []
     return f"{choice.help} [{'; '.join(parts)}]" if parts and "[default" not in choice.help else choice.help
 
 

@@ -225,7 +225,8 @@ def notes(choice: Option) -> str:
         parts.append(f"default: {'; '.join([usual, *special])}{unless}")
     limits = {kind.name: kind.limits[choice.name] for kind in MODELS.values() if choice.name in kind.limits}
     parts += [f"at most {limit} for {name}" for name, limit in limits.items()]
-    parts += [choice.range()] if choice.range() and not choice.choices else []
+    permitted = choice.range(exact=False)
+    parts += [permitted] if permitted and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
 
 

@@ -95,7 +95,8 @@ class Request:
         title: list(helps(table).items())
         for title, table in (("Models", MODELS), ("Solvers", SOLVERS), ("Losses", LOSSES))
     },
-    epilog=f"Of other tools' options {', '.join(SPELLINGS)} are understood; others are answered with their name here.",
+    epilog=f"These options of other tools are accepted: {', '.join(SPELLINGS)}. For others, the error message names "
+    "the option of fmcli.",
 )
 @click.argument("inputs", metavar="TRAIN...", nargs=-1, required=True)
 @option(

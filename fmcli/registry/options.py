@@ -7,6 +7,9 @@ from typing import Any
 
 from fmcli.registry.derived import Derived, by_longest_row
 
+# The largest integer that the core can store.
+LARGEST = (1 << 63) - 1
+
 
 @dataclass(frozen=True)
 class Option:
@@ -34,13 +37,16 @@ class Option:
         """Whether it has only the flag --no-NAME."""
         return self.kind is bool and self.default is True and self.name in NEGATIVE_ONLY
 
-    def range(self) -> str:
-        """The permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty if there is no restriction."""
+    def range(self, *, exact: bool = True) -> str:
+        """The permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty if there is no restriction.
+
+        exact : whether to name an upper limit that is just the largest number that the core can store.
+        """
         if self.choices:
             return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
         if self.low is None:
             return ""
-        if self.high is None:
+        if self.high is None or (self.high == LARGEST and not exact):
             return f"{'>' if self.open_low else '>='} {self.low}"
         return f"{self.low} to {self.high}"
 
@@ -240,7 +246,7 @@ _OPTIONS = (
         "epochs can be chosen as best.",
         "penalty",
         low=1,
-        high=(1 << 63) - 1,
+        high=LARGEST,
     ),
     Option(
         "tol",
@@ -275,7 +281,7 @@ _OPTIONS = (
     ),
     Option("norm", bool, False, "Scale each row to unit length, after --scale.", "run"),
     Option("shuffle", bool, True, "Use the rows in a new random order in each epoch, or in file order.", "run"),
-    Option("seed", int, 0, "Seed of the random numbers.", "run", low=0, high=(1 << 63) - 1),
+    Option("seed", int, 0, "Seed of the random numbers.", "run", low=0, high=LARGEST),
 )
 OPTIONS = {option.name: option for option in _OPTIONS}
 

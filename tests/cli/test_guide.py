@@ -83,6 +83,16 @@ def test_no_line_is_wider_than_the_terminal_except_code_and_words(topic, width):
 
 
 @EVERY_TOPIC
+def test_formulas_fit_a_terminal_and_are_no_html(topic):
+    """Indented formulas are not wrapped, and a browser would take <a, b> outside code for a tag."""
+    text = re.sub(r"^```.*?^```$|<!--.*?-->", "", page(topic), flags=re.M | re.S)
+    for line in text.splitlines():
+        assert len(line) <= 80 or not line.startswith("    ")
+        if not line.startswith(("    ", "|")):
+            assert not re.search(r"<[^ =]", re.sub("`[^`]*`", "", line)), line
+
+
+@EVERY_TOPIC
 def test_text_has_all_words_of_the_page_and_no_markup(topic):
     text = as_text(page(topic), 80)
     assert not re.search(r"```|<!--|\]\(|\*\*|^#|^\||\\", re.sub(r"^    .*$", "", text, flags=re.M), re.M)
