@@ -19,17 +19,17 @@ A batch merges the sparse gradients of several samples by row before the step. S
 each sample, over blocks that hold one class after the other; it is not another code path.
 
 Coordinate descent goes through the same parameters the other way (solvers/coordinate/descent.pyx, update.pyx): it
-updates one row of parameters by all samples that the row enters, whose states keep labels, scores, and a cache of the
-model's own:
+updates one row of parameters using all samples that the row affects. The state of a sample has its label, its scores,
+and a cache that the model defines:
 
     for each row of parameters, slice by slice:
         model.score_gradient(view)      the derivatives of its samples' scores
         bound the mean loss by a quadratic, minimise that with the penalty, take the step
         model.update_cache(view, step)  caches and scores follow
 
-A model without such functions is visited through its gradients: right, and slow. L-BFGS needs gradients alone. Each of
-these ways through epochs is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
-closed form; training/job.py judges and keeps their epochs alike.
+For a model without such functions, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
+only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
+closed form; training/job.py evaluates the epochs of all of them in the same way, and keeps the best one.
 
 The folders
 -----------
@@ -55,8 +55,9 @@ above it in this list, so that there are no circles:
                   start from its model, divergence, refit, memory account, checkpoints
     cli           a module for each command; cli/spellings has the words of other tools
 
-errors.py, names.py and text.py, which all may import, have the errors with their exit statuses, the search for the name
-that was meant, and how numbers and names are written in messages. guide/ has the pages of `fmcli help`, in Markdown.
+errors.py, names.py and text.py, which every module may import, have the errors with their exit statuses, the search for
+the name that a misspelled one stands for, and the format of numbers and names in messages. guide/ has the pages of
+`fmcli help`, in Markdown.
 
 What the design rests on, each measured:
 
@@ -67,13 +68,13 @@ What the design rests on, each measured:
 - Inner loops run over a row's width as vectors of 8 and 4 lanes with fixed orders of summation and no fused
   multiply-add, so every instruction set gives the same bits.
 - Virtual calls are made per sample or per gradient, never per coordinate.
-- Sums never depend on the number of threads: parts are summed apart and added in order, and the command keeps BLAS,
+- Sums never depend on the number of threads: partial sums are added in a fixed order, and the command keeps BLAS,
   which L-BFGS and the closed form use through scipy and numpy, to one thread (system/blas.py).
 - The compiled unit of work is a piece of an epoch: it returns numbers. Progress, early stopping and the clock live in
   Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
 
-What a run takes of memory is asked before it is taken: each piece that allocates has its `bytes_needed` beside it, and
-training/account.py is their sum, which --dry-run shows and training checks (system/memory.py).
+The memory that a run needs is computed before it is allocated: each component that allocates has a `bytes_needed`, and
+training/account.py adds them up. --dry-run shows the sum, and training checks it (system/memory.py).
 
 The registry has a table each of models, solvers, losses and options (registry/models.py and so on), from which the
 command line, its completion, the guide's tables, the model file's header and the tests derive. A default that depends
@@ -82,8 +83,8 @@ has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Spellings of other tools are translated before click
 parses the arguments (spellings/translate.py; other_tools.py beside it knows the options of libFM, libffm, xLearn,
-alphaFM, liblinear and VW). The library raises subclasses of FmcliError, each with its exit status; it never prints and
-never imports click.
+alphaFM, liblinear and VW). The library raises subclasses of FmcliError, each with its exit status, and with the
+options that help, which the command writes as flags (cli/flags.py); it never prints and never imports click.
 """
 
 __version__ = "0.1.0"

@@ -75,7 +75,7 @@ class Commands(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         name = ctx.command_path
-        formatter.write(f"\n{name} COMMAND --help describes a command, and {name} help lists the guide's pages.\n")
+        formatter.write(f"\n{name} COMMAND --help describes a command; {name} help lists the guide's pages.\n")
 
 
 def no_such_command(name: str) -> str:

@@ -1,5 +1,5 @@
-"""A toy model, loss, solver and penalty, written as the recipes of CONTRIBUTING.md ask for: they share nothing with
-others but the contracts."""
+"""A toy model, loss, solver and group penalty, written by the steps of CONTRIBUTING.md. They use the interfaces of the
+core, but no code of other components."""
 
 import numpy as np
 
@@ -26,10 +26,10 @@ cdef extern from "rmsprop.h" nogil:
 
 
 cdef class FwFM(Model):
-    """b + <w, x> + sum over pairs of r_{field i, field j} <v_i, v_j> x_i x_j (Pan et al. 2018).
+    """Field-weighted FM: b + <w, x> + sum over pairs of r_{field i, field j} <v_i, v_j> x_i x_j (Pan et al. 2018).
 
-    r is one row of the weights of all unordered pairs of fields, a field with itself included. An index that occurs in
-    several fields of a row is as many entries, which are no pair with each other.
+    r has a weight for each unordered pair of fields, including the pairs of a field with itself. If an index occurs in
+    several fields of a row, its entries do not form pairs with each other.
     """
 
     cdef int features_block, fields_block
@@ -47,7 +47,7 @@ cdef class FwFM(Model):
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         return 2 * longest
 
-    # The sample with every feature once, though it may have several fields.
+    # The sample with each index once: the entries of an index in several fields are added.
     cdef inline Sample by_index(self, const Sample* x, Scratch* s) noexcept nogil:
         return summed(x, s.ids, <float*>(s.ids + x.nnz))
 
@@ -55,7 +55,7 @@ cdef class FwFM(Model):
         cdef Sample once = self.by_index(x, s)
         Model.rows(self, &once, s)
 
-    # The place of a pair's weight; negative for entries that are none, or if the model does not have one of the fields.
+    # The position of a pair's weight in r; -1 if the entries do not form a pair, or if the model lacks one of the fields.
     cdef inline Py_ssize_t pair_of(self, const Sample* x, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
         if x.field == NULL or x.index[i] == x.index[j]:
             return -1
@@ -136,7 +136,7 @@ cdef class LogCosh(Loss):
         return self.value(y, score)
 
     def best_constant(self, label, weight):
-        """The root of the mean slope, by bisection: it lies between the extreme labels."""
+        """The root of the mean slope, found by bisection between the extreme labels."""
         low, high = np.min(label), np.max(label)
         for _ in range(100):
             middle = (low + high) / 2
@@ -168,7 +168,7 @@ cdef class RMSProp(Solver):
 
 
 cdef class ByLargest(RMSProp):
-    """The same with the toy group penalty in place of the group lasso."""
+    """RMSProp with the group penalty of the toys instead of the group lasso."""
 
     cdef set_rule(self, int block, object layout, bint body):
         cdef Rmsprop* rule = &self.body[block] if body else &self.weight[block]
