@@ -64,9 +64,7 @@ def test_commands_have_one_imperative_line_and_a_text(name):
 
 
 def test_the_group_help_refers_to_further_help():
-    assert group.get_help(TOP).endswith(
-        "fmcli COMMAND --help describes a command; fmcli help lists the guide's pages."
-    )
+    assert group.get_help(TOP).endswith("fmcli COMMAND --help describes a command; fmcli help lists the guide's pages.")
 
 
 @EVERY_COMMAND

@@ -55,7 +55,7 @@ cdef class FwFM(Model):
         cdef Sample once = self.by_index(x, s)
         Model.rows(self, &once, s)
 
-    # The position of a pair's weight in r; -1 if the entries do not form a pair, or if the model lacks one of the fields.
+    # The position of a pair's weight in r; -1 if the entries form no pair, or if the model lacks one of the fields.
     cdef inline Py_ssize_t pair_of(self, const Sample* x, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
         if x.field == NULL or x.index[i] == x.index[j]:
             return -1
