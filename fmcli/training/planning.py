@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels, fit_labels
-from fmcli.data.scaling import OddColumns, find_odd_columns, learn
+from fmcli.data.scaling import SCALE, Divisors, OddColumns, find_odd_columns, learn
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.registry.build import build_trainer
@@ -112,9 +112,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         data, settings = compact(data, settings)
     spec, warm_start = settings.spec, settings.warm_start
     labels = labels_of(spec, data, warm_start)
-    if spec.loss is None:
-        loss_options = {name: OPTIONS[name].default for name in LOSSES[labels.loss].options}
-        spec = replace(spec, loss=labels.loss, values={**spec.values, **loss_options})
+    spec = with_loss(spec, labels.loss)
     features = max(data.features, warm_start.model.features if warm_start else 0)
     if valid:
         valid = valid.renumbered(data.numbering) if data.numbering is not None else valid.within(features)
@@ -128,10 +126,8 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         validation_data = data.take(held)
     else:
         validation_data = valid.changed(label=labels.encode(valid.label, settings.valid_name))
-    scale = learn(data, rows, spec.values["scale"])
+    scale = learn_scale(spec, data, rows, warm_start)
     if scale is not None:
-        if warm_start:
-            warm_start.keep_scale(scale, spec.values["scale"])
         data, validation_data = data.scaled(scale), validation_data.scaled(scale)
     odd = find_odd_columns(data, rows)
     if spec.values["norm"]:
@@ -200,6 +196,22 @@ def labels_of(spec: Spec, data: Dataset, warm_start: WarmStart | None) -> Labels
     if warm_start:
         return warm_start.labels_for(spec)
     return fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form)
+
+
+def with_loss(spec: Spec, loss: str) -> Spec:
+    """The spec with a loss and the defaults of its options, unless it has one already."""
+    if spec.loss is not None:
+        return spec
+    loss_options = {name: OPTIONS[name].default for name in LOSSES[loss].options}
+    return replace(spec, loss=loss, values={**spec.values, **loss_options})
+
+
+def learn_scale(spec: Spec, data: Dataset, rows: NDArray[np.int32], warm_start: WarmStart | None) -> Divisors | None:
+    """The divisors of the columns: those of the warm start for columns that it has seen, if it has the same method."""
+    scale = learn(data, rows, spec.values[SCALE])
+    if scale is not None and warm_start:
+        warm_start.keep_scale(scale, spec.values[SCALE])
+    return scale
 
 
 def prepared_model(
