@@ -21,6 +21,8 @@ from problems import (
 )
 from test_solvers import EXACT_ONLY, PENALTIES, labels_of, make_loss, outputs_of
 
+import fmcli.solvers.coordinate.trainer
+from fmcli.data.dataset import Dataset
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
@@ -169,6 +171,42 @@ def test_threads_change_nothing(name):
         descent.run(2, lambda loss, penalty, to=objectives: bool(to.append(loss + penalty)))
         found.append((objectives, [array.tobytes() for array in model.parameters.values()]))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(("loss", "penalty"), [("squared", {"l2_v": 0.01}), ("logistic", {"group_l1": 0.001})])
+def test_threads_change_nothing_in_large_rows(loss, penalty, monkeypatch):
+    """A column with very many samples is updated by all threads; its sums are made in the same parts by any number."""
+    monkeypatch.setattr(fmcli.solvers.coordinate.trainer, "ENTRIES_OF_LARGE_ROW", 30_000)
+    rng = np.random.default_rng(0)
+    samples, dense, each = 40_000, 2, 30
+    ids = dense + rng.integers(each, size=(samples, 1))
+    columns = np.concatenate([np.broadcast_to(np.arange(dense), (samples, dense)), ids], axis=1)
+    values = np.concatenate([rng.normal(size=(samples, dense)), np.ones((samples, 1))], axis=1)
+    label = rng.normal(values[:, 0] * values[:, 1])
+    data = Dataset(
+        np.arange(samples + 1, dtype=np.int64) * columns.shape[1],
+        columns.astype(np.int32).ravel(),
+        values.astype(np.float32).ravel(),
+        np.sign(label) if loss == "logistic" else label,
+        dense + each,
+    )
+    found = []
+    for threads in (1, 2, 3):
+        model = build("fm", data.features, rank=RANK)
+        model.allocate(0)
+        fill(model, np.random.default_rng(1), scale=0.1)
+        descent = CoordinateDescent(model, make_loss(loss), Penalty(**penalty), data, threads)
+        assert sum(chunk.large for sweep in descent.sweeps.values() for chunk in sweep.chunks) == dense + 1  # and bias
+        objectives = objectives_of(descent, 3)
+        assert np.diff(objectives).max() <= 0
+        assert objectives[-1] < 0.95 * objectives[0]
+        found.append((objectives, [array.tobytes() for array in model.parameters.values()]))
+    assert found[0] == found[1] == found[2]
+    # The sums of one part differ from these only by rounding.
+    monkeypatch.setattr(fmcli.solvers.coordinate.trainer, "ENTRIES_OF_LARGE_ROW", samples + 1)
+    fill(model, np.random.default_rng(1), scale=0.1)
+    descent = CoordinateDescent(model, make_loss(loss), Penalty(**penalty), data)
+    assert objectives_of(descent, 3) == pytest.approx(found[0][0], rel=1e-5)
 
 
 @pytest.mark.parametrize("l1", [0, 0.01])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +14,15 @@ from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model, Workspace
 from fmcli.solvers.coordinate.columns import most_entries
 from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.large_row import LargeRowUpdater
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 
 # Entries between two checks of the clock, some 30 ms of work; and the least entries of a conflict-free group that is
 # worth sharing among threads.
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
+# The least entries of a row that all threads update together.
+ENTRIES_OF_LARGE_ROW = 1 << 17
 # Samples whose losses are summed in one part; the parts are added in order, so that the sum does not depend on the
 # number of threads.
 SAMPLES_A_TASK = 1 << 14
@@ -29,11 +33,12 @@ NUMBERS_A_ROW, NUMBERS_BEING_MADE, NUMBERS_BEING_SORTED = 2, 1, 3
 
 class Chunk(NamedTuple):
     """Rows order[begin:end] of a block, to be updated one after the other, or, if no two of them enter the same sample
-    (`conflict_free`), at once."""
+    (`conflict_free`), at once. A row with very many samples (`large`) is alone, and updated by all threads."""
 
     begin: int
     end: int
-    conflict_free: bool
+    conflict_free: bool = False
+    large: bool = False
 
 
 class Sweep(NamedTuple):
@@ -58,6 +63,7 @@ class CoordinateDescent(Minimizer):
         """Allocate the states of samples; `by_gradient` : see Descent."""
         self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient)
         self.updaters = [CoordinateUpdater(self.descent) for _ in range(self.threads)]
+        self.large_rows = LargeRowUpdater(self.updaters)
         self.blocks = blocks_in_order(self.model)
         self.sweeps = {number: self._sweep(number) for number in self.blocks}
 
@@ -79,18 +85,27 @@ class CoordinateDescent(Minimizer):
         columns, order = self.descent.columns[number], self.descent.order(number)
         ends = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(columns.entries(order), out=ends[1:])
-        begins = [0] if self.threads == 1 or columns.same else columns.conflict_free_groups(order, self.data.rows)
-        return Sweep(order, ends, list(self._chunks(ends, begins)))
+        groups = [] if self.threads == 1 or columns.same else columns.conflict_free_groups(order, self.data.rows)
+        return Sweep(order, ends, list(self._chunks(ends, groups)))
 
-    def _chunks(self, ends: NDArray[np.int64], begins: list[int]) -> Iterator[Chunk]:
-        """Rows in chunks of a task's size; `begins` are those of the conflict-free groups."""
+    def _chunks(self, ends: NDArray[np.int64], groups: list[int]) -> Iterator[Chunk]:
+        """Rows in chunks of a task's size, and large rows; the conflict-free groups begin at `groups`."""
         done, rows = 0, len(ends) - 1
-        for begin, end in zip(begins, [*begins[1:], rows], strict=True):
-            if len(begins) > 1 and ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
+        for large in [*np.flatnonzero(np.diff(ends) >= ENTRIES_OF_LARGE_ROW).tolist(), rows]:
+            yield from self._chunks_between(ends, done, large, groups)
+            if large < rows:
+                yield Chunk(large, large + 1, large=True)
+            done = large + 1
+
+    def _chunks_between(self, ends: NDArray[np.int64], done: int, stop: int, groups: list[int]) -> Iterator[Chunk]:
+        """The chunks of the rows from `done` to `stop`, none of which is large."""
+        bounds = [done, *(begin for begin in groups if done < begin < stop), stop] if groups else []
+        for begin, end in pairwise(bounds):
+            if ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
                 yield from cut(ends, done, begin, ENTRIES_A_TASK, conflict_free=False)
                 yield from cut(ends, begin, end, ENTRIES_A_TASK * self.threads, conflict_free=True)
                 done = end
-        yield from cut(ends, done, rows, ENTRIES_A_TASK, conflict_free=False)
+        yield from cut(ends, done, stop, ENTRIES_A_TASK, conflict_free=False)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.model.end_epoch()  # by now it is known which rows enter samples at all
@@ -137,6 +152,11 @@ class CoordinateDescent(Minimizer):
                 done += int(sweep.ends[-1])
 
     def _update(self, pool: ThreadPoolExecutor, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
+        if chunk.large:
+            self.large_rows.run(
+                number, output, sweep.order[chunk.begin], lambda work: list(pool.map(work, range(self.threads)))
+            )
+            return
         if not chunk.conflict_free:
             self.updaters[0].run(number, output, sweep.order, chunk.begin, chunk.end)
             return

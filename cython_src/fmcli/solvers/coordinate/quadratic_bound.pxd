@@ -20,6 +20,9 @@ cdef class QuadraticBound:
 
     cdef void begin(
         self, Py_ssize_t width, bint follows, bint together, double group, int group_penalty) noexcept nogil
+    cdef void clear(self) noexcept nogil
+    cdef void save(self, double* sums) noexcept nogil
+    cdef void add(self, const double* sums) noexcept nogil
     cdef void complete(self) noexcept nogil
     cdef void minimise(self) noexcept nogil
     cdef void shorten(self) noexcept nogil

@@ -6,7 +6,7 @@ import numpy as np
 from fmcli.kernels.arguments cimport ExactStrength
 from fmcli.penalties.formulas cimport group_prox, group_value, penalty_of, prox, reduce
 from libc.stdint cimport uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 
 # If the last coordinate explains all but this share of a coordinate's curvature, the rest is rounding.
@@ -41,12 +41,34 @@ cdef class QuadraticBound:
         self, Py_ssize_t width, bint follows, bint together, double group, int group_penalty
     ) noexcept nogil:
         self.width, self.follows, self.together = width, follows, together
-        self.group, self.group_penalty, self.curvature = group, group_penalty, 0
-        memset(self.r, 0, width * sizeof(double))
+        self.group, self.group_penalty = group, group_penalty
         memset(self.step, 0, width * sizeof(double))
-        memset(self.extra_curvature, 0, width * sizeof(double))
-        if not together:
-            memset(self.G, 0, width * width * sizeof(double))
+        self.clear()
+
+    # Set all sums over samples to 0.
+    cdef void clear(self) noexcept nogil:
+        self.curvature = 0
+        memset(self.r, 0, self.width * sizeof(double))
+        memset(self.extra_curvature, 0, self.width * sizeof(double))
+        if not self.together:
+            memset(self.G, 0, self.width * self.width * sizeof(double))
+
+    # Copy the sums over samples if scores are affine: at most width^2 + width + 1 numbers.
+    cdef void save(self, double* sums) noexcept nogil:
+        cdef Py_ssize_t width = self.width
+        sums[0] = self.curvature
+        memcpy(sums + 1, self.r, width * sizeof(double))
+        if not self.together:
+            memcpy(sums + 1 + width, self.G, width * width * sizeof(double))
+
+    # Add sums that were saved.
+    cdef void add(self, const double* sums) noexcept nogil:
+        cdef Py_ssize_t f, width = self.width
+        self.curvature += sums[0]
+        for f in range(width):
+            self.r[f] += sums[1 + f]
+        for f in range(0 if self.together else width * width):
+            self.G[f] += sums[1 + width + f]
 
     # G's diagonal and what is below it, from what is above and bends upwards.
     cdef void complete(self) noexcept nogil:

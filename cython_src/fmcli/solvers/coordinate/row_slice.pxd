@@ -31,6 +31,7 @@ cdef class RowSlice:
     cdef void select_row(self, ColumnView* v) noexcept nogil
     cdef bint next_slice(self, ColumnView* v) noexcept nogil
     cdef Py_ssize_t slice_width(self, int block, Py_ssize_t at) noexcept nogil
+    cdef void follow(self, RowSlice other) noexcept nogil
     cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil
     cdef real* number(self, const ColumnView* v, Py_ssize_t f) noexcept nogil
     cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil

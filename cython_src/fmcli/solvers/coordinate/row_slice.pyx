@@ -80,6 +80,14 @@ cdef class RowSlice:
             return SLICE
         return end - at + (end == lanes and self.current.weight != NULL)
 
+    # Take the row, the slice and the step of another thread.
+    cdef void follow(self, RowSlice other) noexcept nogil:
+        cdef Py_ssize_t f
+        self.current = other.current
+        self.quadratic.width, self.quadratic.together = other.quadratic.width, other.quadratic.together
+        for f in range(other.quadratic.width):
+            self.step[f] = other.step[f]
+
     # A chunk of the row's samples, from `at` on; the states of the next chunk are prefetched.
     cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil:
         cdef ColumnView some = v[0]

@@ -13,9 +13,10 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void update_slice(self, const ColumnView* v) noexcept nogil
     cdef void load(self, const ColumnView* v) noexcept nogil
     cdef void load_nuclear_norm(self, const ColumnView* v) noexcept nogil
-    cdef void bound_loss(self, const ColumnView* v) noexcept nogil
+    cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil
+    cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil
     cdef void add_to_bound(self, const ColumnView* part) noexcept nogil
     cdef bint round_step(self, const ColumnView* v) noexcept nogil
     cdef double objective(self, const ColumnView* v, bint stepped) noexcept nogil
-    cdef void apply_step(self, const ColumnView* v) noexcept nogil
+    cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil

@@ -38,15 +38,19 @@ cdef class CoordinateUpdater(RowSlice):
         if outside:
             raise IndexError("no such rows")
         columns = self.descent.columns[block]
-        v.block, v.output = block, output
-        v.sample_states, v.sample_state_size = self.descent.sample_states, self.descent.sample_state_size
-        v.cache = self.descent.header + output * self.descent.cache * sizeof(real)
+        self.begin_view(block, output, &v)
         with nogil:
             for i in range(start, stop):
                 v.row = order[i]
                 columns.view(v.row, &v)
                 if v.n:
                     self.update_row(&v)
+
+    # Set what the views of all rows of a block and class have in common.
+    cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil:
+        v.block, v.output = block, output
+        v.sample_states, v.sample_state_size = self.descent.sample_states, self.descent.sample_state_size
+        v.cache = self.descent.header + output * self.descent.cache * sizeof(real)
 
     def measure(self, Py_ssize_t start, Py_ssize_t stop):
         """Scores and caches of samples start:stop from the parameters; returns their part of the mean loss."""
@@ -102,7 +106,8 @@ cdef class CoordinateUpdater(RowSlice):
         cdef double before = 0
         cdef bint bounded = self.descent.bounded and self.affine()
         self.load(v)
-        self.bound_loss(v)
+        self.bound_loss(v, 0, v.n)
+        self.quadratic.complete()
         if not bounded:
             before = self.objective(v, False)
         self.quadratic.minimise()
@@ -112,7 +117,8 @@ cdef class CoordinateUpdater(RowSlice):
             if not self.round_step(v):
                 return
             if bounded or self.objective(v, True) <= before:
-                self.apply_step(v)
+                self.apply_step(v, 0, v.n)
+                self.put(v, True)
                 return
 
     # ---- Its steps. ----
@@ -144,17 +150,16 @@ cdef class CoordinateUpdater(RowSlice):
             else:
                 self.quadratic.strength[f].l2 = 2 * self.descent.nuclear * fabs(weights[v.at + f])
 
-    # r and G, chunk by chunk of the samples.
-    cdef void bound_loss(self, const ColumnView* v) noexcept nogil:
-        cdef Py_ssize_t at = 0
+    # r and G of the view's samples begin .. end - 1, chunk by chunk.
+    cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        cdef Py_ssize_t at = begin
         cdef ColumnView part
-        while at < v.n:
+        while at < end:
             part = self.chunk(v, at)
             self.derivatives(&part)
             self.loss_derivatives(&part)
             self.add_to_bound(&part)
             at += part.n
-        self.quadratic.complete()
 
     # s_i l'(y_i, f_i), and s_i times l'' at most or, if that has no bound, as it is.
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil:
@@ -222,11 +227,11 @@ cdef class CoordinateUpdater(RowSlice):
             at += part.n
         return total + self.quadratic.penalty()
 
-    # Parameters, scores and caches take the step.
-    cdef void apply_step(self, const ColumnView* v) noexcept nogil:
-        cdef Py_ssize_t n, at = 0
+    # The scores and caches of the view's samples begin .. end - 1 take the step.
+    cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        cdef Py_ssize_t n, at = begin
         cdef ColumnView part
-        while at < v.n:
+        while at < end:
             part = self.chunk(v, at)
             self.score_changes(v, &part)
             for n in range(part.n):
@@ -234,4 +239,3 @@ cdef class CoordinateUpdater(RowSlice):
             if self.descent.fast:
                 self.model.update_cache(&part, self.step)
             at += part.n
-        self.put(v, True)

@@ -1,0 +1,103 @@
+"""The update of coordinate descent for a row that affects very many samples, by several threads."""
+
+import numpy as np
+
+from fmcli.base.types cimport ColumnView
+from fmcli.solvers.coordinate.columns cimport Columns
+from fmcli.solvers.coordinate.update cimport CoordinateUpdater
+
+cdef enum:
+    PART = 1 << 14  # samples whose derivatives are summed apart; a multiple of the samples in a chunk
+
+
+cdef class LargeRowUpdater:
+    """Updates a row as CoordinateUpdater does, with the updaters of all threads.
+
+    The derivatives of the samples are summed in parts of a fixed size, and the parts are added in order, so that the
+    sums do not depend on the number of threads.
+
+    Parameters
+    ----------
+    team : updaters of one Descent, one for each thread.
+    """
+
+    cdef list team
+    cdef CoordinateUpdater first
+    cdef ColumnView view
+    cdef double[:, ::1] sums  # of the parts
+
+    def __init__(self, team):
+        if not team or any([(<CoordinateUpdater?>member).descent is not (<CoordinateUpdater>team[0]).descent
+                            for member in team]):
+            raise ValueError("the updaters must be of one Descent")
+        self.team, self.first, self.sums = list(team), team[0], np.zeros((0, 1))
+
+    def run(self, int block, int output, Py_ssize_t row, each):
+        """Update one row of a block and class. `each` calls a function with the numbers 0 .. len(team) - 1, each in a
+        thread of its own.
+
+        A row whose steps may have to be shortened is updated by the first updater alone.
+        """
+        cdef ColumnView* v = &self.view
+        cdef CoordinateUpdater first = self.first, member
+        cdef Py_ssize_t part, width
+        if first is None:
+            raise ValueError("there are no updaters")
+        first.require()
+        if not (first.descent.fast and first.descent.bounded):
+            first.run(block, output, np.array([row]), 0, 1)
+            return
+        if not (0 <= block < first.model.n_blocks and 0 <= output < first.model.outputs
+                and 0 <= row < first.model.block[block].rows):
+            raise IndexError("no such row")
+        first.begin_view(block, output, v)
+        v.row = row
+        (<Columns>first.descent.columns[block]).view(row, v)
+        first.select_row(v)
+        while first.next_slice(v):
+            if not first.affine():
+                first.update_slice(v)
+                continue
+            first.load(v)
+            width = first.quadratic.width
+            self.sums = np.zeros(((v.n + PART - 1) // PART, 1 + width + width * width))
+            for member in self.team[1:]:
+                member.follow(first)
+            each(self.sum_parts)
+            first.quadratic.clear()
+            for part in range(self.sums.shape[0]):
+                first.quadratic.add(&self.sums[part, 0])
+            first.quadratic.complete()
+            first.quadratic.minimise()
+            if first.round_step(v):
+                for member in self.team[1:]:
+                    member.follow(first)
+                each(self.apply_parts)
+                first.put(v, True)
+        self.sums = np.zeros((0, 1))
+
+    # An updater of the team.
+    cdef CoordinateUpdater member(self, Py_ssize_t number):
+        if self.team is None or not 0 <= number < len(self.team):
+            raise IndexError("there is no such updater")
+        return self.team[number]
+
+    def sum_parts(self, Py_ssize_t number):
+        """One updater's share of the sums: every len(team)-th part."""
+        cdef CoordinateUpdater member = self.member(number)
+        cdef Py_ssize_t part = number, threads = len(self.team)
+        with nogil:
+            while part < self.sums.shape[0]:
+                member.quadratic.clear()
+                member.bound_loss(&self.view, part * PART, min((part + 1) * PART, self.view.n))
+                member.quadratic.save(&self.sums[part, 0])
+                part += threads
+
+    def apply_parts(self, Py_ssize_t number):
+        """One updater's share of the samples whose scores and caches take the step."""
+        cdef CoordinateUpdater member = self.member(number)
+        cdef Py_ssize_t part = number, threads = len(self.team)
+        with nogil:
+            while part < self.sums.shape[0]:
+                member.apply_step(&self.view, part * PART, min((part + 1) * PART, self.view.n))
+                part += threads
