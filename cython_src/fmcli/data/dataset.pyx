@@ -39,13 +39,16 @@ cdef class Dataset:
         cdef const int32_t[::1] field_ = field
         cdef const double[::1] label_ = label
         cdef const double[::1] weight_ = weight
+        cdef Py_ssize_t i, shortest = 0, longest = 0
 
         self.rows = indptr_.shape[0] - 1
         self.nnz = index_.shape[0]
         if self.rows < 0 or indptr_[0] != 0 or indptr_[self.rows] != self.nnz:
             raise ValueError("indptr must start at 0 and end at the number of entries")
-        lengths = np.diff(indptr)
-        if self.rows and lengths.min() < 0:
+        for i in range(self.rows):
+            shortest = min(shortest, indptr_[i + 1] - indptr_[i])
+            longest = max(longest, indptr_[i + 1] - indptr_[i])
+        if shortest < 0:
             raise ValueError("indptr must not decrease")
         for name, array, size in (
             ("value", value, self.nnz),
@@ -60,8 +63,7 @@ cdef class Dataset:
             raise ValueError("the number of columns must not be negative")
         if numbering is not None and len(numbering) != features:
             raise ValueError(f"there are {features} columns, but {len(numbering)} numbered features")
-        self.features, self.numbering = features, numbering
-        self.longest = lengths.max() if self.rows else 0
+        self.features, self.numbering, self.longest = features, numbering, longest
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
         self.label, self.weight = label, weight
         # Empty arrays have no first element; their pointers are NULL and never read. A NULL `field`, `label_` or
@@ -186,7 +188,9 @@ cdef class Dataset:
 
     def within(self, features):
         """The same rows with only the first `features` columns."""
-        if self.features <= features:
+        if self.features == features:
+            return self
+        if self.features < features:
             return self.changed(features=features)
         return self.selected(self.index, self.index < features, features, None)
 
