@@ -59,6 +59,17 @@ static inline FieldEntries group_by_field(const Sample* x, ptrdiff_t fields, int
     return p;
 }
 
+// The places of a sample's entries by field: the place of its entry + 1, 0 for a field without an entry, SEVERAL for a
+// field with several entries.
+typedef uint16_t Place;
+enum { SEVERAL = UINT16_MAX };
+
+static inline void place_by_field(const Sample* x, ptrdiff_t fields, Place* place) {
+    for (ptrdiff_t f = 0; f < fields; ++f) place[f] = 0;
+    for (ptrdiff_t i = 0; i < x->nnz; ++i)
+        if (x->field[i] < fields) place[x->field[i]] = (Place)(place[x->field[i]] ? (ptrdiff_t)SEVERAL : i + 1);
+}
+
 // The sample with each index once: x itself, or the summed entries, stored in the two arrays.
 static inline Sample summed(const Sample* x, int32_t* index, float* value) {
     ptrdiff_t i = 1, n = 0;

@@ -74,3 +74,4 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
         Factors v
         Py_ssize_t apart
         int32_t fields, feature, field
+        bint placed

@@ -120,7 +120,7 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
 // ---- Columns, for coordinate descent. ----
 //
 // The derivative of a score by v_{j,f} is x_j times the sum of x_i v_{i,field(j)} over the sample's other entries i of
-// field f. It is computed from these entries, without a cache.
+// field f. It is computed from these entries; the cache of a sample has their places, unless there are too many fields.
 
 // A pair of the visited row with another entry of a sample.
 typedef struct FieldPair {
@@ -155,20 +155,36 @@ inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) 
         for (ptrdiff_t m = 0; m < n; ++m) meet(found[m]);
         n = 0;
     };
-    for (ptrdiff_t i = 0; i < v.n; ++i) __builtin_prefetch(columns.rows.indptr + v.sample[i]);
+    const bool placed = columns.placed && columns.field != NO_FIELD;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const Sample x = sample_of(&columns.rows, v.sample[i]);
-        __builtin_prefetch(x.index);
-        __builtin_prefetch(x.field);
-        __builtin_prefetch(x.value);
+        __builtin_prefetch(columns.rows.indptr + v.sample[i]);
+        if (placed) __builtin_prefetch(reinterpret_cast<const Place*>(cache_of(v, i)) + columns.field);
     }
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const Sample x = sample_of(&columns.rows, v.sample[i]);
-        const ptrdiff_t visited = place_of(x, columns.feature);
-        const int32_t field = x.field[visited];
-        if (field >= columns.fields) continue;
+        const ptrdiff_t last = x.nnz - 1;  // together with the first entry, most of them
+        for (ptrdiff_t e = 0; e <= last; e += last ? last : 1) {
+            __builtin_prefetch(x.index + e);
+            __builtin_prefetch(x.value + e);
+            if (!placed) __builtin_prefetch(x.field + e);
+        }
+    }
+    int32_t field = 0;  // of the visited feature, mostly the same in all samples
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const Sample x = sample_of(&columns.rows, v.sample[i]);
+        const Place* const place = reinterpret_cast<const Place*>(cache_of(v, i));
+        ptrdiff_t visited = placed && place[field] != SEVERAL ? place[field] - 1 : -1, begin = 0, end = x.nnz;
+        if (visited < 0 || x.index[visited] != columns.feature) {
+            visited = place_of(x, columns.feature);
+            if (x.field[visited] >= columns.fields) continue;
+            field = x.field[visited];
+        }
         const real* factors = columns.v.at + field * columns.apart;
-        for (ptrdiff_t e = 0; e < x.nnz; ++e) {
+        if (placed && place[columns.field] != SEVERAL) {
+            end = place[columns.field];
+            begin = end ? end - 1 : 0;
+        }
+        for (ptrdiff_t e = begin; e < end; ++e) {
             if (columns.field == NO_FIELD ? x.field[e] >= columns.fields : x.field[e] != columns.field) continue;
             if (e == visited) continue;
             if (n == MEETINGS) meet_found();

@@ -6,7 +6,8 @@ from fmcli.models.layout import FEATURES, BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
-from fmcli.base.fields cimport FieldEntries, all_single, group_by_field, grouped_in, has_partner, summed
+from fmcli.base.fields cimport (
+    SEVERAL, FieldEntries, Place, all_single, group_by_field, grouped_in, has_partner, place_by_field, summed)
 from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
@@ -22,6 +23,7 @@ MOST_ROWS = 2**31 - 1  # rows are numbered by int32
 cdef enum:
     BITS = 8  # in a byte of packed marks
     LINE = 64 // sizeof(real)  # reals in a cache line
+    MOST_PLACES = 4  # fields for each entry of a sample, on average, up to which coordinate descent keeps places
 
 
 cdef class FFM(Model):
@@ -37,7 +39,7 @@ cdef class FFM(Model):
     """
 
     cdef int pairs
-    cdef bint linear, whole
+    cdef bint linear, whole, placed
     cdef Py_ssize_t fields
     cdef object source, previous_met
     cdef Dataset visited  # the data whose columns coordinate descent visits
@@ -338,7 +340,8 @@ cdef class FFM(Model):
                     &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c],
                     p.end if self.whole or shared else NULL, shared, of_pairs.body)
 
-    # No cache: a derivative is computed from the sample's entries of one field.
+    # A derivative is computed from the sample's entries of one field. Their places are in the cache, unless this needs
+    # more memory than the data.
     cdef Py_ssize_t cache_size(self, Dataset data):
         cdef Py_ssize_t r, i
         cdef Sample x
@@ -350,12 +353,17 @@ cdef class FFM(Model):
         if data.nnz and data.field is None:
             return NONE
         self.visited = data
-        return 0
+        self.placed = not self.whole and self.fields * data.rows <= MOST_PLACES * data.nnz and data.longest < SEVERAL
+        return (self.fields * sizeof(Place) + sizeof(real) - 1) // sizeof(real) if self.placed else 0
+
+    cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
+        if self.placed:
+            place_by_field(x, self.fields, <Place*>cache)
 
     cdef inline FieldColumns columns(self, const ColumnView* v) noexcept nogil:
         cdef FieldColumns columns
         columns.rows, columns.v, columns.apart = self.visited.csr, self.factors(self.pairs, 0, v.output), self.apart()
-        columns.fields = <int32_t>self.fields
+        columns.fields, columns.placed = <int32_t>self.fields, self.placed
         columns.feature = <int32_t>(v.row if self.whole else v.row // self.fields)
         columns.field = -1 if self.whole else <int32_t>(v.row % self.fields)
         return columns
