@@ -199,7 +199,7 @@ _MODELS = (
     ),
     ModelEntry(
         "lifted-anova",
-        "Lifted ANOVA kernel regression: the score is linear in each of its factor matrices.",
+        "Lifted ANOVA kernel regression: linear in each of its factor matrices; its time grows with 2^order.",
         "fmcli.models.lifted:LiftedAnova",
         (*_FM, "order", "augment"),
         _START["lifted-anova"],
