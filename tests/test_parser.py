@@ -682,6 +682,19 @@ def test_memory_is_checked_while_a_compressed_file_is_read(path, demands, monkey
         demands.clear()
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_is_raised_while_a_pipe_stays_open(threads, monkeypatch):
+    """The fault is in the second block; the thread that waits for the rest of the text does not delay the message."""
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 100)
+    inner, outer = os.pipe()
+    with open(inner) as stdin, open(outer, "wb", buffering=0) as pipe:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        pipe.write(b"1 1:1\n" * 20 + b"1 nonsense\n" + b"1 1:1\n" * 40)
+        with pytest.raises(BadInputError, match=r"<stdin>:21:3: found 'nonsense'"):
+            reader.read(["-"], threads=threads)
+        pipe.close()
+
+
 def test_the_memory_check_names_standard_input(demands, monkeypatch, tmp_path):
     (tmp_path / "in").write_bytes(TEXT)
     monkeypatch.setattr(reader, "BLOCK_BYTES", 400)

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from fmcli.data.dataset import Dataset
 from fmcli.data.parser import Fault, Rows
 from fmcli.data.sources import Block, blocks, name_of, size_on_disk
-from fmcli.data.workers import Appender, in_order
+from fmcli.data.workers import Appender, closing_unless_read, in_order
 from fmcli.errors import BadInputError
 
 # Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
@@ -203,7 +203,8 @@ class _Text:
         """Yield all parsed blocks in order; raise the first error of the text after the blocks before it."""
         lines = rows = 0
         # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
-        with closing(self._blocks), closing(in_order(chain(self._ahead, self._blocks), parse, threads)) as results:
+        parsed_blocks = in_order(chain(self._ahead, self._blocks), parse, threads)
+        with closing_unless_read(self._blocks), closing(parsed_blocks) as results:
             for block, parsed in results:
                 if block.first:
                     lines = rows = 0

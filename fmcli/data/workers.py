@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from threading import Condition, Lock, Semaphore
+from contextlib import contextmanager, suppress
+from threading import Condition, Lock, Semaphore, Thread
 from typing import TypeVar
 
 from fmcli.data.parser import Room, Rows
@@ -12,6 +13,9 @@ from fmcli.errors import FmcliError
 
 # Blocks in flight in addition to one per thread, so that no thread waits for the one that takes the results.
 BLOCKS_AHEAD = 2
+# After an error, a thread that reads is waited for this many seconds; then it is left behind, because its pipe may stay
+# open and empty for ever.
+PATIENCE = 0.5
 
 T = TypeVar("T")
 
@@ -33,7 +37,7 @@ def in_order(
     second = next(source, None)
     if second is None:  # there is only one block, which needs no threads
         return
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
     from itertools import chain, count
     from queue import SimpleQueue
 
@@ -62,16 +66,31 @@ def in_order(
             except BaseException as error:
                 future.set_exception(error)
 
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for _ in range(threads):
-                pool.submit(work)
-            while (future := results.get()) is not None:
-                yield future.result()
-                free.release()
-        finally:
-            closed = True
-            free.release(threads)
+    workers = [Thread(target=work, daemon=True) for _ in range(threads)]
+    try:
+        for worker in workers:
+            worker.start()
+        while (future := results.get()) is not None:
+            yield future.result()
+            free.release()
+    finally:
+        closed = True
+        free.release(threads)
+        if reading.acquire(timeout=PATIENCE):
+            reading.release()
+            for worker in workers:
+                if worker.ident is not None:  # it was started
+                    worker.join()
+
+
+@contextmanager
+def closing_unless_read(source: Generator[Block, None, None]) -> Iterator[None]:
+    """Close a source of blocks at the end, unless a thread that was left behind still waits for its text."""
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the generator is executing
+            source.close()
 
 
 class Appender:
