@@ -1,5 +1,6 @@
 """Every stochastic solver against its slow definition, update by update, for every model."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -23,8 +24,10 @@ from problems import (
 from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import NO_BLOCKS
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
+from fmcli.solvers.stochastic.block_loop import BlockLoop, SampleBlocks
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
 from reference import slow_losses, slow_solvers
@@ -46,16 +49,18 @@ for _option in GROUP_PENALTIES[1:]:
 # have different step sizes. With these penalties the steps are applied one by one (prox=exact).
 EXACT_ONLY = tuple(name for name, strengths in PENALTIES.items() if strengths.keys() & set(GROUP_PENALTIES))
 NUMBERS = {"learning_rate": 0.02, "alpha": 0.1, "beta": 0.7, "l1_from_epoch": 2}
+POOL = ThreadPoolExecutor(2)
 pytestmark = pytest.mark.exact
 
 
 def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, chosen=None,
-    lazy_groups=False, **numbers,
+    lazy_groups=False, block_ends=(), threads=1, **numbers,
 ):  # fmt: skip
     """Run the solver and its slow definition side by side, and compare all parameters after every update and epoch.
 
     `chosen` holds the options of the model that its slow definition needs. With `lazy_groups`, all parameters of a row
-    have the same step size, and deferred steps are applied in closed form with every penalty.
+    have the same step size, and deferred steps are applied in closed form with every penalty. With `block_ends`, each
+    epoch is trained by block steps.
     """
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
@@ -65,7 +70,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     for step in steps:
         numbers |= {f"{step}_w": of_w * numbers[step], f"{step}_v": of_v * numbers[step]}
     chosen = choices(model, **(chosen or {}))
-    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, model=chosen)
+    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, block_ends=block_ends, model=chosen)
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
     trained = ROW_SOLVERS[solver].load()(
         **{name: getattr(options, name) for name in ROW_SOLVERS[solver].options if name in asdict(options)},
@@ -85,6 +90,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     data = dataset(rows, FEATURES, labels, weights)
     mean = 1 if weights is None else np.mean(weights)
     trainer = Trainer(model, trained, loss, data, batch_size, mean)
+    ends_of = [*block_ends] or [*range(batch_size, ROWS, batch_size), ROWS]
 
     steps, ends = [], []
 
@@ -99,8 +105,12 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     step = iter(steps)
     for epoch, order in enumerate(orders, start=1):
         total = 0.0
-        for first in range(0, ROWS, batch_size):
-            total += trainer.run(order.astype(np.int32), first, min(first + batch_size, ROWS))
+        blocks = in_blocks(model, trained, loss, data.take(order), block_ends, mean, options.curvature, threads)
+        for number, (first, last) in enumerate(zip([0, *ends_of], ends_of, strict=False)):
+            if block_ends:
+                total += blocks.run(POOL, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
+            else:
+                total += trainer.run(order.astype(np.int32), first, last)
             now = next(step)
             if look_often:
                 assert_close(parameters(model), now, FOLLOWED)
@@ -108,6 +118,18 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
         assert_close(parameters(model), ends[epoch - 1], FOLLOWED)
         np.testing.assert_allclose(total / (ROWS if weights is None else sum(weights)), losses[epoch - 1], rtol=1e-4)
     assert next(step, None) is None
+
+
+def in_blocks(model, solver, loss, data, ends, mean_weight, curvature, threads):
+    """The loop of block steps through these data; None without blocks."""
+    if not ends:
+        return None
+    blocks = SampleBlocks(
+        data, np.array([0, *ends]), mean_weight=mean_weight if solver.averages_weights else 1,
+        by_sample=model.pair_block >= 0,
+    )  # fmt: skip
+    blocks.group(0, len(blocks))
+    return BlockLoop(model, solver, loss, blocks, curvature, threads)
 
 
 def labels_of(loss, rng):
@@ -142,6 +164,30 @@ def test_steps(name, solver, loss, penalty):
     labels = labels_of(loss, np.random.default_rng(5))
     follow(
         name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, chosen=chosen,
+    )  # fmt: skip
+
+
+# Kinds, solvers, penalties, whether samples have weights, ranks, losses, and bounds on the curvature, for block steps.
+BLOCKS = pairwise(
+    [name for name, kind in TRAINED.items() if kind.blocks != NO_BLOCKS],
+    [name for name, solver in ROW_SOLVERS.items() if solver.blocks],
+    PENALTIES,
+    [False, True],
+    [2, 4, 9],
+    ["logistic", "softmax"],
+    [0.05, 5.0],
+)
+
+
+@pytest.mark.parametrize(("name", "solver", "penalty", "weighted", "rank", "loss", "curvature"), BLOCKS)
+def test_block_steps(name, solver, penalty, weighted, rank, loss, curvature):
+    """The bound on the curvature is active if it is large."""
+    rng = np.random.default_rng(1)
+    model = build(name, FEATURES, outputs_of(loss), rank=rank)
+    weights = rng.uniform(0.5, 2, size=ROWS) if weighted else None
+    follow(
+        name, model, solver, make_loss(loss), loss, labels_of(loss, rng), penalty=penalty, weights=weights,
+        block_ends=(2, 9), threads=2, curvature=curvature, chosen={"rank": rank},
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from problems import TRAINED, USUAL, dataset, fields_of, random_rows, score_all,
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.kernels.simd import ISA
+from fmcli.registry.models import NO_BLOCKS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.training import job
@@ -28,6 +29,8 @@ ROWS, FEATURES, CLASSES = 24, 11, 3
 RANKS = (1, 12, 21)
 # Orders up to 8 are compiled separately.
 ORDERS = (3, 4, 5, 6, 7, 8, 9)
+# Enough for blocks of 8 rows.
+BLOCK_EPOCHS = 100
 # Options that choose another kernel of the solver, or another branch of it.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("sgd", {"l1": 0.01}),
@@ -37,6 +40,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("ftrl", {"l1": 0.01, "ftrl_power": 0.7, "group_l1": 0.01}),
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.01, "group_l1": 0.01, "adaptive": True, "batch_size": 4}),
+    ("adagrad", {"block_size": 8, "epochs": BLOCK_EPOCHS}),
+    ("ftrl", {"block_size": 8, "epochs": BLOCK_EPOCHS, "l1": 0.01, "group_l1": 0.01}),
     ("cd", {"l1": 0.01}),
     ("cd", {"group_l1": 0.01}),
 ]
@@ -70,6 +75,8 @@ def runs() -> Iterator[tuple[Spec, bool]]:
         cases += [(solver, {}, shape) for solver in ("adagrad", "cd") for shape in shapes]
         for turn, (solver, chosen, shape) in enumerate(cases):
             if SOLVERS[solver].refuses.keys() & set(kind.positive):
+                continue
+            if "block_size" in chosen and kind.blocks == NO_BLOCKS:
                 continue
             flags = {name: values[turn // 2 % len(values)] for name, values in FLAGS.items()}
             options = {"init_std": 0.2, "epochs": 2, "norm": False, **taken(model, {**USUAL, **flags, **shape})}

@@ -61,7 +61,9 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
             f"clipping predictions to the range of the labels, {number(low)} to {number(high)}; --no-clip leaves them "
             "as they are"
         )
-    log.line(f"model {spec.model}, solver {spec.solver}, {plan.model.parameter_count:,} parameters")
+    size = spec.values["block_size"]
+    blocks = f" in blocks of up to {size:,} rows" if size > 1 else ""
+    log.line(f"model {spec.model}, solver {spec.solver}{blocks}, {plan.model.parameter_count:,} parameters")
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)
     if plan.validation and plan.validation.held_out:

@@ -18,10 +18,12 @@ class LossEntry(Entry):
 
     task : the type of the labels: binary (two values), real, counts or classes.
     smooth : whether it is differentiable.
+    bounded : whether its second derivative is bounded.
     """
 
     task: str
     smooth: bool = True
+    bounded: bool = True
 
 
 _LOSSES = (
@@ -36,7 +38,12 @@ _LOSSES = (
         task="binary",
     ),
     LossEntry(
-        "hinge", "Hinge loss, for labels with two values.", "fmcli.losses.loss:Hinge", task="binary", smooth=False
+        "hinge",
+        "Hinge loss, for labels with two values.",
+        "fmcli.losses.loss:Hinge",
+        task="binary",
+        smooth=False,
+        bounded=False,
     ),
     LossEntry(
         "huber",
@@ -50,6 +57,7 @@ _LOSSES = (
         "Poisson loss, for counts; the prediction is the exponential of the score.",
         "fmcli.losses.loss:Poisson",
         task="counts",
+        bounded=False,
     ),
     LossEntry(
         "softmax",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fmcli.registry.derived import Derived, by_longest_row
+from fmcli.registry.derived import Derived, by_longest_row, by_rows
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -261,6 +261,16 @@ _OPTIONS = (
         "batch_size", int, 1, "Number of rows whose gradients are averaged for one update.", "run", low=1, high=1 << 24
     ),
     Option(
+        "block_size",
+        int,
+        by_rows(1024, 100_000, learning_rate=0.05, alpha=0.1),
+        "Largest number of rows in a block step, which threads share without any effect on the result; 1 means a step "
+        "for each row. For adagrad and ftrl.",
+        "run",
+        low=1,
+        high=1 << 16,
+    ),
+    Option(
         "clip",
         bool,
         None,
@@ -290,7 +300,7 @@ GROUP_PENALTIES = ("group_l1",)
 # Options that every model, solver and loss takes.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch"),
-    *("epochs", "batch_size", "clip", "scale", "norm", "shuffle", "seed"),
+    *("epochs", "batch_size", "block_size", "clip", "scale", "norm", "shuffle", "seed"),
 )
 # Options that a solver does not support if it needs smooth penalties.
 NOT_SMOOTH = ("l1", "l1_w", "l1_v", *GROUP_PENALTIES, "l1_from_epoch")

@@ -29,11 +29,13 @@ class SolverEntry(Entry):
     sums_losses : whether penalties are relative to the sum of the losses rather than their mean.
     penalizes_at_once : whether penalties that begin in an epoch (--l1-from-epoch) are applied to all parameter rows at
         the end of the previous epoch.
+    blocks : whether it has block steps.
     """
 
     by_rows: bool = True
     sums_losses: bool = False
     penalizes_at_once: bool = False
+    blocks: bool = False
 
     def trainer(self) -> type[Trainer]:
         """Import the trainer class of this solver."""
@@ -46,13 +48,15 @@ _PER_ROW = {
     "l2_w": per_row(1),
     "l2_v": per_row(10),
 }
-_NOT_BY_ROWS = dict.fromkeys(("batch_size", "shuffle"), "it applies only to stochastic solvers")
+_NOT_BY_ROWS = dict.fromkeys(("batch_size", "block_size", "shuffle"), "it applies only to stochastic solvers")
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
 _SCHEDULE = (*_RATES, "schedule", "power", "t0")
 
 _SOLVERS = (
     SolverEntry("sgd", "Stochastic gradient descent.", "fmcli.solvers.stochastic.sgd:SGD", _SCHEDULE),
-    SolverEntry("adagrad", "AdaGrad.", "fmcli.solvers.stochastic.adagrad:AdaGrad", _RATES, {"learning_rate": 0.05}),
+    SolverEntry(
+        "adagrad", "AdaGrad.", "fmcli.solvers.stochastic.adagrad:AdaGrad", _RATES, {"learning_rate": 0.05}, blocks=True
+    ),
     SolverEntry(
         "ftrl",
         "FTRL-Proximal. Its penalties are relative to the sum of the losses, those of other solvers to the mean.",
@@ -61,6 +65,7 @@ _SOLVERS = (
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
         sums_losses=True,
         penalizes_at_once=True,
+        blocks=True,
     ),
     SolverEntry(
         "fobos",

@@ -11,7 +11,7 @@ from fmcli.names import find_name
 from fmcli.registry.derived import Derived, Facts
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, LossEntry
-from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
+from fmcli.registry.models import DEFAULT_MODEL, MODELS, NO_BLOCKS, USUAL_BLOCKS, ModelEntry
 from fmcli.registry.options import COMMON, GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS, SolverEntry, solver_entry
 from fmcli.text import number
@@ -57,6 +57,12 @@ class Spec:
     def by_rows(self) -> bool:
         """Whether the solver is stochastic."""
         return self.solver_entry.by_rows
+
+    @property
+    def usual_blocks(self) -> bool:
+        """Whether block steps are the default for large data."""
+        kind, loss = MODELS[self.model], LOSSES[self.loss] if self.loss else None
+        return kind.blocks == USUAL_BLOCKS and not without_blocks(kind, self.solver_entry, loss)
 
     def keywords(self, entry: Entry) -> dict[str, Any]:
         """The options of the model, the solver or the loss, by name."""
@@ -109,6 +115,7 @@ def make_spec(
     check_nuclear(kind, values)
     check_group_penalties(values)
     check_schedule(values)
+    check_block_size(kind, chosen_solver, chosen_loss, given)
     check_degrees(kind, values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
 
@@ -119,7 +126,9 @@ def resolve(spec: Spec, *, rows: int, nonzeros: int, features: int, longest: flo
     for name in OPTIONS:
         default = values.get(name)
         if isinstance(default, Derived):
-            facts = Facts(rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, values)
+            facts = Facts(
+                rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, spec.usual_blocks, values
+            )
             values[name] = default.of(facts)
     return replace(spec, values=values)
 
@@ -188,6 +197,27 @@ def check_schedule(values: Mapping[str, Any]) -> None:
     if values.get("adaptive") and values["schedule"] != OPTIONS["schedule"].default:
         given = f"{OPTIONS['schedule'].flag} {values['schedule']}"
         raise UsageError(f"{given} needs --no-adaptive: adaptive learning rates have no schedule")
+
+
+def without_blocks(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry | None) -> list[str]:
+    """The names of those among the components of a run that have no block steps."""
+    without = [kind.name] if kind.blocks == NO_BLOCKS else []
+    without += [] if solver and solver.blocks else [solver.name if solver else CLOSED_FORM]
+    return without + ([] if loss is None or loss.bounded else [f"loss {loss.name}"])
+
+
+def check_block_size(
+    kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry | None, given: Mapping[str, Any]
+) -> None:
+    """Raise UsageError if blocks are requested for components that do not support them, or in batches."""
+    if given.get("block_size", 1) == 1:
+        return
+    asked = f"{OPTIONS['block_size'].flag} {given['block_size']}"
+    without = without_blocks(kind, solver, loss)
+    if without:
+        raise UsageError(f"{' and '.join(without)} cannot train in blocks; leave out {asked}")
+    if given.get("batch_size", 1) > 1:
+        raise UsageError(f"{asked} cannot be combined with {OPTIONS['batch_size'].flag}; choose one")
 
 
 def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:

@@ -5,7 +5,7 @@ the epoch in which FTRL's λ1 starts) is in ``run``. fobos applies every step to
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from reference.slow_models import (
     classes,
     gather,
     gradient,
+    per_feature,
     rows,
     score,
     strengths,
@@ -44,6 +45,8 @@ class Options(Penalty):
     ftrl_power: float = 0.5
     l1_from_epoch: int | None = None  # None: 2 for ftrl, else 1
     batch_size: int = 1
+    block_ends: Sequence[int] = ()  # block steps: where the blocks of each epoch end
+    curvature: float = 0.0  # of block steps
     model: Choices = field(default_factory=dict)
 
 
@@ -145,6 +148,27 @@ def visit(r: State, o: Options) -> None:
     h = ftrl_h(r, r.kept["n"], o)
     r.phi = r.prox(-r.kept["z"] / h, h)
 
+
+def adagrad_block(r: State, gradients: np.ndarray, least: float, o: Options) -> None:
+    r.kept["G"] = r.kept["G"] + (gradients**2).sum(axis=0)
+    h = np.maximum(np.sqrt(r.kept["G"]) / r.rate, least)
+    n = len(gradients)
+    r.phi = replace(r, l1=n * r.l1, l2=n * r.l2, group=n * r.group).prox(r.phi - gradients.sum(axis=0) / h, h)
+
+
+def ftrl_block(r: State, gradients: np.ndarray, least: float, o: Options) -> None:
+    n = r.kept["n"] + (gradients**2).sum(axis=0)
+    before, h = ftrl_h(r, r.kept["n"], o), ftrl_h(r, n, o)
+    z = r.kept["z"] + gradients.sum(axis=0) * h / np.maximum(h, least) - (h - before) * r.phi
+    r.kept |= {"z": z, "n": n}
+    visit(r, o)
+
+
+# Steps for the gradients (samples, parameters) of the samples of a block that touch a row.
+BLOCK_UPDATES: dict[str, Callable[[State, np.ndarray, float, Options], None]] = {
+    "adagrad": adagrad_block,
+    "ftrl": ftrl_block,
+}
 
 UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
     "sgd": sgd,
@@ -255,7 +279,12 @@ def run(
     for epoch, order in enumerate(order_per_epoch, start=1):
         kept = [i for i in order if s[i] > 0]
         total = 0.0
-        for first in range(0, len(kept), o.batch_size):
+        for block in np.split(kept, o.block_ends[:-1]) if o.block_ends else ():
+            t += 1
+            total += block_step(kind, value, solver, params, states, samples, labels, block, s, scale, o)
+            if after_update is not None:
+                after_update(t, params)
+        for first in range(0, 0 if o.block_ends else len(kept), o.batch_size):
             batch = kept[first : first + o.batch_size]
             t += 1
             # g is the mean of the batch's gradients, all at the parameters before the batch; mask marks the parameters
@@ -296,6 +325,49 @@ def run(
         if after_epoch is not None:
             after_epoch(epoch, params)
     return params, losses
+
+
+def block_step(
+    kind: str,
+    value: Loss,
+    solver: str,
+    params: Params,
+    states: Sequence[State],
+    samples: Sequence[Sample],
+    labels: Sequence[float],
+    block: Sequence[int],
+    s: np.ndarray,
+    scale: np.ndarray,
+    o: Options,
+) -> float:
+    """Make one step of each row by the gradients of a block's samples, and return the sum of their weighted losses.
+
+    All gradients are those at the parameters before the block.
+    """
+    total = 0.0
+    # The gradients of each row, and their weights in its curvature.
+    found: list[list[np.ndarray]] = [[] for _ in states]
+    squares: list[list[float]] = [[] for _ in states]
+    for i in block:
+        scores = score(kind, params, samples[i], o.model)
+        total += s[i] * np.real(value(labels[i], scores))
+        slope = slopes(value, labels[i], scores)
+        parts = [gradient(kind, params, samples[i], c, o.model) for c in range(classes(params))]
+        mask = touched(kind, params, samples[i], o.model)
+        for number, r in enumerate(states):
+            if gather(mask, r.where).any():
+                found[number].append(scale[i] * sum(slope[c] * gather(part, r.where) for c, part in enumerate(parts)))
+                name, at = r.where[0]
+                x = samples[i][at[1]] if per_feature(name) else 1.0
+                squares[number].append(scale[i] * x**2)
+    for r, gradients, weights in zip(states, found, squares, strict=True):
+        if gradients:
+            least = o.curvature * sum(weights) * (len(weights) - 1) / len(weights)
+            BLOCK_UPDATES[solver](r, np.array(gradients), least, o)
+            constrain(r)
+            r.seen = True
+            scatter(params, r)
+    return total
 
 
 def scatter(params: Params, r: State) -> None:

@@ -19,10 +19,10 @@ constexpr int slots<Rmsprop> = 1;
 }  // namespace
 
 template <class V>
-inline V target(const Rmsprop& rule, V phi, V* state, V g, V& h) {
-    state[0] = rule.decay * state[0] + (1 - rule.decay) * g * g;
+inline V target(const Rmsprop& rule, V phi, V* state, const Gradient<V>& g, OneSample, V& h) {
+    state[0] = rule.decay * state[0] + (1 - rule.decay) * g.squares;
     h = (root(state[0]) + real(1e-6)) * rule.inverse_rate;
-    return h * phi - g;
+    return h * phi - g.sum;
 }
 
 namespace {

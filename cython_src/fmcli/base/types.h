@@ -56,13 +56,18 @@ typedef struct Points {
     ptrdiff_t n;
 } Points;
 
-// The gradient by the rows of a field-aware model, as a formula from which a step computes it. Each entry i has a row
-// v_{i,f} for each field f. For another entry j, the derivative by v_{i,f(j)} is slope x_i x_j v_{j,f(i)}.
+// A gradient as a formula, from which a step computes it. x_i is the value of entry i.
+// - With `sums`, the model is of second order: the derivative by v_i is slope x_i (sums - x_i v_i), times beta for each
+//   factor unless `beta` is NULL.
+// - Otherwise, it is field-aware. Each entry i has a row v_{i,f} for each field f. For another entry j, the derivative by
+//   v_{i,f(j)} is slope x_i x_j v_{j,f(i)}.
 typedef struct GradientFormula {
     const float* value;    // x_i; NULL if the gradient is not a formula
+    double slope;
+    const real* sums;      // over the entries of a sample, of v_i x_i
+    const real* beta;
     const int32_t* field;  // f(i), all different
     ptrdiff_t fields;      // number of rows of each feature
-    double slope;
 } GradientFormula;
 
 // The sparse gradient by one block: the rows that an update touches, and the gradient of each row.
@@ -76,6 +81,37 @@ typedef struct SparseGradient {
     const uint8_t* touched;  // n x lanes / LANES: whether each group of LANES factors has a gradient; NULL: all
     GradientFormula formula; // if set, body is not, and `row` has the n feature ids of the entries
 } SparseGradient;
+
+// The parameter rows that a block of samples touches, and the entries of the samples that belong to each row. The rows
+// with one entry come first, then those with two, and so on.
+enum { MANY_ENTRIES = 5 };
+typedef struct RowEntries {
+    int32_t* row;                 // row ids
+    ptrdiff_t end[MANY_ENTRIES];  // where the rows with g + 1 entries end in `row`; last, those with MANY_ENTRIES or more
+    int32_t* start;               // where the entries of each row begin, and the end of the last
+    int32_t* entry;               // the numbers of the entries, or of their samples, in the order of samples for each row
+    float* value;                 // of the entries, if they are not all 1 and a formula needs them
+    real* curvature;              // of each row, as in Samples (update_rules.h); NULL: its number of entries - 1
+} RowEntries;
+
+// The gradients of a block of samples by the rows of a Block: numbers for each entry, or a formula of second order.
+typedef struct BlockGradient {
+    int block;
+    RowEntries rows;
+    ptrdiff_t first;     // added to every row id: the first row of the class
+    const real* body;    // entries x lanes
+    const real* weight;  // entries
+    const real* slope;   // of a formula: samples; the entries are numbered by their samples
+    const real* sums;    // of a formula: samples x lanes; else NULL
+    const real* beta;    // of a formula
+    double curvature;    // of the loss, times the effect of a sample's update on the scores of other samples
+} BlockGradient;
+
+// What one of several threads does: the `part`-th of `parts` equal parts.
+typedef struct ThreadShare {
+    int part, parts;
+    double* room;  // as in Block
+} ThreadShare;
 
 // Compressed sparse rows, as in a Dataset.
 typedef struct Csr {
@@ -109,13 +145,16 @@ typedef struct ColumnView {
     ptrdiff_t sample_state_size, cache;  // size of a sample state and offset of the class's cache in it, in bytes
 } ColumnView;
 
+// The formulas that `gradient` may return instead of numbers (GradientFormula).
+enum { NO_FORMULAS, FIELD_FORMULAS, PAIR_FORMULAS };
+
 // Work space for one sample. Each thread has one; models and solvers own none.
 typedef struct Scratch {
     SparseGradient* gradients;  // one for each class and block
     int n_gradients;
     double* score;   // C
     double* slope;   // C
-    int formulas;       // whether `gradient` may return formulas instead of numbers
+    int formulas;       // which formulas `gradient` may return instead of numbers
     double rate_share;  // factor of the learning rates in this update, by the solver's schedule; for `finish_update`
     real* work;      // for the model: results of `score` that `gradient` needs
     int32_t* ids;    // for the model: row ids that are not feature ids of the sample

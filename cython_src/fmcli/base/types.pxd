@@ -37,9 +37,11 @@ cdef extern from "fmcli/base/types.h" nogil:
 
     struct GradientFormula:
         const float* value
+        double slope
+        const real* sums
+        const real* beta
         const int32_t* field
         Py_ssize_t fields
-        double slope
 
     struct SparseGradient:
         int block
@@ -50,6 +52,32 @@ cdef extern from "fmcli/base/types.h" nogil:
         real* weight
         const uint8_t* touched
         GradientFormula formula
+
+    enum:
+        MANY_ENTRIES
+
+    struct RowEntries:
+        int32_t* row
+        Py_ssize_t[MANY_ENTRIES] end
+        int32_t* start
+        int32_t* entry
+        float* value
+        real* curvature
+
+    struct BlockGradient:
+        int block
+        RowEntries rows
+        Py_ssize_t first
+        const real* body
+        const real* weight
+        const real* slope
+        const real* sums
+        const real* beta
+        double curvature
+
+    struct ThreadShare:
+        int part, parts
+        double* room
 
     struct Csr:
         const int64_t* indptr
@@ -72,12 +100,17 @@ cdef extern from "fmcli/base/types.h" nogil:
         char* sample_states
         Py_ssize_t sample_state_size, cache
 
+    enum:
+        NO_FORMULAS
+        FIELD_FORMULAS
+        PAIR_FORMULAS
+
     struct Scratch:
         SparseGradient* gradients
         int n_gradients
         double* score
         double* slope
-        bint formulas
+        int formulas
         double rate_share
         real* work
         int32_t* ids

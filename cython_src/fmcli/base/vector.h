@@ -106,10 +106,14 @@ inline V magnitude(V v) {
 inline float magnitude(float x) { return __builtin_fabsf(x); }
 inline double magnitude(double x) { return __builtin_fabs(x); }
 
-// The elementwise minimum of two vectors, up to rounding.
+// The elementwise minimum and maximum of two vectors, up to rounding.
 template <class V>
 inline V smaller(V a, V b) {
     return real(0.5) * ((a + b) - magnitude(a - b));
+}
+template <class V>
+inline V larger(V a, V b) {
+    return real(0.5) * ((a + b) + magnitude(a - b));
 }
 inline Vec4 smallest(Vec4 v) { return v; }
 inline Vec4 smallest(Vec8 v) { return smaller(low(v), high(v)); }

@@ -5,10 +5,14 @@ import numpy as np
 from fmcli.data.numbering import occurring
 from fmcli.system.parallel import in_parallel
 
-from fmcli.base.types cimport Sample
+from fmcli.base.types cimport Sample, prefetch_line
 from fmcli.data.numbering cimport NOT_THERE, Numbering
 from libc.math cimport fabsf, sqrt
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+cdef enum:
+    TAKEN_AHEAD = 16  # rows that are prefetched before they are copied
 
 
 cdef class Dataset:
@@ -162,29 +166,40 @@ cdef class Dataset:
         trusted = "field" not in arrays and new["features"] >= self.features
         return Dataset(self.indptr, self.index, **new, trusted=trusted)
 
-    def take(self, rows):
+    def take(self, rows, int threads=1):
         """A copy of the rows with these indices, in the order of `rows`."""
         indptr = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(np.diff(self.indptr)[rows], out=indptr[1:])
         index, field, value = [
-            None if array is None else self.entries_of(rows, indptr, array.view(np.int32)).view(array.dtype)
+            None if array is None else self.entries_of(rows, indptr, array.view(np.int32), threads).view(array.dtype)
             for array in (self.index, self.field, self.value)
         ]
         label, weight = [None if array is None else array[rows] for array in (self.label, self.weight)]
-        return Dataset(indptr, index, value, label, self.features, field, weight, numbering=self.numbering)
+        return Dataset(
+            indptr, index, value, label, self.features, field, weight, trusted=True, numbering=self.numbering)
 
     # Copy the elements of an array over all entries that belong to these rows.
-    cdef entries_of(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
-        cdef const int64_t[::1] chosen = np.asarray(rows, dtype=np.int64)
-        cdef Py_ssize_t i, at, begin
-        taken = np.empty(indptr[chosen.shape[0]], dtype=np.int32)
-        cdef int32_t[::1] out = taken
-        with nogil:
-            for i in range(chosen.shape[0]):
-                begin = self.csr.indptr[chosen[i]]
-                for at in range(indptr[i + 1] - indptr[i]):
-                    out[indptr[i] + at] = numbers[begin + at]
+    cdef entries_of(self, rows, indptr, numbers, int threads):
+        taken = np.empty(indptr[len(rows)], dtype=np.int32)
+        bounds = np.linspace(0, len(rows), threads + 1).astype(np.intp)
+        in_parallel(
+            lambda part: self.copy_entries(rows, indptr, numbers, taken, bounds[part], bounds[part + 1]),
+            range(threads), threads)
         return taken
+
+    # The same for the rows rows[first .. last - 1]; row i is copied to taken[indptr[i] ..].
+    cdef copy_entries(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers, int32_t[::1] taken,
+                      Py_ssize_t first, Py_ssize_t last):
+        cdef const int64_t[::1] chosen = np.asarray(rows[first:last], dtype=np.int64)
+        cdef Py_ssize_t i, begin, size
+        if numbers.shape[0] == 0:
+            return
+        with nogil:
+            for i in range(first, last):
+                if i + TAKEN_AHEAD < last:
+                    prefetch_line(&numbers[0] + self.csr.indptr[chosen[i + TAKEN_AHEAD - first]])
+                begin, size = self.csr.indptr[chosen[i - first]], indptr[i + 1] - indptr[i]
+                memcpy(&taken[0] + indptr[i], &numbers[0] + begin, size * sizeof(int32_t))
 
     def within(self, features):
         """The same rows with only the first `features` columns."""
@@ -373,6 +388,52 @@ cdef class Dataset:
                     if smallest[column] == 0 or size < smallest[column]:
                         smallest[column] = size
         return largest_, smallest_
+
+    def products(self, const int32_t[::1] first, const int32_t[::1] second):
+        """float64 (n): the inner products of pairs of rows with these indices. Each column is divided by the root mean
+        square of its entries in these rows. The rows must have no index twice."""
+        cdef Py_ssize_t i, a, b, n = first.shape[0]
+        cdef Sample x, y
+        cdef double product
+        self.check_rows(first)
+        self.check_rows(second)
+        if second.shape[0] != n:
+            raise ValueError(f"there are {n} first and {second.shape[0]} second rows")
+        products_ = np.zeros(n)
+        cdef double[::1] products = products_
+        cdef double[::1] square = self.mean_squares(np.concatenate([first, second]))
+        with nogil:
+            for i in range(n):
+                self.sample(first[i], &x)
+                self.sample(second[i], &y)
+                a = b = 0
+                product = 0
+                while a < x.nnz and b < y.nnz:
+                    if x.index[a] == y.index[b]:
+                        product += x.value[a] * <double>y.value[b] / square[x.index[a]]
+                    if x.index[a] <= y.index[b]:
+                        a += 1
+                    elif x.index[a] > y.index[b]:
+                        b += 1
+                products[i] = product
+        return products_
+
+    # float64 (features): the mean square of the entries of each column in these rows; 1 if there are none.
+    cdef mean_squares(self, const int32_t[::1] rows):
+        sums, counts = np.zeros(self.features), np.zeros(self.features)
+        cdef double[::1] sum_ = sums
+        cdef double[::1] count = counts
+        cdef Py_ssize_t i, j
+        cdef Sample x
+        if self.csr.constant:
+            return np.ones(self.features)
+        with nogil:
+            for i in range(rows.shape[0]):
+                self.sample(rows[i], &x)
+                for j in range(x.nnz):
+                    sum_[x.index[j]] += <double>x.value[j] * x.value[j]
+                    count[x.index[j]] += 1
+        return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
 
     def longest_square(self):
         """The largest squared norm of a row; 0 without rows."""

@@ -140,6 +140,11 @@ typedef struct Kernels {
     void (*sgd)(const Block* block, const SparseGradient* gradient, const Sgd* body, const Sgd* weight);
     void (*adagrad)(const Block* block, const SparseGradient* gradient, const Adagrad* body, const Adagrad* weight);
     void (*ftrl)(const Block* block, const SparseGradient* gradient, const Ftrl* body, const Ftrl* weight);
+    // The step for a block of samples: one thread's share of the rows.
+    void (*adagrad_block)(const Block* block, const BlockGradient* gradient, const Adagrad* body, const Adagrad* weight,
+                          const ThreadShare* share);
+    void (*ftrl_block)(const Block* block, const BlockGradient* gradient, const Ftrl* body, const Ftrl* weight,
+                       const ThreadShare* share);
     void (*ftrl_recompute)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
     void (*ftrl_start)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
     // Apply the deferred steps to the rows `first + row[i]` (row NULL: the first n rows); visited[r] is the last step

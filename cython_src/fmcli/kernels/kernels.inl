@@ -2,6 +2,7 @@
 // The order of additions does not depend on the width of the machine's vectors, so results have the same bits for every
 // instruction set.
 
+#include "fmcli/base/prefetch.h"
 #include "fmcli/kernels/kernels.h"
 #include "fmcli/models/anova.inl"
 #include "fmcli/models/bilinear.inl"
@@ -14,25 +15,14 @@
 #include "fmcli/solvers/coordinate/descent.inl"
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
-// This file needs anova.inl.
+// These files need anova.inl, and second_order.inl and row_updates.inl.
 #include "fmcli/models/columns_anova.inl"
+#include "fmcli/solvers/stochastic/block_updates.inl"
 
 namespace {
 
-enum { CACHE_LINE = 64 };
-
 void prefetch(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first) {
-    const bool joined = block->body && block->weight_stride == block->body_stride;
-    for (int part = 0; part < 2; ++part) {
-        const real* base = part ? block->weight : block->body;
-        if (!base || (part && joined)) continue;
-        const ptrdiff_t stride = part ? block->weight_stride : block->body_stride;
-        const ptrdiff_t bytes = stride * (ptrdiff_t)sizeof(real);
-        for (ptrdiff_t i = 0; i < n; ++i) {
-            const char* p = reinterpret_cast<const char*>(base + (first + row[i]) * stride);
-            for (ptrdiff_t at = 0; at < bytes; at += CACHE_LINE) __builtin_prefetch(p + at);
-        }
-    }
+    prefetch_rows<false>(*block, row, n, first);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 # scripts/kernels.py writes this file from the list in kernels.h.
 from fmcli.base.fields cimport FieldEntries
-from fmcli.base.types cimport Block, ColumnView, Csr, Factors, Points, Sample, SparseGradient, real
+from fmcli.base.types cimport Block, BlockGradient, ColumnView, Csr, Factors, Points, Sample
+from fmcli.base.types cimport SparseGradient, ThreadShare, real
 from fmcli.kernels.arguments cimport *
 from libc.stdint cimport int32_t
 
@@ -75,6 +76,10 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*sgd)(const Block*, const SparseGradient*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const SparseGradient*, const Adagrad*, const Adagrad*) noexcept nogil
         void (*ftrl)(const Block*, const SparseGradient*, const Ftrl*, const Ftrl*) noexcept nogil
+        void (*adagrad_block)(
+            const Block*, const BlockGradient*, const Adagrad*, const Adagrad*, const ThreadShare*) noexcept nogil
+        void (*ftrl_block)(
+            const Block*, const BlockGradient*, const Ftrl*, const Ftrl*, const ThreadShare*) noexcept nogil
         void (*ftrl_recompute)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
         void (*ftrl_start)(const Block*, Py_ssize_t, const Ftrl*, const Ftrl*) noexcept nogil
         void (*fobos_catch_up)(

@@ -4,7 +4,8 @@ from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
-from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
+from fmcli.base.types cimport (
+    LANES, PAIR_FORMULAS, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.weighted cimport Weighted
@@ -28,7 +29,7 @@ cdef class SecondOrder(Weighted):
             self.constant_block = len(layout)
             layout.append(constant)
         super().__init__(features, outputs, layout, beta)
-        self.linear = linear
+        self.linear, self.pair_block = linear, self.pairs
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()
@@ -80,9 +81,12 @@ cdef class SecondOrder(Weighted):
             constant, beta = self.single(self.constant_block, c), self.single(self.beta_block, c)
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
-            kernels.second_order_gradient(&v, x, sums, beta, s.slope[c], gradient[self.pairs].body, v.lanes)
-            if self.linear:
-                kernels.linear_gradient(x, s.slope[c], gradient[self.pairs].weight)
+            if s.formulas == PAIR_FORMULAS:
+                gradient[self.pairs].formula = GradientFormula(x.value, s.slope[c], sums, beta, NULL, 0)
+            else:
+                kernels.second_order_gradient(&v, x, sums, beta, s.slope[c], gradient[self.pairs].body, v.lanes)
+                if self.linear:
+                    kernels.linear_gradient(x, s.slope[c], gradient[self.pairs].weight)
             for f in range(v.lanes):
                 if self.constant_block:
                     gradient[self.constant_block].body[f] = s.slope[c] * (sums[f] - constant[f])

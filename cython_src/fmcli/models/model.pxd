@@ -27,9 +27,11 @@ cdef class Model:
     cdef int n_parts[MAX_BLOCKS]
     cdef bint by_feature[MAX_BLOCKS]
     cdef bint simplex[MAX_BLOCKS]
+    cdef bint trained[MAX_BLOCKS]
     cdef bint constrained    # whether any block is on the simplex
     cdef int32_t* every_row  # 0, 1, 2, ...: the row ids of blocks whose rows all affect every sample
     cdef readonly bint has_bias, steps_apart
+    cdef readonly int pair_block  # whose gradient can be a formula of second order; NONE: there is none
     cdef bint attached
     cdef int generation  # how often rows were allocated or attached; not positive while there are none
     cdef object memory, room
@@ -57,6 +59,7 @@ cdef class Model:
     cdef place_mapped(self, Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes)
     cdef void prefetch_mapped(self, const Part* part, const Sample* x, int output) noexcept nogil
 
+    cdef Py_ssize_t room_size(self)
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest)
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest)
     cdef Py_ssize_t work_size(self, Py_ssize_t longest)

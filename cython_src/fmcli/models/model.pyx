@@ -45,6 +45,7 @@ cdef class Model:
         for b in range(MAX_BLOCKS):
             self.parts[b] = NULL
         self.every_row = NULL
+        self.pair_block = NONE
 
     def __init__(self, Py_ssize_t features, int outputs, layout):
         cdef int b, p
@@ -60,6 +61,7 @@ cdef class Model:
         self.constrained = any([block.constraint == "simplex" for block in self.layout])
         for b, block in enumerate(self.layout):
             self.by_feature[b], self.simplex[b] = block.touched == "features", block.constraint == "simplex"
+            self.trained[b] = block.trained
             self.n_parts[b] = len(block.parts)
             free(self.parts[b])
             self.parts[b] = <Part*>calloc(self.n_parts[b] + 1, sizeof(Part))
@@ -168,7 +170,7 @@ cdef class Model:
         if slots < 0 or self.bytes_needed(slots) > MOST_BYTES:
             raise MemoryError
         self.slots, self.generation = slots, -abs(self.generation)
-        self.room = room = allocate(3 * (max([0] + [layout.lanes for layout in self.layout]) + LANES), np.float64)
+        self.room = room = allocate(self.room_size(), np.float64)
         self.memory, self.parameters, self.states = [], {}, {}
         for b, layout in enumerate(self.layout):
             block = &self.block[b]
@@ -202,6 +204,10 @@ cdef class Model:
                     at += padded(array.columns)
                     p += 1
         self.lay_out(False)
+
+    # The numbers in the work space for the prox of a whole row, Block.room.
+    cdef Py_ssize_t room_size(self):
+        return 3 * (max([0] + [layout.lanes for layout in self.layout]) + LANES)
 
     # A part among rows for training, in which a feature's rows lie together.
     cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes):

@@ -170,7 +170,7 @@ cdef class FOBOS(Solver):
         cdef int32_t step
         cdef double share = self.plain.share if self.plain is not None else 1
         cdef SparseGradient one = SparseGradient(
-            b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL, GradientFormula(NULL, NULL, 0, 0))
+            b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL, GradientFormula(NULL, 0, NULL, NULL, NULL, 0))
         for step in range(self.visited[b][row] + 1, self.now + 1):
             if self.plain is not None:
                 self.plain.set_share(self.shares[step])

@@ -1,6 +1,6 @@
 """FTRL-Proximal with per-coordinate learning rates."""
 
-from fmcli.base.types cimport SparseGradient
+from fmcli.base.types cimport BlockGradient, SparseGradient, ThreadShare
 from fmcli.kernels.simd cimport Ftrl as Rule
 from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS
@@ -20,7 +20,7 @@ cdef class FTRL(Solver):
     cdef Rule weight[MAX_BLOCKS]
 
     def __init__(self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power):
-        self.slots, self.averages_weights = 2, False
+        self.slots, self.takes_blocks, self.averages_weights = 2, True, False
         self.alphas = steps_by_part(alpha, alpha_w, alpha_v)
         self.beta, self.power = beta, ftrl_power
 
@@ -51,3 +51,7 @@ cdef class FTRL(Solver):
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         cdef int b = gradient.block
         kernels.ftrl(&self.model.block[b], gradient, &self.body[b], &self.weight[b])
+
+    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+        cdef int b = gradient.block
+        kernels.ftrl_block(&self.model.block[b], gradient, &self.body[b], &self.weight[b], share)

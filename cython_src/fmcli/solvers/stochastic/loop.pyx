@@ -1,6 +1,6 @@
 """The one loop of stochastic training, for every model and every solver."""
 
-from fmcli.base.types cimport Sample, Scratch, prefetch_line
+from fmcli.base.types cimport FIELD_FORMULAS, NO_FORMULAS, Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace, workspace_for
@@ -69,7 +69,8 @@ cdef class Trainer:
         self.data.check_rows(order[start:min(stop + 3 * AHEAD, order.shape[0])])
         # A formula costs less than numbers, and gives the same bits.
         self.workspace.scratch.formulas = (
-            self.batch_size == 1 and self.solver.takes_formulas and self.solver.penalty.group == 0)
+            FIELD_FORMULAS if self.batch_size == 1 and self.solver.takes_formulas and self.solver.penalty.group == 0
+            else NO_FORMULAS)
         if start < stop:
             with nogil:
                 total = self.updates(&order[0], start, stop, order.shape[0], total)

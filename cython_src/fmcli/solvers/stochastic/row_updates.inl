@@ -9,8 +9,8 @@ namespace {
 // Values that these loops read are copied into local variables first: otherwise the compiler must assume that a store
 // to a row can change any value behind a pointer.
 
-// Calls on_body(phi, state, at) for every vector of the bodies of n rows. row(i) is the id of the i-th row, and `at` is
-// the place of the vector in the body of a gradient. If a row fills only half a vector, the next row fills the rest.
+// Calls on_body(phi, state, i, at) for every vector of the bodies of n rows. row(i) is the id of the i-th row, and `at`
+// is the place of the vector in the row. If a row fills only half a vector, the next row fills the rest.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
     ptrdiff_t i = 0;
@@ -20,7 +20,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             real* const q = b.body + row(i + 1) * b.body_stride;
             Vec8 phi = join(load<Vec4>(p), load<Vec4>(q)), state[SLOTS + 1];
             for (int j = 1; j <= SLOTS; ++j) state[j - 1] = join(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
-            on_body(phi, state, i * LANES);
+            on_body(phi, state, i, (ptrdiff_t)0);
             split(phi, p, q);
             for (int j = 1; j <= SLOTS; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);
         }
@@ -31,7 +31,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             V state[SLOTS + 1];
             phi = load<V>(p + at);
             for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes + at);
-            on_body(phi, state, i * b.lanes + at);
+            on_body(phi, state, i, at);
             store(p + at, phi);
             for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes + at, state[j]);
         };
@@ -230,31 +230,41 @@ inline PenaltyStrength on_rows(const Block& b, const Rule& body, const Rule& wei
     return (b.body ? body : weight).strength;
 }
 
-// A step on rows under a group penalty: the prox in the metric of their curvatures h.
-template <class Rule, class Row, class Target>
-void step_by_row(const Block b, ptrdiff_t n, Row row, const SparseGradient* s, const Rule body, const Rule weight,
-                 Target target) {
-    const PenaltyStrength whole_row = on_rows(b, body, weight);
+// A step on rows under a group penalty: the prox in the metric of their curvatures h. reduced(rule, phi, state, d, i, at,
+// whole) makes a step of a vector of the i-th row up to the first step of the prox; `at` is its place in the row's
+// gradient. touched(i) marks the groups of factors that have a gradient; NULL: all. strength(i) is that of the penalty.
+template <class Rule, class Row, class Touched, class Strength, class Reduced>
+void step_by_row(const Block b, ptrdiff_t n, Row row, Touched touched, Strength strength, const Rule body,
+                 const Rule weight, Reduced reduced) {
     for (ptrdiff_t i = 0; i < n; ++i) {
-        const uint8_t* const touched = s && s->touched ? s->touched + i * (b.lanes / LANES) : nullptr;
         RowSums sums;
-        each_touched(b, row(i), touched, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole)
+        each_touched(b, row(i), touched(i), [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole)
                          __attribute__((always_inline)) {
             using V = decltype(v);
-            const Rule& rule = whole ? body : weight;
-            const V g = !s ? V{} : take<V>(whole ? s->body + i * b.lanes + at : s->weight + i, whole);
             const V phi = take<V>(p, whole);
-            V state[slots<Rule> + 1], h;
+            V state[slots<Rule> + 1], d;
             for (int j = 0; j < slots<Rule>; ++j) state[j] = take<V>(p + (j + 1) * apart, whole);
-            const V hu = target(rule, phi, state, g, h);
-            V d, c = reduce(hu, h, rule.strength, d);
+            const V c = reduced(whole ? body : weight, phi, state, d, i, at, whole);
             sums.add(phi, c, d);
             store(curvatures_of(b) + at, d);
             put(p, c, whole);
             for (int j = 0; j < slots<Rule>; ++j) put(p + (j + 1) * apart, state[j], whole);
         });
-        finish_row(whole_row, b, row(i), touched, sums);
+        finish_row(strength(i), b, row(i), touched(i), sums);
     }
+}
+
+// The same for the gradient of one sample.
+template <class Rule, class Row>
+void step_by_row(const Block b, const SparseGradient s, Row row, const Rule body, const Rule weight) {
+    const PenaltyStrength strength = on_rows(b, body, weight);
+    auto touched = [&](ptrdiff_t i) { return s.touched ? s.touched + i * (b.lanes / LANES) : nullptr; };
+    step_by_row(b, s.n, row, touched, [&](ptrdiff_t) { return strength; }, body, weight,
+                [&](const Rule& rule, auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at, bool whole)
+                    __attribute__((always_inline)) {
+        const auto g = take<decltype(phi)>(whole ? s.body + i * b.lanes + at : s.weight + i, whole);
+        return reduced(rule, phi, state, of_one_sample(g), OneSample{}, d);
+    });
 }
 
 // A step of a field-aware model by a formula, whose values are never stored in memory. Each pair of entries uses two
@@ -275,7 +285,7 @@ void step_of_field_pairs(const Block b, const SparseGradient s, const Rule rule)
                 Vec8 phi = join(load<Vec4>(p + at), load<Vec4>(q + at)), state[slots<Rule> + 1];
                 for (int k = 1; k <= slots<Rule>; ++k)
                     state[k - 1] = join(load<Vec4>(p + k * b.lanes + at), load<Vec4>(q + k * b.lanes + at));
-                update(rule, phi, state, join(high(phi), low(phi)) * other * scale);
+                update(rule, phi, state, of_one_sample(join(high(phi), low(phi)) * other * scale), OneSample{});
                 split(phi, p + at, q + at);
                 for (int k = 1; k <= slots<Rule>; ++k) split(state[k - 1], p + k * b.lanes + at, q + k * b.lanes + at);
             }
@@ -289,8 +299,7 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
     const Rule on_body = *body, on_weight = *weight;
     auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
     if (s.touched || on_rows(b, on_body, on_weight).group > 0) {
-        step_by_row(b, s.n, row, &s, on_body, on_weight, [](const auto& rule, auto phi, auto* state, auto g, auto& h)
-                        __attribute__((always_inline)) { return target(rule, phi, state, g, h); });
+        step_by_row(b, s, row, on_body, on_weight);
         return;
     }
     if (s.formula.value) {
@@ -298,12 +307,14 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
         return;
     }
     if (b.body)
-        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t at) __attribute__((always_inline)) {
-            update(on_body, phi, state, load_like(phi, s.body + at));
+        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
+                                        __attribute__((always_inline)) {
+            update(on_body, phi, state, of_one_sample(load_like(phi, s.body + i * b.lanes + at)), OneSample{});
         });
     if (b.weight)
         each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
-            update(on_weight, phi, state, gather_like(phi, [&](int r) { return s.weight[at(r)]; }));
+            const auto g = gather_like(phi, [&](int r) { return s.weight[at(r)]; });
+            update(on_weight, phi, state, of_one_sample(g), OneSample{});
         });
 }
 
@@ -314,9 +325,14 @@ constexpr auto ftrl = step<Ftrl>;
 
 void ftrl_recompute(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight) {
     const Block b = *block;
-    if (on_rows(b, *body, *weight).group > 0) {
-        step_by_row(b, rows, [](ptrdiff_t i) { return i; }, nullptr, *body, *weight,
-                    [](const Ftrl& rule, auto, auto* state, auto, auto& h) { return recompute(rule, state, h); });
+    const PenaltyStrength strength = on_rows(b, *body, *weight);
+    if (strength.group > 0) {
+        step_by_row(b, rows, [](ptrdiff_t i) { return i; }, [](ptrdiff_t) -> const uint8_t* { return nullptr; },
+                    [&](ptrdiff_t) { return strength; }, *body, *weight,
+                    [](const Ftrl& rule, auto, auto* state, auto& d, ptrdiff_t, ptrdiff_t, bool) {
+            decltype(+d) h, hu = recompute(rule, state, h);
+            return reduce(hu, h, rule.strength, d);
+        });
         return;
     }
     for (ptrdiff_t r = 0; r < rows; ++r)

@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Sample, Scratch, SparseGradient
+from fmcli.base.types cimport BlockGradient, Sample, Scratch, SparseGradient, ThreadShare
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 
@@ -24,6 +24,7 @@ cdef class Solver:
     cdef readonly int slots
     cdef readonly bint averages_weights
     cdef public bint takes_formulas
+    cdef readonly bint takes_blocks
     cdef Model model
     cdef Penalty penalty
     cdef int generation  # of the model's rows when this was bound to it
@@ -35,4 +36,5 @@ cdef class Solver:
     cdef void catch_up(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil
+    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil
     cdef double rate_share(self) noexcept nogil

@@ -19,18 +19,59 @@ constexpr int slots<Adagrad> = 1;
 template <>
 constexpr int slots<Ftrl> = 2;
 
-// Returns h u of one step, and sets h.
+// The gradient of a step: the sum over its samples, and the sum of their squares.
 template <class V>
-inline V target(const Sgd& rule, V phi, V*, V g, V& h) {
-    h = 1 / rule.rate - V{};
-    return h * phi - g;
-}
+struct Gradient {
+    V sum, squares;
+
+    inline __attribute__((always_inline)) void add(V g) {
+        sum += g;
+        squares += g * g;
+    }
+};
 
 template <class V>
-inline V target(const Adagrad& rule, V phi, V* state, V g, V& h) {
-    state[0] += g * g;
-    h = root(1 + state[0]) * rule.inverse_rate;  // G starts at 1, as in libffm and xLearn
-    return h * phi - g;
+inline Gradient<V> of_one_sample(V g) {
+    return {g, g * g};
+}
+
+// The samples of a step: usually one. If there are n samples at once, their gradients were all computed from the same
+// parameters, so that their sum overshoots where a step of each sample would have reduced the slopes of the others. The
+// curvature of such a step is therefore at least `least`, a bound on what the other samples add to the curvature of the
+// loss; it is 0 for one sample. Each sample applies the penalties once.
+struct OneSample {};
+template <class V>
+struct Samples {
+    V n, least;
+};
+
+template <class V>
+inline V raised(V h, OneSample) {
+    return h;
+}
+template <class V>
+inline V raised(V h, const Samples<V>& samples) {
+    return larger(h, samples.least);
+}
+
+inline const PenaltyStrength& times(const PenaltyStrength& s, OneSample) { return s; }
+template <class V>
+inline StrengthOf<V> times(const PenaltyStrength& s, const Samples<V>& samples) {
+    return {s.l1 * samples.n, s.l2 * samples.n, s.group * samples.n, s.group_penalty};
+}
+
+// Returns h u of one step, and sets h.
+template <class V>
+inline V target(const Sgd& rule, V phi, V*, const Gradient<V>& g, OneSample, V& h) {
+    h = 1 / rule.rate - V{};
+    return h * phi - g.sum;
+}
+
+template <class V, class Of>
+inline V target(const Adagrad& rule, V phi, V* state, const Gradient<V>& g, const Of& samples, V& h) {
+    state[0] += g.squares;
+    h = raised(root(1 + state[0]) * rule.inverse_rate, samples);  // G starts at 1, as in libffm and xLearn
+    return h * phi - g.sum;
 }
 
 template <class V>
@@ -39,26 +80,54 @@ inline V curvature(const Ftrl& rule, V n) {
     return (rule.power == real(0.5) ? root(sum) : power(sum, rule.power)) * rule.inverse_alpha;
 }
 
+// The part of a gradient by which the state z of FTRL changes, so that its step is as short as with a raised curvature.
 template <class V>
-inline V target(const Ftrl& rule, V phi, V* state, V g, V& h) {
+inline V shortened(V g, V, OneSample) {
+    return g;
+}
+template <class V>
+inline V shortened(V g, V h, const Samples<V>& samples) {
+    return g * (h / raised(h, samples));
+}
+
+template <class V, class Of>
+inline V target(const Ftrl& rule, V phi, V* state, const Gradient<V>& g, const Of& samples, V& h) {
     V before = curvature(rule, state[1]);
-    state[1] += g * g;
+    state[1] += g.squares;
     h = curvature(rule, state[1]);
-    state[0] += g - (h - before) * phi;
+    state[0] += shortened(g.sum, h, samples) - (h - before) * phi;
     return -state[0];
 }
 
-template <class Rule, class V>
-inline void update(const Rule& rule, V& phi, V* state, V g) {
+// The penalties of FTRL do not grow with the number of samples: they are relative to the sum of all losses so far.
+template <class Rule, class Of>
+inline const Of& penalized(const Rule&, const Of& samples) {
+    return samples;
+}
+template <class Of>
+inline OneSample penalized(const Ftrl&, const Of&) {
+    return {};
+}
+
+template <class Rule, class V, class Of>
+inline void update(const Rule& rule, V& phi, V* state, const Gradient<V>& g, const Of& samples) {
     V h;
-    V hu = target(rule, phi, state, g, h);
-    phi = prox(hu, h, rule.strength);
+    V hu = target(rule, phi, state, g, samples, h);
+    phi = prox(hu, h, times(rule.strength, penalized(rule, samples)));
+}
+
+// The same up to the first step of the prox, if a group penalty acts on the row: returns c and sets d of elementwise.h.
+template <class Rule, class V, class Of>
+inline V reduced(const Rule& rule, V phi, V* state, const Gradient<V>& g, const Of& samples, V& d) {
+    V h;
+    V hu = target(rule, phi, state, g, samples, h);
+    return reduce(hu, h, times(rule.strength, penalized(rule, samples)), d);
 }
 
 // The update of SGD, without a division.
 template <class V>
-inline void update(const Sgd& rule, V& phi, V*, V g) {
-    phi = prox(phi - rule.rate * g, rule.prox);
+inline void update(const Sgd& rule, V& phi, V*, const Gradient<V>& g, OneSample) {
+    phi = prox(phi - rule.rate * g.sum, rule.prox);
 }
 
 // Computes h and h u of FTRL from its state alone, without a gradient.

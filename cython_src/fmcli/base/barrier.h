@@ -1,0 +1,28 @@
+// A barrier for a fixed number of threads that meet many thousand times a second.
+#ifndef FMCLI_BARRIER_H
+#define FMCLI_BARRIER_H
+
+#include <sched.h>
+
+typedef struct Barrier {
+    int threads;
+    int arrived;
+    int generation;
+} Barrier;
+
+// Waits until all threads have arrived. What a thread wrote before is visible to all threads afterwards. A waiting
+// thread spins, because the others arrive within microseconds if each has a core, and then lets other threads run.
+static inline void wait_for_all(Barrier* barrier) {
+    enum { SPINS = 1 << 12 };
+    if (barrier->threads == 1) return;
+    const int generation = __atomic_load_n(&barrier->generation, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == barrier->threads) {
+        __atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&barrier->generation, generation + 1, __ATOMIC_RELEASE);
+        return;
+    }
+    for (int i = 0; __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE) == generation; ++i)
+        if (i >= SPINS) sched_yield();
+}
+
+#endif

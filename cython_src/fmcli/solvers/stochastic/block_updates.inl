@@ -1,0 +1,187 @@
+// One step of row solvers for a block of samples: each row that they touch is updated once, by the sums of its gradients
+// and of their squares. A row is updated by one thread, which sums over the samples in their order, so that results do
+// not depend on the number of threads.
+
+#include "fmcli/base/prefetch.h"
+#include "fmcli/base/runs.h"
+#include "fmcli/kernels/kernels.h"
+
+namespace {
+
+// The gradients of entries as numbers. `at` is the position of an entry among those of the block's rows.
+struct StoredGradients {
+    const int32_t* entry;
+    const real *body, *weight;
+    ptrdiff_t lanes;
+
+    template <class V>
+    inline __attribute__((always_inline)) V of_body(ptrdiff_t at, ptrdiff_t lane, V) const {
+        return load<V>(body + entry[at] * lanes + lane);
+    }
+    inline real of_weight(ptrdiff_t at) const { return weight[entry[at]]; }
+};
+
+// The gradients of a model of second order, which need the row's parameters. ONES: all values are 1.
+template <bool ONES>
+struct PairGradients {
+    const int32_t* sample;
+    const float* value;
+    const real *slope, *sums, *beta;
+    ptrdiff_t lanes;
+
+    inline real x(ptrdiff_t at) const { return ONES ? 1 : value[at]; }
+
+    template <class V>
+    inline __attribute__((always_inline)) V of_body(ptrdiff_t at, ptrdiff_t lane, V phi) const {
+        const int32_t s = sample[at];
+        const V g = pairs_derivative(load<V>(sums + s * lanes + lane), phi, x(at), slope[s] * x(at));
+        return beta ? g * load<V>(beta + lane) : g;
+    }
+    inline real of_weight(ptrdiff_t at) const { return slope[sample[at]] * x(at); }
+};
+
+// Calls f(at) for the N entries of a row; N = MANY_ENTRIES: for as many as there are.
+template <int N, class F>
+inline __attribute__((always_inline)) void each_entry(const RowEntries& rows, ptrdiff_t i, F f) {
+    const ptrdiff_t start = rows.start[i];
+    if constexpr (N < MANY_ENTRIES) {
+#pragma GCC unroll 8
+        for (int j = 0; j < N; ++j) f(start + j);
+    } else {
+        for (ptrdiff_t at = start; at < rows.start[i + 1]; ++at) f(at);
+    }
+}
+
+template <int N>
+inline Samples<real> samples_of(const RowEntries& rows, ptrdiff_t i, real curvature) {
+    const real n = N < MANY_ENTRIES ? (real)N : (real)(rows.start[i + 1] - rows.start[i]);
+    return {n, curvature * (rows.curvature ? rows.curvature[i] : n - 1)};
+}
+
+template <int N, class V, class Gradients>
+inline __attribute__((always_inline)) Gradient<V> body_gradient(const RowEntries& rows, ptrdiff_t i, ptrdiff_t lane, V phi,
+                                                                const Gradients& gradients) {
+    Gradient<V> g = {};
+    each_entry<N>(rows, i, [&](ptrdiff_t at) __attribute__((always_inline)) { g.add(gradients.of_body(at, lane, phi)); });
+    return g;
+}
+
+template <int N, class Gradients>
+inline __attribute__((always_inline)) Gradient<real> weight_gradient(const RowEntries& rows, ptrdiff_t i,
+                                                                     const Gradients& gradients) {
+    Gradient<real> g = {};
+    each_entry<N>(rows, i, [&](ptrdiff_t at) __attribute__((always_inline)) { g.add(gradients.of_weight(at)); });
+    return g;
+}
+
+template <class V>
+inline __attribute__((always_inline)) Gradient<V> gather_gradient(const V&, const Gradient<real>* g) {
+    return {gather<V>([&](int r) { return g[r].sum; }), gather<V>([&](int r) { return g[r].squares; })};
+}
+
+template <class V>
+inline __attribute__((always_inline)) Samples<V> gather_samples(const V&, const Samples<real>* s) {
+    return {gather<V>([&](int r) { return s[r].n; }), gather<V>([&](int r) { return s[r].least; })};
+}
+
+// A step of the rows begin .. end - 1, which have N entries each.
+template <int N, class Rule, class Gradients>
+void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff_t begin, ptrdiff_t end,
+                  const Gradients gradients, const Rule on_body, const Rule on_weight, real curvature) {
+    constexpr ptrdiff_t ROWS = 32;  // that are updated, bodies and then weights, while the next ones are prefetched
+    const PenaltyStrength strength = on_rows(b, on_body, on_weight);
+    prefetch_rows<true>(b, rows.row + begin, end - begin < ROWS ? end - begin : ROWS, first);
+    for (; begin < end; begin += ROWS) {
+        const ptrdiff_t n = end - begin < ROWS ? end - begin : ROWS, left = end - begin - n;
+        auto row = [&](ptrdiff_t i) { return first + rows.row[begin + i]; };
+        auto samples = [&](ptrdiff_t i) { return samples_of<N>(rows, begin + i, curvature); };
+        prefetch_rows<true>(b, rows.row + begin + n, left < ROWS ? left : ROWS, first);
+        if (strength.group > 0) {
+            step_by_row(b, n, row, [](ptrdiff_t) -> const uint8_t* { return nullptr; },
+                        [&](ptrdiff_t i) { return times(strength, penalized(on_body, samples(i))); }, on_body, on_weight,
+                        [&](const Rule& rule, auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at, bool whole)
+                            __attribute__((always_inline)) {
+                using V = decltype(phi);
+                const Samples<real> one = samples(i);
+                Gradient<V> g = {};
+                if (whole) {
+                    g = body_gradient<N>(rows, begin + i, at, phi, gradients);
+                } else {
+                    const Gradient<real> sums = weight_gradient<N>(rows, begin + i, gradients);
+                    g.sum[0] = sums.sum;
+                    g.squares[0] = sums.squares;
+                }
+                return reduced(rule, phi, state, g, Samples<V>{one.n + V{}, one.least + V{}}, d);
+            });
+            continue;
+        }
+        if (b.body)
+            each_body<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
+                                       __attribute__((always_inline)) {
+                using V = decltype(+phi);
+                const Samples<real> one = samples(i);
+                if constexpr (width<V> == 2 * LANES) {
+                    if (b.lanes == LANES) {  // two rows
+                        const Samples<real> two = samples(i + 1);
+                        const auto p = body_gradient<N>(rows, begin + i, 0, low(phi), gradients);
+                        const auto q = body_gradient<N>(rows, begin + i + 1, 0, high(phi), gradients);
+                        update(on_body, phi, state, Gradient<V>{join(p.sum, q.sum), join(p.squares, q.squares)},
+                               Samples<V>{join(one.n + Vec4{}, two.n + Vec4{}), join(one.least + Vec4{}, two.least + Vec4{})});
+                        return;
+                    }
+                }
+                update(on_body, phi, state, body_gradient<N>(rows, begin + i, at, phi, gradients),
+                       Samples<V>{one.n + V{}, one.least + V{}});
+            });
+        if (b.weight)
+            each_weight<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
+                using V = decltype(+phi);
+                Gradient<real> g[width<V>];
+                Samples<real> s[width<V>];
+#pragma GCC unroll 8
+                for (int r = 0; r < width<V>; ++r) {
+                    g[r] = weight_gradient<N>(rows, begin + at(r), gradients);
+                    s[r] = samples(at(r));
+                }
+                update(on_weight, phi, state, gather_gradient(phi, g), gather_samples(phi, s));
+            });
+    }
+}
+
+// One thread's share of the step.
+template <class Rule, class Gradients>
+void step_of_rows(const Block& b, const BlockGradient& g, const Gradients& gradients, const Rule& body, const Rule& weight,
+                  const ThreadShare& share) {
+    auto step = [&](auto entries) {
+        constexpr int N = decltype(entries)::value;
+        const ptrdiff_t begin = N > 1 ? g.rows.end[N - 2] : 0, n = g.rows.end[N - 1] - begin;
+        step_of_rows<N>(b, g.rows, g.first, begin + n * share.part / share.parts,
+                        begin + n * (share.part + 1) / share.parts, gradients, body, weight, (real)g.curvature);
+    };
+    step(Order<1>{});
+    step(Order<2>{});
+    step(Order<3>{});
+    step(Order<4>{});
+    step(Order<MANY_ENTRIES>{});
+}
+
+template <class Rule>
+void block_step(const Block* block, const BlockGradient* gradient, const Rule* body, const Rule* weight,
+                const ThreadShare* share) {
+    const BlockGradient& g = *gradient;
+    Block b = *block;
+    b.room = share->room;
+    auto step = [&](const auto& gradients) { step_of_rows(b, g, gradients, *body, *weight, *share); };
+    if (!g.sums)
+        step(StoredGradients{g.rows.entry, g.body, g.weight, b.lanes});
+    else if (g.rows.value)
+        step(PairGradients<false>{g.rows.entry, g.rows.value, g.slope, g.sums, g.beta, b.lanes});
+    else
+        step(PairGradients<true>{g.rows.entry, nullptr, g.slope, g.sums, g.beta, b.lanes});
+}
+
+// The names in the list of kernels.
+constexpr auto adagrad_block = block_step<Adagrad>;
+constexpr auto ftrl_block = block_step<Ftrl>;
+
+}  // namespace

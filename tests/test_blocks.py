@@ -1,0 +1,154 @@
+"""Block steps in whole runs: how epochs are divided, and what the result does not depend on. The steps themselves are
+compared with their definition in test_solvers.py."""
+
+import numpy as np
+import pytest
+from problems import ROW_SOLVERS, TRAINED, build, dataset, pairwise, random_rows
+
+from fmcli.errors import UsageError
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import NO_BLOCKS
+from fmcli.registry.specs import make_spec, resolve
+from fmcli.solvers.stochastic.block_loop import SampleBlocks, takes_blocks
+from fmcli.solvers.stochastic.blocks import SAMPLES_BEFORE, block_ends, growing, mean_product
+from fmcli.solvers.stochastic.trainer import make_solver
+from fmcli.training.job import plan, train
+
+FEATURES, ROWS, SIZE = 12, 700, 4  # blocks of 4 rows are complete after 1024 rows, in the third epoch
+WITH_BLOCKS = [name for name, kind in TRAINED.items() if kind.blocks != NO_BLOCKS]
+BLOCK_SOLVERS = [name for name, solver in ROW_SOLVERS.items() if solver.blocks]
+
+
+def rows_with_labels(rows=ROWS, ones=False, weights=False):
+    rng = np.random.default_rng(2)
+    samples = random_rows(rng, rows, FEATURES, ones=ones)
+    return dataset(samples, FEATURES, rng.integers(2, size=rows), rng.uniform(0.5, 2, rows) if weights else None)
+
+
+def trained(data, name, solver, threads=1, **options):
+    spec = make_spec(name, solver, None, {"block_size": SIZE, "init_std": 0.1, **options})
+    return train(plan(data, spec, threads=threads))
+
+
+def arrays(run):
+    model = run.plan.model
+    return {**model.parameters, **{f"{name}.{i}": a for name, s in model.states.items() for i, a in enumerate(s)}}
+
+
+def assert_same_bits(first, second):
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        assert array.tobytes() == second[name].tobytes(), name
+
+
+@pytest.mark.parametrize(
+    ("rows", "before", "size"), [(5, 0, 8), (3000, 0, 8), (3000, 3000, 8), (700, 100, 4), (9, 10**9, 3)]
+)
+def test_blocks_grow_with_the_samples_that_training_has_seen(rows, before, size):
+    ends = block_ends(rows, before, size)
+    assert (ends[0], ends[-1]) == (0, rows)
+    sizes = np.diff(ends)
+    for start, width, following in zip(ends, sizes, [*sizes[1:], None], strict=False):
+        seen = max(1, (before + start) // SAMPLES_BEFORE)
+        assert 1 <= width <= min(size, seen)
+        if following is not None:  # except at the end of a stage or of the epoch, blocks are as large as they may be
+            assert 2 * width > min(size, seen) or (before + start + width) % SAMPLES_BEFORE == 0
+    if before + rows >= 2 * growing(size):
+        assert sizes.max() == size
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 1024])
+def test_blocks_are_complete_once_they_no_longer_grow(size):
+    rows = 10 * size
+    np.testing.assert_array_equal(np.diff(block_ends(rows, growing(size), size)), size)
+
+
+@pytest.mark.parametrize("solver", BLOCK_SOLVERS)
+@pytest.mark.parametrize("name", WITH_BLOCKS)
+def test_the_number_of_threads_does_not_change_a_bit(name, solver):
+    data = rows_with_labels(weights=True)
+    one, *others = [trained(data, name, solver, threads, epochs=3) for threads in (1, 2, 3, 8)]
+    for other in others:
+        assert_same_bits(arrays(one), arrays(other))
+
+
+@pytest.mark.parametrize(("name", "solver", "ones"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [True, False]))
+def test_blocks_of_one_row_are_the_usual_steps(name, solver, ones):
+    data = rows_with_labels(2 * SAMPLES_BEFORE - 1, ones=ones)
+    assert (np.diff(block_ends(data.rows, 0, SIZE)) == 1).all()
+    blocks, rows = [trained(data, name, solver, epochs=1, block_size=size) for size in (SIZE, 1)]
+    assert_same_bits(arrays(blocks), arrays(rows))
+    assert blocks.epochs[0].loss == pytest.approx(rows.epochs[0].loss, rel=1e-12)
+
+
+def test_components_declare_whether_they_have_block_steps():
+    for name, kind in TRAINED.items():
+        assert kind.blocks == NO_BLOCKS or takes_blocks(build(name, FEATURES, rank=2)), name
+    for name, solver in ROW_SOLVERS.items():
+        given = {"learning_rate": 0.1} if "learning_rate" in solver.options else {}
+        assert make_solver(make_spec("fm", name, None, given)).takes_blocks == solver.blocks, name
+    for name, loss in LOSSES.items():
+        built = loss.load()(**({"outputs": 3} if loss.task == "classes" else {}))
+        assert np.isfinite(built.smoothness) == loss.bounded, name
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"solver": "sgd"}, "sgd cannot train in blocks"),
+        ({"model": "ffm", "solver": "adagrad"}, "ffm cannot train in blocks"),
+        ({"model": "llfm", "solver": "fobos"}, "llfm and fobos cannot train in blocks"),
+        ({"loss": "hinge"}, "loss hinge cannot train in blocks"),
+        ({"options": {"batch_size": 2}}, "--block-size 8 cannot be combined with --batch-size"),
+        ({"solver": "cd"}, "--block-size"),
+    ],
+)
+def test_blocks_are_refused_where_there_are_none(options, words):
+    options = {"solver": "adagrad", **options, "options": {**options.get("options", {}), "block_size": 8}}
+    with pytest.raises(UsageError, match=words):
+        make_spec(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({}, 1024),
+        ({"solver": "ftrl"}, 1024),
+        ({"solver": "sgd"}, 1),
+        ({"model": "ffm"}, 1),
+        ({"loss": "poisson"}, 1),
+        ({"model": "sha2"}, 1),
+        ({"options": {"batch_size": 2}}, 1),
+        ({"options": {"learning_rate_v": 0.1}}, 1),
+        ({"options": {"block_size": 8}}, 8),
+    ],
+)
+def test_large_data_are_trained_in_blocks(options, size):
+    spec = make_spec(**{"solver": "adagrad", "loss": "logistic", **options})
+    for rows, expected in ((1_000_000, size), (10, size if "block_size" in spec.given else 1)):
+        resolved = resolve(spec, rows=rows, nonzeros=rows, features=9, validated=False)
+        assert resolved.values["block_size"] == expected
+
+
+def test_the_effect_of_a_row_on_another_does_not_depend_on_the_scale_of_columns():
+    data = rows_with_labels()
+    scaled = data.changed(value=(data.value * 2.0**data.index).astype(np.float32))
+    rows = np.arange(data.rows, dtype=np.int32)
+    one, other = [mean_product(d, rows, np.random.default_rng(0)) for d in (data, scaled)]
+    assert one == pytest.approx(other, rel=1e-6)
+    first, second = rows[:50], rows[50:100]
+    dense = np.zeros((data.rows, FEATURES))
+    for i in rows:
+        dense[i, data.index[data.indptr[i] : data.indptr[i + 1]]] = data.value[data.indptr[i] : data.indptr[i + 1]]
+    both = dense[:100]
+    squares = (both**2).sum(axis=0) / np.maximum((both != 0).sum(axis=0), 1)
+    np.testing.assert_allclose(data.products(first, second), (both[:50] * both[50:] / squares).sum(axis=1), rtol=1e-5)
+
+
+def test_blocks_must_cover_the_samples():
+    data = rows_with_labels(20)
+    for ends in ([0, 5], [0, 5, 5, 20], [1, 20], [0]):
+        with pytest.raises(ValueError, match="blocks"):
+            SampleBlocks(data, np.array(ends))
+    with pytest.raises(IndexError):
+        SampleBlocks(data, np.array([0, 20])).group(0, 2)
