@@ -22,3 +22,14 @@ def test_a_run_resumes_in_the_same_blocks(run, tmp_path, solver, shuffle):
     run("train", *options, "-e", "2", "-i", "second", "-o", "third", "t")
     predicted = [run("predict", model, "t").stdout for model in ("whole", "third")]
     assert predicted[0] == predicted[1]
+
+
+def test_a_run_resumes_with_fewer_rows(run, tmp_path):
+    """The earlier run has seen more rows than this one would in as many epochs."""
+    lines = [f"{i % 2} {1 + i % 5}:1 {6 + i % 3}:1\n" for i in range(700)]
+    for name, rows in (("many", lines), ("few", lines[:20])):
+        (tmp_path / name).write_text("".join(rows))
+    options = ["--block-size", "4", "--holdout", "0", "--keep-state"]
+    run("train", *options, "-e", "3", "-o", "m", "many")
+    run("train", *options, "-e", "2", "-i", "m", "-o", "n", "few")
+    assert len(run("predict", "n", "few").stdout.split()) == 20

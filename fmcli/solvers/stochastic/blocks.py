@@ -86,6 +86,7 @@ class BlockEpochs:
         self.task, self.solver, self.loss = task, solver, loss
         self.divisor = mean_weight if solver.averages_weights else 1.0
         self.seen, self.unit, self._key = 0, 1, (-1, False)
+        self._arranged: list[tuple[SampleBlocks, BlockLoop]] = []
         product = mean_product(task.data, task.rows, generator(task.spec, PAIR_STREAM))
         self.curvature = loss.smoothness * product
 
@@ -98,6 +99,16 @@ class BlockEpochs:
         place = task.threads * np.dtype(np.int32).itemsize * data.features
         return int(share * (data.nbytes + grouped)) + place
 
+    @property
+    def blocks(self) -> SampleBlocks:
+        """The blocks of this epoch."""
+        return self._arranged[0][0]
+
+    @property
+    def loop(self) -> BlockLoop:
+        """The loop through them."""
+        return self._arranged[0][1]
+
     def begin(self, number: int, pool: Executor) -> None:
         """Arrange the rows of an epoch.
 
@@ -106,8 +117,8 @@ class BlockEpochs:
         task, rows, size = self.task, len(self.task.rows), self.task.spec.values["block_size"]
         epoch = task.epochs_before + number
         full = self.seen >= growing(size)
-        # In a run that resumes, the epoch in which blocks were complete for the first time is the same.
-        first = epoch - (self.seen - growing(size)) // rows if full else epoch
+        # The first epoch of complete blocks. It is the same in a run that resumes with as many rows.
+        first = max(1, epoch - (self.seen - growing(size)) // rows) if full else epoch
         if self._key != (first, full):
             self._key = (first, full)
             self._arrange(first)
@@ -123,14 +134,15 @@ class BlockEpochs:
         order = task.rows.copy()
         if task.spec.values["shuffle"]:
             generator(task.spec, SHUFFLE_STREAM, epoch).shuffle(order)
-        self.loop = self.blocks = None  # type: ignore[assignment] # frees their memory
+        self._arranged.clear()  # frees the memory of the last epoch's rows
         ends = block_ends(len(order), self.seen, task.spec.values["block_size"])
-        self.blocks = SampleBlocks(
+        blocks = SampleBlocks(
             task.data.take(order, threads), ends, mean_weight=self.divisor, by_sample=task.model.pair_block >= 0
         )
-        parts = [len(self.blocks) * part // threads for part in range(threads + 1)]
-        in_parallel(lambda part: self.blocks.group(parts[part], parts[part + 1]), range(threads), threads)
-        self.loop = BlockLoop(task.model, self.solver, self.loss, self.blocks, self.curvature, threads)
+        parts = [len(blocks) * part // threads for part in range(threads + 1)]
+        in_parallel(lambda part: blocks.group(parts[part], parts[part + 1]), range(threads), threads)
+        loop = BlockLoop(task.model, self.solver, self.loss, blocks, self.curvature, threads)
+        self._arranged.append((blocks, loop))
 
     def train(self, stop: int, total: float) -> tuple[int, float]:
         """Train on the next blocks, up to the one that contains sample `stop`; return how many samples of the epoch are
