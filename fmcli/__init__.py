@@ -15,6 +15,10 @@ training is one loop (solvers/stochastic/loop.pyx):
         solver.step(gradients)  rows <- prox(rows - step)
         model.finish_update()   what remains, such as the projection of constrained rows
 
+Block steps (solvers/stochastic/block_loop.pyx) let threads share this loop without any effect on the result: they
+compute the gradients of a block of samples from the same parameters, and then each row that the block touches makes one
+step, by the sum of its gradients and of their squares (block_updates.inl).
+
 A batch merges the sparse gradients of several samples by row before the step. Softmax means C scores and C slopes for
 each sample, over blocks that hold one class after the other; it is not another code path.
 
@@ -46,7 +50,8 @@ above it in this list, so that there are no circles:
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
-    solvers       stochastic (the loop, batches, sgd, adagrad, ftrl, fobos), coordinate, full_batch, closed_form.py
+    solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), coordinate, full_batch,
+                  closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate
     export        text, kernel form
