@@ -12,8 +12,8 @@ from fmcli.base.scan import all_finite
 
 
 def are_finite(arrays: Iterable[NDArray[Any]]) -> bool:
-    """Whether all numbers of all arrays are finite; unlike np.isfinite, without an array of answers."""
-    return all(map(all_finite, arrays))
+    """Whether all numbers of all arrays are finite; integers are. Unlike np.isfinite, without an array of answers."""
+    return all(all_finite(array) for array in arrays if array.dtype.kind == "f")
 
 
 def finite(figures: dict[str, Any]) -> dict[str, Any]:

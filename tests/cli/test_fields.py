@@ -79,3 +79,15 @@ def test_split_index_belongs_to_bilinear(run, sample):
     done = run("train", "--split-index", "5", sample / "adult.train.libsvm")
     assert done.returncode == 2
     assert "applies to model bilinear" in done.stderr
+
+
+def test_a_feature_may_have_the_largest_index(run, tmp_path):
+    """Parameters of all features would exceed memory; arrays of integers, such as their numbers, are exported, too."""
+    rows = b"1 0:3:1 1:2147483646:1\n0 0:4:1 1:7:1\n1 0:3:1 1:7:1\n"
+    assert run("train", "-m", "ffm", "-o", "m", "-", input=rows).returncode == 0
+    assert len(run("predict", "m", input=rows).stdout.split()) == 3
+    done = run("export", "m", "m.txt")
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "m.txt").read_text().splitlines()
+    assert "features 2147483647" in lines
+    assert lines[lines.index("array features 4") + 1] == "3 4 7 2147483646"
