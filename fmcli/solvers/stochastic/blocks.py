@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.models.model import Workspace
 from fmcli.registry.streams import BLOCK_STREAM, PAIR_STREAM, SHUFFLE_STREAM, generator
 from fmcli.solvers.stochastic.block_loop import BlockLoop, SampleBlocks
 from fmcli.system.parallel import in_parallel
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 # A block has at most a sample for this many samples that training has seen before it. With 64, training was slower.
 SAMPLES_BEFORE = 256
+# Numbers for each entry of a block, grouped by feature: its own, and its row's, if no other entry has it; then also its
+# value and weight. And those of the work space to group them.
+GROUPED, GROUPED_WITH_VALUES, GROUPING = 3, 5, 5
 # Pairs of rows whose products are averaged.
 PAIRS = 20_000
 
@@ -92,12 +96,14 @@ class BlockEpochs:
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
-        """Bytes of the copied rows and of their entries, grouped by feature."""
-        data, share = task.data, len(task.rows) / max(1, task.data.rows)
-        numbers = 3 if data.value is None else 5
-        grouped = numbers * np.dtype(np.int32).itemsize * data.nnz
-        place = task.threads * np.dtype(np.int32).itemsize * data.features
-        return int(share * (data.nbytes + grouped)) + place
+        """Bytes of the copied rows, of their entries grouped by feature, of a block's gradients, and of the threads."""
+        data, model, size = task.data, task.model, int(task.spec.values["block_size"])
+        number, share = np.dtype(np.int32).itemsize, len(task.rows) / max(1, task.data.rows)
+        numbers = GROUPED if data.value is None else GROUPED_WITH_VALUES
+        rows = int(share * (data.nbytes + numbers * number * data.nnz))
+        entries = min(data.nnz, size * data.longest)
+        thread = number * (data.features + GROUPING * entries) + Workspace.bytes_needed(model, data.longest)
+        return int(rows + BlockLoop.bytes_needed(model, size, entries) + task.threads * thread)
 
     @property
     def blocks(self) -> SampleBlocks:

@@ -227,6 +227,19 @@ cdef class BlockLoop:
                 if self.data.weight_ != NULL:
                     shared.curvature = &weights[0]
 
+    @staticmethod
+    def bytes_needed(Model model, Py_ssize_t samples, Py_ssize_t entries):
+        """Bytes of the gradients of a block of this many samples and entries."""
+        cdef int b
+        numbers = 0
+        for b in range(model.n_blocks):
+            each = model.block[b].lanes + 1
+            if b == model.pair_block:
+                numbers += samples * each
+            else:
+                numbers += (entries if model.by_feature[b] else samples * model.block[b].rows) * each
+        return model.outputs * numbers * sizeof(real)
+
     def __dealloc__(self):
         free(self.gradients)
         free(self.body)
