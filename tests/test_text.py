@@ -20,7 +20,7 @@ def test_numbers_have_the_fewest_digits_that_read_back(value, text):
 
 def test_labels_that_differ_are_told_apart():
     close = [1234567.0, 1234568.0, 1234569.0]
-    with pytest.raises(BadInputError, match="these are 1234567, 1234568, 1234569; "):
+    with pytest.raises(BadInputError, match=r"these are 1234567, 1234568, 1234569$"):
         fit_labels(np.array(close), "logistic")
     with pytest.raises(BadInputError, match=r"the label 0\.3, only 0\.1, 0\.30000000000000004"):
         Labels("logistic", (0.1, 0.1 + 0.2)).encode(np.array([0.3]))
@@ -33,10 +33,9 @@ def test_counts_are_never_negative():
     labels = Labels("poisson", None)
     assert labels.encode(np.array([0.0, 2])).tolist() == [0, 2]
     assert labels.encode(np.array([])).size == 0
-    with pytest.raises(
-        BadInputError, match=r"^valid\.txt: loss poisson takes counts, but a label is -1; use --loss squared"
-    ):
+    with pytest.raises(BadInputError, match=r"^valid\.txt: loss poisson takes counts, but a label is -1$") as error:
         labels.encode(np.array([3.0, -1]), "valid.txt")
+    assert "squared" in error.value.options["loss"]
 
 
 @pytest.mark.parametrize(
