@@ -15,9 +15,9 @@ training is one loop (solvers/stochastic/loop.pyx):
         solver.step(gradients)  rows <- prox(rows - step)
         model.finish_update()   what remains, such as the projection of constrained rows
 
-Block steps (solvers/stochastic/block_loop.pyx) let threads share this loop without any effect on the result: they
-compute the gradients of a block of samples from the same parameters, and then each row that the block touches makes one
-step, by the sum of its gradients and of their squares (block_updates.inl).
+Block steps (--block-size; solvers/stochastic/block_loop.pyx) let threads share this loop without any effect on the
+result: they compute the gradients of a block of samples from the same parameters, and then each row that the block
+touches makes one step, by the sum of its gradients and of their squares (block_updates.inl).
 
 A batch merges the sparse gradients of several samples by row before the step. Softmax means C scores and C slopes for
 each sample, over blocks that hold one class after the other; it is not another code path.

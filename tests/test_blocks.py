@@ -7,15 +7,14 @@ from problems import ROW_SOLVERS, TRAINED, build, dataset, pairwise, random_rows
 
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import NO_BLOCKS
-from fmcli.registry.specs import make_spec, resolve
+from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.block_loop import SampleBlocks, takes_blocks
 from fmcli.solvers.stochastic.blocks import SAMPLES_BEFORE, block_ends, growing, mean_product
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training.job import plan, train
 
 FEATURES, ROWS, SIZE = 12, 700, 4  # blocks of 4 rows are complete after 1024 rows, in the third epoch
-WITH_BLOCKS = [name for name, kind in TRAINED.items() if kind.blocks != NO_BLOCKS]
+WITH_BLOCKS = [name for name, kind in TRAINED.items() if kind.blocks]
 BLOCK_SOLVERS = [name for name, solver in ROW_SOLVERS.items() if solver.blocks]
 
 
@@ -83,7 +82,7 @@ def test_blocks_of_one_row_are_the_usual_steps(name, solver, ones):
 
 def test_components_declare_whether_they_have_block_steps():
     for name, kind in TRAINED.items():
-        assert kind.blocks == NO_BLOCKS or takes_blocks(build(name, FEATURES, rank=2)), name
+        assert not kind.blocks or takes_blocks(build(name, FEATURES, rank=2)), name
     for name, solver in ROW_SOLVERS.items():
         given = {"learning_rate": 0.1} if "learning_rate" in solver.options else {}
         assert make_solver(make_spec("fm", name, None, given)).takes_blocks == solver.blocks, name
@@ -107,27 +106,6 @@ def test_blocks_are_refused_where_there_are_none(options, words):
     options = {"solver": "adagrad", **options, "options": {**options.get("options", {}), "block_size": 8}}
     with pytest.raises(UsageError, match=words):
         make_spec(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "size"),
-    [
-        ({}, 1024),
-        ({"solver": "ftrl"}, 1024),
-        ({"solver": "sgd"}, 1),
-        ({"model": "ffm"}, 1),
-        ({"loss": "poisson"}, 1),
-        ({"model": "sha2"}, 1),
-        ({"options": {"batch_size": 2}}, 1),
-        ({"options": {"learning_rate_v": 0.1}}, 1),
-        ({"options": {"block_size": 8}}, 8),
-    ],
-)
-def test_large_data_are_trained_in_blocks(options, size):
-    spec = make_spec(**{"solver": "adagrad", "loss": "logistic", **options})
-    for rows, expected in ((1_000_000, size), (10, size if "block_size" in spec.given else 1)):
-        resolved = resolve(spec, rows=rows, nonzeros=rows, features=9, validated=False)
-        assert resolved.values["block_size"] == expected
 
 
 def test_the_effect_of_a_row_on_another_does_not_depend_on_the_scale_of_columns():

@@ -24,7 +24,6 @@ from problems import (
 from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import NO_BLOCKS
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.block_loop import BlockLoop, SampleBlocks
@@ -169,7 +168,7 @@ def test_steps(name, solver, loss, penalty):
 
 # Kinds, solvers, penalties, whether samples have weights, ranks, losses, and bounds on the curvature, for block steps.
 BLOCKS = pairwise(
-    [name for name, kind in TRAINED.items() if kind.blocks != NO_BLOCKS],
+    [name for name, kind in TRAINED.items() if kind.blocks],
     [name for name, solver in ROW_SOLVERS.items() if solver.blocks],
     PENALTIES,
     [False, True],

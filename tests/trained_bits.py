@@ -18,7 +18,6 @@ from problems import TRAINED, USUAL, dataset, fields_of, random_rows, score_all,
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.kernels.simd import ISA
-from fmcli.registry.models import NO_BLOCKS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.training import job
@@ -76,7 +75,7 @@ def runs() -> Iterator[tuple[Spec, bool]]:
         for turn, (solver, chosen, shape) in enumerate(cases):
             if SOLVERS[solver].refuses.keys() & set(kind.positive):
                 continue
-            if "block_size" in chosen and kind.blocks == NO_BLOCKS:
+            if "block_size" in chosen and not kind.blocks:
                 continue
             flags = {name: values[turn // 2 % len(values)] for name, values in FLAGS.items()}
             options = {"init_std": 0.2, "epochs": 2, "norm": False, **taken(model, {**USUAL, **flags, **shape})}

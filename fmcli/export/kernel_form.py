@@ -14,7 +14,6 @@ from fmcli.model_file.check import SEEN
 from fmcli.model_file.container import ModelFile, save
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
-from fmcli.registry.derived import Derived
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
@@ -105,17 +104,12 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     options = {name: value for name, value in meta["options"].items() if name in taken}
     options["rank"] = form["beta"].shape[1]
     spec = make_spec(direct, meta["solver"], meta["loss"], options)
-    # The lifted model has the values of defaults that depend on the training data.
-    values = {
-        name: meta["options"].get(name, value) if isinstance(value, Derived) else value
-        for name, value in spec.values.items()
-    }
     kind = MODELS[direct]
     model = build_model(kind, scorer.model.features, scorer.model.outputs, spec.keywords(kind))
     arrays = {name: np.ascontiguousarray(form[name].astype(REAL_TYPE)) for name in model.shapes()}
     model.attach(arrays)
     training = meta["training"] | {"parameters": model.parameter_count, "sparsity": model_sparsity(model)}
-    form_meta = meta | {"model": direct, "options": values, "slots": None, "training": training}
+    form_meta = meta | {"model": direct, "options": dict(spec.values), "slots": None, "training": training}
     save(
         output,
         ModelFile(

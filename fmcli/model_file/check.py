@@ -156,8 +156,8 @@ ENTRIES = {
 # Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
 # training/previous_run.py.
 LATER: dict[str, Any] = {"columns": None, "occurrences": None, "epochs": 0, "given": None, "range": None}
-# Options of all runs that earlier versions did not have, and the values that correspond to their behaviour.
-LATER_OPTIONS = {SCALE: OPTIONS[SCALE].default, "block_size": 1}
+# Options of all runs that earlier versions did not have.
+LATER_OPTIONS = (SCALE, "block_size")
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,8 +172,9 @@ def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
         tables: tuple[tuple[Mapping[str, Entry], str], ...] = ((MODELS, str(kind)), (LOSSES, str(loss)))
         entries = [table[name] for table, name in tables if name in table]
         usual = {name: entry.defaults.get(name, OPTIONS[name].default) for entry in entries for name in entry.options}
+        later = {name: OPTIONS[name].default for name in LATER_OPTIONS}
         before = MODELS[str(kind)].before if kind in MODELS else {}
-        whole["options"] = {**LATER_OPTIONS, **usual, **before, **options}
+        whole["options"] = {**later, **usual, **before, **options}
     return whole
 
 

@@ -19,7 +19,6 @@ class Facts:
     validated : whether there are validation data.
     solver : the name of the solver.
     by_rows : whether the solver is stochastic.
-    blocks : whether the model, the solver and the loss usually have block steps.
     values : all options by name. Options that precede this one in the registry are already resolved.
     """
 
@@ -30,7 +29,6 @@ class Facts:
     validated: bool
     solver: str
     by_rows: bool
-    blocks: bool
     values: Mapping[str, Any]
 
 
@@ -47,18 +45,6 @@ class Derived:
 
     def __str__(self) -> str:
         return self.text
-
-
-def by_rows(size: int, least: int, **rates: float) -> Derived:
-    """A block size: `size` for at least `least` training rows and step sizes of at most `rates`, else 1."""
-
-    def of(facts: Facts) -> int:
-        given = {f"{name}{part}": rate for name, rate in rates.items() for part in ("", "_w", "_v")}
-        small = all((facts.values.get(name) or 0) <= rate for name, rate in given.items())
-        return size if facts.blocks and facts.rows >= least and facts.values["batch_size"] == 1 and small else 1
-
-    given = " and ".join(f"--{name.replace('_', '-')} at most {rate:g}" for name, rate in rates.items())
-    return Derived(f"{size} from {least:,} rows on for some models, with {given}, else 1", of)
 
 
 def of_libfm(strength: float) -> Derived:

@@ -14,10 +14,6 @@ from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER
 DEFAULT_MODEL = "fm"
 
 
-# Whether a kind has block steps, and whether these are its default for large data.
-NO_BLOCKS, BLOCKS, USUAL_BLOCKS = "none", "optional", "usual"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelEntry(Entry):
     """A model.
@@ -30,8 +26,7 @@ class ModelEntry(Entry):
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
     compact : whether it has parameters only for the features that occur, which are many for each feature.
-    blocks : NO_BLOCKS; or BLOCKS, if each of its parameter rows is that of one feature, or affects every score; or
-        USUAL_BLOCKS, if block steps were also as good as a step for each row on held-out rows of all data sets.
+    blocks : whether it has block steps: each of its parameter rows is that of one feature, or affects every score.
     closed_form : whether it is solved in closed form, without a solver.
     before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
     """
@@ -44,7 +39,7 @@ class ModelEntry(Entry):
     context: tuple[str, ...] = ()
     by_fields: bool = False
     compact: bool = False
-    blocks: str = BLOCKS
+    blocks: bool = True
     closed_form: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
 
@@ -90,13 +85,7 @@ _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
 
 _MODELS = (
-    ModelEntry(
-        "linear",
-        "Linear model: one weight per feature.",
-        "fmcli.models.linear:Linear",
-        ("bias",),
-        blocks=USUAL_BLOCKS,
-    ),
+    ModelEntry("linear", "Linear model: one weight per feature.", "fmcli.models.linear:Linear", ("bias",)),
     ModelEntry(
         "poly2",
         "One weight for each pair of features.",
@@ -104,9 +93,9 @@ _MODELS = (
         ("bias", "linear", "pair_bits"),
         {"norm": True},
         with_solver={"adagrad": {"learning_rate": 0.2}},
-        blocks=NO_BLOCKS,
+        blocks=False,
     ),
-    ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM, blocks=USUAL_BLOCKS),
+    ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM),
     ModelEntry(
         "anova",
         "ANOVA kernel regression of any order; with order 2, an FM whose factors have fitted weights.",
@@ -143,7 +132,6 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("l1", "group_l1"),
-        blocks=USUAL_BLOCKS,
     ),
     ModelEntry(
         "glfm",
@@ -154,7 +142,6 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("group_l1",),
-        blocks=USUAL_BLOCKS,
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
     ),
     ModelEntry(
@@ -166,7 +153,6 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("l1",),
-        blocks=USUAL_BLOCKS,
         refuses={"group_l1": "l1fm has only the L1 penalty; use -m sglfm for both"},
     ),
     ModelEntry(
@@ -236,7 +222,7 @@ _MODELS = (
         "fmcli.models.bilinear:Bilinear",
         (*_FM, "split_index"),
         by_fields=True,
-        blocks=NO_BLOCKS,
+        blocks=False,
     ),
     ModelEntry(
         "ffm",
@@ -248,7 +234,7 @@ _MODELS = (
         context=("fields", "by_row"),
         by_fields=True,
         compact=True,
-        blocks=NO_BLOCKS,
+        blocks=False,
     ),
     ModelEntry(
         "llfm",
@@ -257,7 +243,7 @@ _MODELS = (
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
         {"anchors": 3},
         with_solver={"ftrl": {"anchor_rate": 0.01}},
-        blocks=NO_BLOCKS,
+        blocks=False,
     ),
     ModelEntry(
         "kernel-basis",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fmcli.registry.derived import Derived, by_longest_row, by_rows
+from fmcli.registry.derived import Derived, by_longest_row
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -263,9 +263,9 @@ _OPTIONS = (
     Option(
         "block_size",
         int,
-        by_rows(1024, 100_000, learning_rate=0.05, alpha=0.1),
-        "Largest number of rows in a block step, which threads share without any effect on the result; 1 means a step "
-        "for each row. For adagrad and ftrl.",
+        1,
+        "Largest number of rows in a block step, which threads share without any effect on the result, for adagrad and "
+        "ftrl; 1 means a step for each row.",
         "run",
         low=1,
         high=1 << 16,

@@ -11,7 +11,7 @@ from fmcli.names import find_name
 from fmcli.registry.derived import Derived, Facts
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, LossEntry
-from fmcli.registry.models import DEFAULT_MODEL, MODELS, NO_BLOCKS, USUAL_BLOCKS, ModelEntry
+from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
 from fmcli.registry.options import COMMON, GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS, SolverEntry, solver_entry
 from fmcli.text import number
@@ -57,12 +57,6 @@ class Spec:
     def by_rows(self) -> bool:
         """Whether the solver is stochastic."""
         return self.solver_entry.by_rows
-
-    @property
-    def usual_blocks(self) -> bool:
-        """Whether block steps are the default for large data."""
-        kind, loss = MODELS[self.model], LOSSES[self.loss] if self.loss else None
-        return kind.blocks == USUAL_BLOCKS and not without_blocks(kind, self.solver_entry, loss)
 
     def keywords(self, entry: Entry) -> dict[str, Any]:
         """The options of the model, the solver or the loss, by name."""
@@ -126,9 +120,7 @@ def resolve(spec: Spec, *, rows: int, nonzeros: int, features: int, longest: flo
     for name in OPTIONS:
         default = values.get(name)
         if isinstance(default, Derived):
-            facts = Facts(
-                rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, spec.usual_blocks, values
-            )
+            facts = Facts(rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, values)
             values[name] = default.of(facts)
     return replace(spec, values=values)
 
@@ -199,13 +191,6 @@ def check_schedule(values: Mapping[str, Any]) -> None:
         raise UsageError(f"{given} needs --no-adaptive: adaptive learning rates have no schedule")
 
 
-def without_blocks(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry | None) -> list[str]:
-    """The names of those among the components of a run that have no block steps."""
-    without = [kind.name] if kind.blocks == NO_BLOCKS else []
-    without += [] if solver and solver.blocks else [solver.name if solver else CLOSED_FORM]
-    return without + ([] if loss is None or loss.bounded else [f"loss {loss.name}"])
-
-
 def check_block_size(
     kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry | None, given: Mapping[str, Any]
 ) -> None:
@@ -213,7 +198,9 @@ def check_block_size(
     if given.get("block_size", 1) == 1:
         return
     asked = f"{OPTIONS['block_size'].flag} {given['block_size']}"
-    without = without_blocks(kind, solver, loss)
+    without = [] if kind.blocks else [kind.name]
+    without += [solver.name] if solver and not solver.blocks else []
+    without += [f"loss {loss.name}"] if loss and not loss.bounded else []
     if without:
         raise UsageError(f"{' and '.join(without)} cannot train in blocks; leave out {asked}")
     if given.get("batch_size", 1) > 1:

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from fmcli.kernels.simd import REAL
 from fmcli.registry.losses import LOSSES, LossEntry
-from fmcli.registry.models import MODELS, NO_BLOCKS, ModelEntry
+from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.solvers import SOLVERS, SolverEntry
 from reference import slow_losses, slow_solvers
 from reference.kinds import KINDS, Kind, affine
@@ -27,7 +27,7 @@ MODEL = ModelEntry(
     ("rank", "bias", "linear"),
     context=("fields",),
     by_fields=True,
-    blocks=NO_BLOCKS,
+    blocks=False,
 )
 LOSS = LossEntry("toy-log-cosh", "log cosh of the error.", f"{MODULE}:LogCosh", task="real")
 SOLVER = SolverEntry(
