@@ -84,7 +84,7 @@ typedef struct SparseGradient {
 
 // The parameter rows that a block of samples touches, and the entries of the samples that belong to each row. The rows
 // with one entry come first, then those with two, and so on.
-enum { MANY_ENTRIES = 5 };
+enum { MANY_ENTRIES = 3 };
 typedef struct RowEntries {
     int32_t* row;                 // row ids
     ptrdiff_t end[MANY_ENTRIES];  // where the rows with g + 1 entries end in `row`; last, those with MANY_ENTRIES or more

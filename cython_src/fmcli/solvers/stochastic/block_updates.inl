@@ -84,37 +84,43 @@ inline __attribute__((always_inline)) Samples<V> gather_samples(const V&, const 
     return {gather<V>([&](int r) { return s[r].n; }), gather<V>([&](int r) { return s[r].least; })};
 }
 
-// A step of the rows begin .. end - 1, which have N entries each.
+// A step of the rows begin .. end - 1 under a group penalty.
+template <class Rule, class Gradients>
+void step_of_groups(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff_t begin, ptrdiff_t end,
+                    const Gradients gradients, const Rule on_body, const Rule on_weight, real curvature) {
+    constexpr int N = MANY_ENTRIES;
+    const PenaltyStrength strength = on_rows(b, on_body, on_weight);
+    auto row = [&](ptrdiff_t i) { return first + rows.row[begin + i]; };
+    auto samples = [&](ptrdiff_t i) { return samples_of<N>(rows, begin + i, curvature); };
+    step_by_row(b, end - begin, row, [](ptrdiff_t) -> const uint8_t* { return nullptr; },
+                [&](ptrdiff_t i) { return times(strength, penalized(on_body, samples(i))); }, on_body, on_weight,
+                [&](const Rule& rule, auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at, bool whole)
+                    __attribute__((always_inline)) {
+        using V = decltype(phi);
+        const Samples<real> one = samples(i);
+        Gradient<V> g = {};
+        if (whole) {
+            g = body_gradient<N>(rows, begin + i, at, phi, gradients);
+        } else {
+            const Gradient<real> sums = weight_gradient<N>(rows, begin + i, gradients);
+            g.sum[0] = sums.sum;
+            g.squares[0] = sums.squares;
+        }
+        return reduced(rule, phi, state, g, Samples<V>{one.n + V{}, one.least + V{}}, d);
+    });
+}
+
+// A step of the rows begin .. end - 1, which have N entries each, without a group penalty.
 template <int N, class Rule, class Gradients>
 void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff_t begin, ptrdiff_t end,
                   const Gradients gradients, const Rule on_body, const Rule on_weight, real curvature) {
     constexpr ptrdiff_t ROWS = 32;  // that are updated, bodies and then weights, while the next ones are prefetched
-    const PenaltyStrength strength = on_rows(b, on_body, on_weight);
     prefetch_rows<true>(b, rows.row + begin, end - begin < ROWS ? end - begin : ROWS, first);
     for (; begin < end; begin += ROWS) {
         const ptrdiff_t n = end - begin < ROWS ? end - begin : ROWS, left = end - begin - n;
         auto row = [&](ptrdiff_t i) { return first + rows.row[begin + i]; };
         auto samples = [&](ptrdiff_t i) { return samples_of<N>(rows, begin + i, curvature); };
         prefetch_rows<true>(b, rows.row + begin + n, left < ROWS ? left : ROWS, first);
-        if (strength.group > 0) {
-            step_by_row(b, n, row, [](ptrdiff_t) -> const uint8_t* { return nullptr; },
-                        [&](ptrdiff_t i) { return times(strength, penalized(on_body, samples(i))); }, on_body, on_weight,
-                        [&](const Rule& rule, auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at, bool whole)
-                            __attribute__((always_inline)) {
-                using V = decltype(phi);
-                const Samples<real> one = samples(i);
-                Gradient<V> g = {};
-                if (whole) {
-                    g = body_gradient<N>(rows, begin + i, at, phi, gradients);
-                } else {
-                    const Gradient<real> sums = weight_gradient<N>(rows, begin + i, gradients);
-                    g.sum[0] = sums.sum;
-                    g.squares[0] = sums.squares;
-                }
-                return reduced(rule, phi, state, g, Samples<V>{one.n + V{}, one.least + V{}}, d);
-            });
-            continue;
-        }
         if (b.body)
             each_body<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
                                        __attribute__((always_inline)) {
@@ -152,17 +158,20 @@ void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff
 template <class Rule, class Gradients>
 void step_of_rows(const Block& b, const BlockGradient& g, const Gradients& gradients, const Rule& body, const Rule& weight,
                   const ThreadShare& share) {
-    auto step = [&](auto entries) {
-        constexpr int N = decltype(entries)::value;
-        const ptrdiff_t begin = N > 1 ? g.rows.end[N - 2] : 0, n = g.rows.end[N - 1] - begin;
-        step_of_rows<N>(b, g.rows, g.first, begin + n * share.part / share.parts,
-                        begin + n * (share.part + 1) / share.parts, gradients, body, weight, (real)g.curvature);
+    auto part = [&](ptrdiff_t begin, ptrdiff_t end, auto step) {
+        const ptrdiff_t n = end - begin;
+        step(b, g.rows, g.first, begin + n * share.part / share.parts, begin + n * (share.part + 1) / share.parts,
+             gradients, body, weight, (real)g.curvature);
     };
-    step(Order<1>{});
-    step(Order<2>{});
-    step(Order<3>{});
-    step(Order<4>{});
-    step(Order<MANY_ENTRIES>{});
+    const ptrdiff_t* const end = g.rows.end;
+    if (on_rows(b, body, weight).group > 0) {
+        part(0, end[MANY_ENTRIES - 1], step_of_groups<Rule, Gradients>);
+        return;
+    }
+    part(0, end[0], step_of_rows<1, Rule, Gradients>);
+    part(end[0], end[1], step_of_rows<2, Rule, Gradients>);
+    part(end[1], end[2], step_of_rows<MANY_ENTRIES, Rule, Gradients>);
+    static_assert(MANY_ENTRIES == 3, "each number of entries has its loop");
 }
 
 template <class Rule>
