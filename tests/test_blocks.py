@@ -62,10 +62,9 @@ def test_blocks_are_complete_once_they_no_longer_grow(size):
     np.testing.assert_array_equal(np.diff(block_ends(rows, growing(size), size)), size)
 
 
-@pytest.mark.parametrize("solver", BLOCK_SOLVERS)
-@pytest.mark.parametrize("name", WITH_BLOCKS)
-def test_the_number_of_threads_does_not_change_a_bit(name, solver):
-    data = rows_with_labels(weights=True)
+@pytest.mark.parametrize(("name", "solver", "weights"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [True, False]))
+def test_the_number_of_threads_does_not_change_a_bit(name, solver, weights):
+    data = rows_with_labels(weights=weights)
     one, *others = [trained(data, name, solver, threads, epochs=3) for threads in (1, 2, 3, 8)]
     for other in others:
         assert_same_bits(arrays(one), arrays(other))

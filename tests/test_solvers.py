@@ -170,7 +170,7 @@ def test_steps(name, solver, loss, penalty):
 BLOCKS = pairwise(
     [name for name, kind in TRAINED.items() if kind.blocks],
     [name for name, solver in ROW_SOLVERS.items() if solver.blocks],
-    PENALTIES,
+    ["none", "by-part", "group"],
     [False, True],
     [2, 4, 9],
     ["logistic", "softmax"],
