@@ -3,6 +3,8 @@
 #define FMCLI_BARRIER_H
 
 #include <sched.h>
+#include <stddef.h>
+#include <time.h>
 
 typedef struct Barrier {
     int threads;
@@ -11,9 +13,11 @@ typedef struct Barrier {
 } Barrier;
 
 // Waits until all threads have arrived. What a thread wrote before is visible to all threads afterwards. A waiting
-// thread spins, because the others arrive within microseconds if each has a core, and then lets other threads run.
+// thread spins, because the others arrive within microseconds if each has a core. Then it lets other threads run, and at
+// last it sleeps, so that it costs nothing if there are fewer cores than threads.
 static inline void wait_for_all(Barrier* barrier) {
-    enum { SPINS = 1 << 12 };
+    enum { SPINS = 1 << 12, YIELDS = 1 << 4 };
+    const struct timespec nap = {0, 20000};  // 20 microseconds
     if (barrier->threads == 1) return;
     const int generation = __atomic_load_n(&barrier->generation, __ATOMIC_RELAXED);
     if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == barrier->threads) {
@@ -22,7 +26,10 @@ static inline void wait_for_all(Barrier* barrier) {
         return;
     }
     for (int i = 0; __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE) == generation; ++i)
-        if (i >= SPINS) sched_yield();
+        if (i >= SPINS + YIELDS)
+            nanosleep(&nap, NULL);
+        else if (i >= SPINS)
+            sched_yield();
 }
 
 #endif
