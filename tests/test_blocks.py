@@ -72,6 +72,14 @@ def test_the_number_of_threads_does_not_change_a_bit(name, solver, weights, monk
         assert_same_bits(arrays(one), arrays(other))
 
 
+def test_complete_blocks_stay_together(monkeypatch):
+    """Rows are arranged anew in the two epochs in which blocks grow, and in the third; later epochs have its blocks."""
+    arranged = []
+    monkeypatch.setattr(blocks, "SampleBlocks", lambda *a, **b: arranged.append(a) or SampleBlocks(*a, **b))
+    trained(rows_with_labels(), "fm", "adagrad", epochs=5)
+    assert len(arranged) == 3
+
+
 @pytest.mark.parametrize(("name", "solver", "ones"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [True, False]))
 def test_blocks_of_one_row_are_the_usual_steps(name, solver, ones):
     data = rows_with_labels(2 * SAMPLES_BEFORE - 1, ones=ones)
@@ -115,6 +123,13 @@ def test_the_effect_of_a_row_on_another_does_not_depend_on_the_scale_of_columns(
     rows = np.arange(data.rows, dtype=np.int32)
     one, other = [mean_product(d, rows, np.random.default_rng(0)) for d in (data, scaled)]
     assert one == pytest.approx(other, rel=1e-6)
+    squares = np.bincount(data.index, data.value**2, FEATURES) / np.bincount(data.index, minlength=FEATURES)
+    every = np.zeros((data.rows, FEATURES))
+    every[np.repeat(rows, np.diff(data.indptr)), data.index] = data.value
+    products = (every / squares) @ every.T
+    different = ~np.eye(data.rows, dtype=bool)
+    assert one == pytest.approx(np.sqrt(np.mean((1 + products[different]) ** 2)), rel=0.05)
+    assert one > 1.5
     first, second = rows[:50], rows[50:100]
     dense = np.zeros((data.rows, FEATURES))
     for i in rows:
