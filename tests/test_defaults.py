@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fmcli.cli.options import in_words, notes
+from fmcli.cli.registered import in_words, notes
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS

@@ -29,7 +29,7 @@ def machine(tmp_path):
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return tmp_path
+        return str(tmp_path)
 
     return build
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from fmcli.cli.options import SectionCommand, SectionOption, in_words
+from fmcli.cli.options import SectionCommand, SectionOption
+from fmcli.cli.registered import in_words
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from fmcli.cli.options import SectionCommand, logging_options, notes, option
+from fmcli.cli.options import SectionCommand, logging_options, option
 from fmcli.cli.output import write_report
+from fmcli.cli.registered import notes
 from fmcli.registry.options import OPTIONS
 
 COLUMNS = 100

@@ -1,4 +1,4 @@
-"""Options of the commands: help in sections, options of the registry, and options that several commands share."""
+"""Options of the commands: help in sections, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ import click
 from click.types import StringParamType
 
 from fmcli.cli import HELP_NAMES
-from fmcli.cli.spellings.translate import LIBFM, translated
 from fmcli.errors import MissingInputError, UsageError
-from fmcli.registry.derived import Derived, of_libfm
-from fmcli.registry.entry import Entry
-from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.registry.options import COMMON, OPTIONS, Option
-from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import REFINES, takers_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -31,7 +23,6 @@ SECTIONS = {
     "validation": "Validation",
     "output": "Output",
 }
-METAVARS = {int: "N", float: "X", str: "NAME"}
 # Metavars of options whose values are files, for shell completion.
 FILES = ("FILE", "MODEL")
 # The names of METRICS in fmcli.scoring.metrics, and sparsity. They are repeated here because that module imports numpy,
@@ -42,23 +33,6 @@ METRIC_NAMES = (
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def by_degree(kind: type) -> Callable[[str], Any]:
-    """The type of an option that is a number, or several numbers separated by slashes."""
-    one = click.types.convert_type(kind)
-
-    def convert(value: str) -> Any:
-        numbers = [one(part) for part in value.split("/")]
-        return numbers if len(numbers) > 1 else numbers[0]
-
-    return convert
-
-
-def strength(value: str) -> float | Derived:
-    """The type of an L2 penalty option: a number, or the prefix LIBFM and a strength in libFM's convention."""
-    number = float(click.FLOAT(value.removeprefix(LIBFM)))
-    return of_libfm(number) if value.startswith(LIBFM) else number
 
 
 def share(value: str) -> float:
@@ -136,7 +110,11 @@ class SectionCommand(click.Command):
                 parameter.type = FileName()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if ctx.resilient_parsing else translated(self, ctx, args))
+        if not ctx.resilient_parsing:
+            from fmcli.cli.spellings.translate import translated
+
+            args = translated(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         from fmcli.system.memory import require_address_space
@@ -171,91 +149,6 @@ class SectionCommand(click.Command):
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
     """An option in a section of the help. If it has no default and is not given, its value is None."""
     return click.option(*flags, cls=SectionOption, section=section, **attributes)
-
-
-# Types of options whose values are not only numbers.
-TYPES = {"l2_w": strength, "l2_v": strength}
-
-
-def registered(section: str) -> Callable[[F], F]:
-    """The options of one group of the registry. An option that is not given is None, to distinguish it from a given
-    default."""
-
-    def decorate(function: F) -> F:
-        for choice in reversed([choice for choice in OPTIONS.values() if choice.group == section]):
-            function = _registered(choice)(function)
-        return function
-
-    return decorate
-
-
-def _registered(choice: Option) -> Callable[[F], F]:
-    flag = choice.name.replace("_", "-")
-    text = f"{choice.help} {notes(choice)}".rstrip()
-    if choice.kind is bool:
-        declaration = f" /--no-{flag}" if choice.negative else f"--{flag}/--no-{flag}"
-        return option(choice.group, declaration, choice.name, default=None, help=text)
-    return option(
-        choice.group,
-        *choice.flags,
-        f"--{flag}",
-        choice.name,
-        type=by_degree(choice.kind) if choice.by_degree else TYPES.get(choice.name, choice.kind),
-        metavar=METAVARS[choice.kind],
-        help=text,
-        names=choice.choices,
-    )
-
-
-def notes(choice: Option) -> str:
-    """The components that take an option, its defaults and its range: "[ftrl; default: 0.5; 0 to 1]"."""
-    tables = (MODELS, SOLVERS, LOSSES)
-    takers = [] if choice.name in COMMON else [name for table in tables for name in takers_of(table, choice.name)]
-    parts = [", ".join(takers)] if takers else []
-    refusers = [entry.name for table in tables for entry in table.values() if choice.name in entry.refuses]
-    parts += [f"not {', '.join(refusers)}"] if refusers else []
-    parts += [choice.range()] if choice.choices else []
-    usual = OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
-    if usual and not choice.negative:
-        special = [
-            f"{value} for {', '.join(names)}{f' with {solver}' if solver else ''}"
-            for (value, solver), names in special_defaults(choice).items()
-        ]
-        unless = f" unless {usual} or the model says otherwise" if special and choice.name in REFINES else ""
-        parts.append(f"default: {'; '.join([usual, *special])}{unless}")
-    limits = {kind.name: kind.limits[choice.name] for kind in MODELS.values() if choice.name in kind.limits}
-    parts += [f"at most {limit} for {name}" for name, limit in limits.items()]
-    permitted = choice.range(exact=False)
-    parts += [permitted] if permitted and not choice.choices else []
-    return f"[{'; '.join(parts)}]" if parts else ""
-
-
-def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
-    """(default, solver) -> names of the models, solvers and losses with a default of an option that differs from its
-    usual one; the solver is "" if the default applies to any solver."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for entry in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
-        if shows(entry, choice.name):
-            found.setdefault((in_words(choice, entry.defaults[choice.name]), ""), []).append(entry.name)
-        for solver, defaults in entry.with_solver.items() if isinstance(entry, ModelEntry) else ():
-            if choice.name in defaults:
-                found.setdefault((in_words(choice, defaults[choice.name]), solver), []).append(entry.name)
-    return found
-
-
-def shows(entry: Entry, name: str) -> bool:
-    """Whether an entry has a separate default for an option that it does not refuse."""
-    return name in entry.defaults and name not in entry.refuses
-
-
-def in_words(choice: Option, value: Any) -> str:
-    """A default of an option as text: for a switch, the flag without its dashes; "" for None."""
-    if value is None or isinstance(value, Derived):
-        return str(value or "")
-    if choice.kind is bool:
-        flag = choice.name.replace("_", "-")
-        return flag if value else f"no-{flag}"
-    return value if choice.kind is str else f"{value:g}"
 
 
 def threads_option(section: str = "run") -> Callable[[F], F]:

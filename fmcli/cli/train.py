@@ -18,11 +18,11 @@ from fmcli.cli.options import (
     format_option,
     logging_options,
     option,
-    registered,
     share,
     threads_option,
 )
 from fmcli.cli.output import Log, open_lines
+from fmcli.cli.registered import registered
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.errors import DivergedError, UsageError
 from fmcli.registry.entry import Entry

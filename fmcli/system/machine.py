@@ -1,14 +1,16 @@
-"""The resources of this process: its control groups and its processors."""
+"""The resources of this process: its control groups and its processors.
+
+Paths are strings, because each command imports this module, and pathlib takes 3 ms to import.
+"""
 
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path("/")
+ROOT = ""
 
 
-def cpu_count(root: Path = ROOT) -> int:
+def cpu_count(root: str = ROOT) -> int:
     """The number of processors that this process may use by its affinity mask and its cgroups' quota; at least 1."""
     # Only some systems, such as Linux, have affinity masks.
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -19,17 +21,17 @@ def cpu_count(root: Path = ROOT) -> int:
     return max(count, 1)
 
 
-def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
+def cgroup_folders(controller: str, root: str = ROOT) -> Iterator[str]:
     """The cgroups (v1 and v2) that may limit `controller` for this process, from its own group up to the root.
 
     A limit applies to all groups below, so every folder counts. Yields nothing if there are no cgroups.
     """
-    groups: dict[str, Path] = {}
-    for line in lines(root / "proc/self/cgroup"):
+    groups: dict[str, str] = {}
+    for line in lines(f"{root}/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         for name in controllers.split(","):  # cgroup v2 lists no controllers; its path has the key ""
-            groups[name] = Path(path)
-    for line in lines(root / "proc/self/mountinfo"):
+            groups[name] = path
+    for line in lines(f"{root}/proc/self/mountinfo"):
         mount, _, system = line.partition(" - ")
         mounted, point = mount.split()[3:5]
         kind, _, options = system.split(maxsplit=2)
@@ -42,33 +44,36 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> Iterator[Path]:
         if group is None:
             continue
         # In a container, the mount may show only the group of the process, under a path of the host.
-        inner = group.relative_to(mounted) if group.is_relative_to(mounted) else Path()
-        for level in (inner, *inner.parents):
-            yield root / point.lstrip("/") / level
+        inner = os.path.relpath(group, mounted).split("/")
+        if inner[0] in (os.curdir, os.pardir):
+            inner = []
+        for level in range(len(inner), -1, -1):
+            yield "/".join([root, point.strip("/"), *inner[:level]])
 
 
-def lines(path: Path) -> list[str]:
+def lines(path: str) -> list[str]:
     """The lines of a file of the kernel; empty if it cannot be read."""
     try:
-        return path.read_text().splitlines()
+        with open(path) as file:
+            return file.read().splitlines()
     except OSError:
         return []
 
 
-def number(path: Path) -> int | None:
+def number(path: str) -> int | None:
     """The number in a file of the kernel; None if it is not a number or the file cannot be read."""
     try:
-        return int(path.read_text())
-    except (OSError, ValueError):
+        return int("".join(lines(path)))
+    except ValueError:
         return None
 
 
-def _cpu_quota(folder: Path) -> float | None:
+def _cpu_quota(folder: str) -> float | None:
     """The number of processors that a cgroup may use, or None if it does not limit them."""
-    for line in lines(folder / "cpu.max"):
+    for line in lines(f"{folder}/cpu.max"):
         quota, period = line.split()
         return None if quota == "max" else int(quota) / int(period)
-    quota_us, period_us = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
+    quota_us, period_us = number(f"{folder}/cpu.cfs_quota_us"), number(f"{folder}/cpu.cfs_period_us")
     if quota_us is None or period_us is None or quota_us < 0:
         return None
     return quota_us / period_us

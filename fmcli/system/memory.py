@@ -5,7 +5,6 @@ import os
 import resource
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from fmcli.errors import NotEnoughMemoryError
 from fmcli.system.machine import ROOT, cgroup_folders, lines, number
@@ -23,7 +22,7 @@ CGROUP_FILES = (
 )
 
 
-def available(root: Path = ROOT) -> int:
+def available(root: str = ROOT) -> int:
     """Bytes that this process can still allocate: the minimum of free memory, RLIMIT_AS and the limits of the cgroups.
 
     Swap is not counted, because training in swap would take too long. sys.maxsize if no limit is known.
@@ -31,7 +30,7 @@ def available(root: Path = ROOT) -> int:
     return _tightest(root)[0]
 
 
-def require(needed: int, purpose: str, root: Path = ROOT, *, held: int = 0) -> None:
+def require(needed: int, purpose: str, root: str = ROOT, *, held: int = 0) -> None:
     """Raise NotEnoughMemoryError unless `needed` bytes are available, of which `held` are already in use. The message
     starts with `purpose`: "reading a.svm"."""
     free, limit, remedy = _tightest(root)
@@ -74,29 +73,29 @@ def human_bytes(n: int) -> str:
     return f"{size:.1f} {UNITS[unit]}"
 
 
-def _tightest(root: Path) -> tuple[int, str, str]:
+def _tightest(root: str) -> tuple[int, str, str]:
     free, limit, remedy = min(_limits(root))
     return max(free, 0), limit, remedy
 
 
-def _limits(root: Path) -> Iterator[tuple[int, str, str]]:
+def _limits(root: str) -> Iterator[tuple[int, str, str]]:
     """Every limit: the bytes that are left under it, its name, and how to raise it."""
     yield sys.maxsize, "no limit is known", "use a machine with more memory"
-    for line in lines(root / "proc/meminfo"):
+    for line in lines(f"{root}/proc/meminfo"):
         name, size = line.split()[:2]
         if name == "MemAvailable:":
             yield int(size) * 1024, "free on this machine", "stop other programs, use a machine with more memory"
     address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
     if address_space != resource.RLIM_INFINITY:
-        mapped = sum(int(line.split()[0]) for line in lines(root / "proc/self/statm")) * os.sysconf("SC_PAGE_SIZE")
+        mapped = sum(int(line.split()[0]) for line in lines(f"{root}/proc/self/statm")) * os.sysconf("SC_PAGE_SIZE")
         yield address_space - mapped, "left under ulimit -v", "raise that limit"
     for folder in cgroup_folders("memory", root):
         for limit_file, use_file, cache_name in CGROUP_FILES:
-            limit, use = number(folder / limit_file), number(folder / use_file)
+            limit, use = number(f"{folder}/{limit_file}"), number(f"{folder}/{use_file}")
             if limit is not None and use is not None:
-                cache = _statistic(folder / "memory.stat", cache_name)
+                cache = _statistic(f"{folder}/memory.stat", cache_name)
                 yield limit - use + cache, "left in the container or cgroup", "raise its limit"
 
 
-def _statistic(path: Path, name: str) -> int:
+def _statistic(path: str, name: str) -> int:
     return next((int(value) for key, value in map(str.split, lines(path)) if key == name), 0)

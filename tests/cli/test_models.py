@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from forks import at_the_end
 
 from fmcli.cli import models
 from fmcli.registry import catalogue
@@ -78,5 +79,4 @@ def test_without_refusals_everything_combines():
 
 @pytest.mark.parametrize("arguments", [["models"], ["models", "--json"], ["evaluate", "--help"], ["inspect", "--help"]])
 def test_commands_without_numerics_do_not_import_numpy(run, arguments):
-    tell = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules, file=sys.stderr))"
-    assert run(*arguments, before=tell).stderr.endswith("False\n")
+    assert run(*arguments, before=at_the_end("'numpy' in sys.modules")).stderr.endswith("False\n")

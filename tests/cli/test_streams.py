@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from forks import at_the_end
 
 import fmcli
 from fmcli.cli import COMMANDS
@@ -36,13 +37,11 @@ def test_help_goes_to_stdout(run, flag):
     "arguments", [["--help"], ["--version"], ["train", "--help"], ["train", "-m", "nosuch", "x"], []]
 )
 def test_help_version_and_usage_errors_need_no_numpy(run, arguments):
-    tell = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules, file=sys.stderr))"
-    assert run(*arguments, before=tell).stderr.endswith("False\n")
+    assert run(*arguments, before=at_the_end("'numpy' in sys.modules")).stderr.endswith("False\n")
 
 
 def test_the_overview_imports_no_command_and_no_table_of_the_registry(run):
-    tell = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
-    imported = run("--help", before=tell).stderr.split()
+    imported = run("--help", before=at_the_end("*sys.modules")).stderr.split()
     assert "fmcli.cli" in imported
     assert [name for name in imported if name.startswith(("fmcli.cli.", "fmcli.registry"))] == ["fmcli.cli.output"]
 
