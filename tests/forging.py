@@ -49,6 +49,8 @@ TEXT_DATA = {
     "ffm": "0\n1 0:0:1 1:1:2 2:2:0.5 0:3:1\n2 2:5:1 9:7:1 100:100:2\n1 0:0:1 1:0:1 2147483646:1:1\n0 1:1:1 1:2:1\n",
 }
 MOST_CHANGES = 3
+MOST_NUMBERED = 1000  # columns that get other features
+WRAPPED = (0, 2**31 - 1, -(2**31), -1)  # increasing if differences of int32 overflow
 ENTIRELY = 0.15  # share of the valid files that are also used for prediction, inspection and export
 SMALL_NUMBERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 
@@ -172,6 +174,7 @@ def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> No
         **{name: rng.random() < 0.5 for name in ("bias", "linear", "augment", "norm") if name in file.meta["options"]},
     }  # fmt: skip
     features, fields = rng.choice((0, 1, 2, 6, 7, 40)), rng.choice((0, 1, 2, 3, 9, 33))
+    file.meta["columns"] = features if kind.compact and rng.random() < 0.7 else None
     labels = rng.choice((None, [0.0, 1.0], [0.0, 1.0, 2.0]))
     outputs = len(labels) if labels and file.meta.get("loss") == "softmax" else 1
     file.meta |= {"options": options, "features": features, "fields": fields, "labels": labels, "outputs": outputs}
@@ -189,12 +192,40 @@ def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> No
     arrays["seen"] = np.packbits(numbers.random(features) < 0.8, bitorder="little")
     arrays["group"] = numbers.integers(-1, 2, features).astype(np.int32)
     arrays["met"] = numbers.integers(0, 256, (features, (fields + 7) // 8)).astype(np.uint8)
+    if rng.random() < 0.5:  # nothing has been counted
+        file.meta["occurrences"] = None
+        file.tensors = {name: array for name, array in file.tensors.items() if name not in ("together", "counts")}
     kept = {name: array for name, array in file.tensors.items() if name.startswith("landmarks") or name == "beta"}
     file.meta["slots"] = slots
+    if file.meta["columns"] is not None:
+        kept["features"] = np.arange(features, dtype=np.int32)
     file.tensors = {
         name: array for name, array in {**kept, **arrays}.items() if name in shapes or name in file.tensors or
-        name.startswith("state.")
+        name.startswith("state.") or name == "features" and file.meta["columns"] is not None
     }  # fmt: skip
+
+
+def number_features(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
+    """Give other ids to the features that have columns: mostly valid ones, up to the largest."""
+    columns = file.meta.get("columns")
+    if type(columns) is not int or not 0 < columns < MOST_NUMBERED:
+        return
+    dimension = rng.choice((columns, columns + 1, 64 * columns + 1, 2**24, 2**31 - 1))
+    ids = sorted(rng.sample(range(dimension), columns))
+    if rng.random() < 0.5:  # the last bit of the last word
+        ids[-1] = dimension - 1
+    if rng.random() < 0.3:
+        ids[rng.randrange(columns)] = rng.choice((0, 1, -1, dimension - 1, dimension, 2**31 - 1, -(2**31)))
+    if rng.random() < 0.1 and columns > len(WRAPPED):
+        ids[: len(WRAPPED)] = WRAPPED
+    old = file.tensors.get("features")
+    known = old is not None and old.shape == (columns,) and old.dtype == np.int32
+    new = dict(zip(old.tolist(), ids, strict=True)) if old is not None and known else {}
+    file.meta["features"] = dimension
+    file.tensors["features"] = np.array(ids, dtype=np.int32)
+    if type(file.meta.get("frequent")) is list and rng.random() < 0.8:
+        pairs = [pair for pair in file.meta["frequent"] if type(pair) is list and len(pair) == 2]
+        file.meta["frequent"] = [[new.get(j, j) if type(j) is int else j, field] for j, field in pairs]
 
 
 CHANGES: tuple[Callable[[random.Random, ModelFile, list[ModelFile]], None], ...] = (
@@ -203,6 +234,7 @@ CHANGES: tuple[Callable[[random.Random, ModelFile, list[ModelFile]], None], ...]
     take_from_another,
     change_array,
     make_anew,
+    number_features,
 )
 
 

@@ -34,7 +34,10 @@ def test_a_joined_numbering_has_the_features_of_both():
     assert one.joined(both) is both
 
 
-@pytest.mark.parametrize(("ids", "dimension"), [([1, 1], 3), ([2, 1], 3), ([-1, 1], 3), ([0, 3], 3)])
+WRAPPED = [0, 2**31 - 1, -(2**31), -1, 1]  # increasing if differences of int32 overflow
+
+
+@pytest.mark.parametrize(("ids", "dimension"), [([1, 1], 3), ([2, 1], 3), ([-1, 1], 3), ([0, 3], 3), (WRAPPED, 3)])
 def test_invalid_numberings_are_refused(ids, dimension):
     with pytest.raises(ValueError, match="increasing"):
         Numbering(np.array(ids, np.int32), dimension)

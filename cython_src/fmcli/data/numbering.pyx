@@ -27,7 +27,8 @@ cdef class Numbering:
         cdef int32_t word
         self.ids = ids
         self.dimension = (int(ids[n - 1]) + 1 if n else 0) if dimension is None else dimension
-        if n and (ids[0] < 0 or ids[n - 1] >= self.dimension or (np.diff(ids) <= 0).any()):
+        # Differences of int32 would overflow.
+        if n and (ids[0] < 0 or ids[n - 1] >= self.dimension or (ids[1:] <= ids[: n - 1]).any()):
             raise ValueError("features must be increasing, and below the dimension")
         words = (self.dimension + WORD - 1) // WORD
         self.bits = np.zeros(words, dtype=np.uint64)
