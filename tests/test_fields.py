@@ -1,5 +1,7 @@
 """Models with fields (ffm), with groups (bilinear) and with tables of pairs (poly2): masks, groups, growth, errors."""
 
+import itertools
+
 import numpy as np
 import pytest
 from problems import CLOSE, build, choices, dataset, fill, random_rows, score_all
@@ -216,16 +218,25 @@ def test_other_fields_of_a_feature_are_one_coordinate():
 # ---- poly2 ----
 
 
-def test_a_row_of_many_entries_shares_entries(rng):
-    """One step on a row with 499,500 pairs, which share 2^12 entries."""
-    x = {j: float(value) for j, value in enumerate(np.float32(rng.uniform(0.5, 1.5, size=1000)))}
-    data = dataset([x], 1000, [1.0])
-    done = run("poly2", "sgd", "squared", data, epochs=1, pair_bits=12, l2=0.0, learning_rate=1e-6, bias=False)
+@pytest.mark.parametrize("lengths", [[1000], [0, 3, 91, 92, 1, 91, 2, 92, 30]])
+def test_pairs_share_entries(lengths, rng):
+    """The first steps on rows with up to 499,500 pairs, which share 2^12 entries."""
+    rows = [
+        {int(j): float(np.float32(rng.uniform(0.5, 1.5))) for j in sorted(rng.choice(1000, size=n, replace=False))}
+        for n in lengths
+    ]
+    data = dataset(rows, 1000, np.ones(len(rows)))
+    done = run("poly2", "sgd", "squared", data, epochs=1, pair_bits=12, l2=0.0, learning_rate=1e-10, bias=False)
+    table = done.plan.model.parameters["W"][0]
     want = np.zeros(1 << 12)
-    for i in range(1000):
-        for j in range(i + 1, 1000):
+    for x in rows:
+        for i, j in itertools.combinations(x, 2):
             want[kinds.splitmix64((i << 32) + j) >> 52] += x[i] * x[j]
-    np.testing.assert_allclose(done.plan.model.parameters["W"][0], 1e-6 * want, rtol=1e-4)
+    np.testing.assert_allclose(table, 1e-10 * want, rtol=1e-4)
+    table[...] = rng.normal(size=len(table))
+    together = score_all(done.plan.model, data)
+    assert len(set(together.flat)) >= len(set(lengths)) - 1
+    np.testing.assert_array_equal(together, [score_all(done.plan.model, dataset([x], 1000))[0] for x in rows])
 
 
 def test_poly2_grows_while_its_table_is_exact(tmp_path):

@@ -154,6 +154,7 @@ typedef struct Scratch {
     int n_gradients;
     double* score;   // C
     double* slope;   // C
+    ptrdiff_t longest;  // the largest number of entries of a sample
     int formulas;       // which formulas `gradient` may return instead of numbers
     double rate_share;  // factor of the learning rates in this update, by the solver's schedule; for `finish_update`
     real* work;      // for the model: results of `score` that `gradient` needs

@@ -110,6 +110,7 @@ cdef extern from "fmcli/base/types.h" nogil:
         int n_gradients
         double* score
         double* slope
+        Py_ssize_t longest
         int formulas
         double rate_share
         real* work

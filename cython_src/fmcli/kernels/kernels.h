@@ -71,6 +71,10 @@ typedef struct Kernels {
     void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,
                                  const real* sums, double slope, const int32_t* place, bool add, real* out);
 
+    // out <- the positions, in a table of weights, of the pairs (index[a], index[b]) with a < b, for b = first .. last - 1:
+    // hashes of `bits` bits or, if `bits` is 0, j (j - 1) / 2 + i for the pair (i, j). Pairs with the same b are contiguous.
+    void (*pair_places)(const int32_t* index, ptrdiff_t first, ptrdiff_t last, int bits, int32_t* out);
+
     // <sum of v_i x_i over side 0, sum of v_j x_j over side 1>, where side[j] is 0, 1, or -1 for features on neither
     // side. Stores both sums in `sums` (2 x lanes, padded).
     double (*two_sides)(const Factors* v, const Sample* x, const int32_t* side, real* sums);

@@ -9,6 +9,7 @@
 #include "fmcli/models/ffm.inl"
 #include "fmcli/models/lifted.inl"
 #include "fmcli/models/local/distances.inl"
+#include "fmcli/models/poly2.inl"
 #include "fmcli/models/products.inl"
 #include "fmcli/models/second_order.inl"
 #include "fmcli/penalties/value.inl"

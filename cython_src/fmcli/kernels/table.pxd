@@ -35,6 +35,7 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*field_pairs_gradient)(
             const Factors*, Py_ssize_t, const Sample*, const FieldEntries*, const real*, double, const int32_t*,
             bint, real*) noexcept nogil
+        void (*pair_places)(const int32_t*, Py_ssize_t, Py_ssize_t, int, int32_t*) noexcept nogil
         double (*two_sides)(const Factors*, const Sample*, const int32_t*, real*) noexcept nogil
         void (*two_sides_gradient)(
             const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil

@@ -181,12 +181,12 @@ cdef class FFM(Model):
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * min(self.fields, longest) ** 2 * self.padded() if self.fields else 0
 
-    cdef void prefetch(self, const Sample* x) noexcept nogil:
+    cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
         cdef Py_ssize_t i, j, apart = self.apart(), low = self.fields, high = -1
         cdef const real* row
         cdef Factors v
-        Model.prefetch(self, x)
+        Model.prefetch(self, x, s)
         if self.by_feature[self.pairs] or x.field == NULL:
             return
         for i in range(x.nnz):

@@ -65,7 +65,7 @@ cdef class Model:
     cdef Py_ssize_t work_size(self, Py_ssize_t longest)
     cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest)
     cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest)
-    cdef void prefetch(self, const Sample* x) noexcept nogil
+    cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil
     cdef void usual_rows(self, const Sample* x, const int32_t** row, Py_ssize_t* n) noexcept nogil
     cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil
@@ -93,7 +93,6 @@ cdef class Workspace:
     cdef Scratch scratch
     cdef list memory
     cdef Model model
-    cdef Py_ssize_t longest
     cdef int generation
     cdef fit(self, Model model, Dataset data)
 

@@ -348,8 +348,8 @@ cdef class Model:
     cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
         return self.work_size(longest)
 
-    # Prefetch the rows of a sample that will be used soon.
-    cdef void prefetch(self, const Sample* x) noexcept nogil:
+    # Prefetch the rows of a sample that will be used soon. What is computed for this may be stored in the Scratch.
+    cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int b, c, p
         for b in range(self.n_blocks):
             if not self.by_feature[b]:
@@ -421,7 +421,7 @@ cdef class Model:
         for i in range(start, stop):
             if i + SAMPLES_AHEAD < stop:
                 data.sample(i + SAMPLES_AHEAD if rows == NULL else rows[i + SAMPLES_AHEAD], &x)
-                self.prefetch(&x)
+                self.prefetch(&x, s)
             data.sample(i if rows == NULL else rows[i], &x)
             self.score(&x, s)
             for c in range(self.outputs):
@@ -522,13 +522,14 @@ cdef class Workspace:
         self.scratch.slope = &outputs[model.outputs]
         self.scratch.ids = &ids[0]
         self.scratch.gradients = <SparseGradient*>&gradient_structs[0]
-        self.model, self.longest, self.generation = model, longest, model.generation
+        self.scratch.longest = longest
+        self.model, self.generation = model, model.generation
 
     # Raise ValueError unless the workspace fits the model, with its current layout, and the samples of the data.
     cdef fit(self, Model model, Dataset data):
         if self.model is not model or self.generation != model.generation:
             raise ValueError("the workspace was made for another model, or before its rows were laid out anew")
-        if data.longest > self.longest or data.features > model.features:
+        if data.longest > self.scratch.longest or data.features > model.features:
             raise ValueError("the data have longer rows than the workspace, or more columns than the model")
 
     @staticmethod

@@ -8,27 +8,26 @@ from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradie
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.models.model cimport MAX_BLOCKS, Model
-from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport UINT32_MAX, int32_t, uint32_t
+from libc.string cimport memcmp, memcpy, memset
 
 MOST_ENTRIES = 1 << 16  # of a sample, so that its pairs can be numbered by int32
 
 cdef enum:
-    # The largest number of pairs of a sample whose weights are prefetched: more would evict each other from the cache.
-    MOST_AHEAD = 1 << 12
     MOST_BITS = 30  # entries and positions of the table are numbered by int32
-
-
-cdef inline uint64_t splitmix64(uint64_t z) noexcept nogil:
-    z += <uint64_t>0x9E3779B97F4A7C15
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
+    # The largest number of entries of a sample whose places are kept, and whose weights are prefetched: the weights of
+    # more pairs, over 4095, would evict each other from the cache.
+    MOST_KEPT = 91
+    # The number of samples whose places are kept: more than are prefetched ahead. One more is kept besides, if it was
+    # not prefetched.
+    KEPT = 4
+    # The smallest number of slots of the hash table, so that pairs of short samples hardly ever collide.
+    FEWEST_SLOTS = 1 << 12
 
 
 # The size of a hash table for n entries: a power of two, so large that at most half of the table is used.
 cdef inline Py_ssize_t table_size(Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t size = 1
+    cdef Py_ssize_t size = FEWEST_SLOTS
     while size < 2 * n:
         size *= 2
     return size
@@ -36,6 +35,60 @@ cdef inline Py_ssize_t table_size(Py_ssize_t n) noexcept nogil:
 
 cdef inline Py_ssize_t pairs_of(Py_ssize_t n) noexcept nogil:
     return n * (n - 1) // 2
+
+
+# The places of a kept sample follow the number of its entries and their features.
+cdef inline Py_ssize_t kept_size(Py_ssize_t longest) noexcept nogil:
+    cdef Py_ssize_t most = min(longest, MOST_KEPT)
+    return 1 + most + pairs_of(most)
+
+
+# Pointers into Scratch.ids.
+cdef struct Room:
+    Py_ssize_t longest
+    int32_t* next_kept  # where the next prefetched sample is kept
+    int32_t* kept
+    Py_ssize_t kept_size
+    int32_t* with_one   # the places of an entry's pairs with those before it
+    int32_t* entries
+    # A hash table of the positions of entries. A used slot contains `end` - 1 - the position; greater numbers are of
+    # earlier samples, so that the table need not be cleared for each sample.
+    uint32_t* slots
+    uint32_t* end
+
+
+cdef inline Room room_of(const Scratch* s) noexcept nogil:
+    cdef Room room
+    room.longest, room.next_kept, room.end = s.longest, s.ids, <uint32_t*>s.ids + 1
+    room.kept, room.kept_size = s.ids + 2, kept_size(s.longest)
+    room.with_one = room.kept + (KEPT + 1) * room.kept_size
+    room.entries = room.with_one + s.longest
+    room.slots = <uint32_t*>room.entries + pairs_of(s.longest)
+    return room
+
+
+# List each of n hashed entries once in room.entries, which may be `place`, add up the products of equal entries, and
+# return the number of different ones.
+cdef Py_ssize_t unite(const int32_t* place, real* product, Py_ssize_t n, const Room* room) noexcept nogil:
+    cdef Py_ssize_t k, at, found = 0, mask = table_size(n) - 1
+    cdef uint32_t end = room.end[0]
+    cdef uint32_t* slots = room.slots
+    cdef int32_t* entries = room.entries
+    if <Py_ssize_t>end < n:  # at first, it is 0
+        memset(slots, 255, table_size(pairs_of(room.longest)) * sizeof(uint32_t))
+        end = UINT32_MAX
+    for k in range(n):
+        at = place[k] & mask
+        while slots[at] < end and entries[end - 1 - slots[at]] != place[k]:
+            at = (at + 1) & mask
+        if slots[at] < end:
+            product[end - 1 - slots[at]] += product[k]
+            continue
+        slots[at] = end - 1 - <uint32_t>found
+        entries[found], product[found] = place[k], product[k]
+        found += 1
+    room.end[0] = end - <uint32_t>found
+    return found
 
 
 cdef class Poly2(Model):
@@ -73,87 +126,107 @@ cdef class Poly2(Model):
                 f"the earlier model has an entry for each pair, but with the new features there are {pairs:,} pairs, "
                 f"more than 2^{self.bits}", pair_bits=(pairs - 1).bit_length())
 
-    cdef inline int32_t entry(self, int64_t i, int64_t j) noexcept nogil:
-        if self.exact:
-            return <int32_t>(pairs_of(j) + i)
-        return <int32_t>(splitmix64((<uint64_t>i << 32) + <uint64_t>j) >> (64 - self.bits))
-
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
         return pairs_of(longest) if b == self.table else Model.most_rows(self, b, longest)
 
-    # The table entries of a sample's pairs. If they are hashes, a hash table to look them up comes first.
+    # The Room, in training with a hash table unless all pairs have their own entries.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
-        return pairs_of(longest) + (0 if self.exact else table_size(pairs_of(longest)))
+        cdef Py_ssize_t pairs = pairs_of(longest)
+        return self.scoring_ids_size(longest) + pairs + (0 if self.exact else table_size(pairs))
 
     # The values of the coordinates, sums of x_i x_j.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return pairs_of(longest)
 
     cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest):
-        return 0
+        return 2 + (KEPT + 1) * kept_size(longest) + longest
 
     cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
         return 0
 
-    cdef void prefetch(self, const Sample* x) noexcept nogil:
+    # out <- the entries of the table for the sample's pairs (i, j), i < j, for j = first .. last - 1, in this order.
+    cdef inline void places(self, const Sample* x, Py_ssize_t first, Py_ssize_t last, int32_t* out) noexcept nogil:
+        kernels.pair_places(x.index, first, last, 0 if self.exact else self.bits, out)
+
+    cdef inline int32_t* keep(self, const Sample* x, int32_t* at) noexcept nogil:
+        at[0] = <int32_t>x.nnz
+        memcpy(at + 1, x.index, x.nnz * sizeof(int32_t))
+        self.places(x, 0, x.nnz, at + 1 + x.nnz)
+        return at + 1 + x.nnz
+
+    # The places of all pairs of a sample; NULL if it is too long to keep them.
+    cdef inline int32_t* kept(self, const Sample* x, const Room* room) noexcept nogil:
+        cdef int32_t* at = room.kept
+        cdef int _
+        if x.nnz > MOST_KEPT:
+            return NULL
+        for _ in range(KEPT + 1):
+            if at[0] == x.nnz and memcmp(at + 1, x.index, x.nnz * sizeof(int32_t)) == 0:
+                return at + 1 + x.nnz
+            at += room.kept_size
+        return self.keep(x, at - room.kept_size)
+
+    # The places of the pairs of entry j with those before it.
+    cdef inline const int32_t* places_with(
+        self, const Sample* x, Py_ssize_t j, const int32_t* kept, const Room* room
+    ) noexcept nogil:
+        if kept != NULL:
+            return kept + pairs_of(j)
+        self.places(x, j, j + 1, room.with_one)
+        return room.with_one
+
+    cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef int32_t entry
-        cdef Py_ssize_t i, j
-        cdef Factors weight = self.weights(self.table, 0)
-        Model.prefetch(self, x)
-        if pairs_of(x.nnz) > MOST_AHEAD:
+        cdef Py_ssize_t i
+        cdef Factors weight
+        cdef const int32_t* place
+        cdef Room room = room_of(s)
+        Model.prefetch(self, x, s)
+        if x.nnz > MOST_KEPT:
             return
-        for j in range(x.nnz):
-            for i in range(j):
-                entry = self.entry(x.index[i], x.index[j])
-                for c in range(self.outputs):
-                    weight = self.weights(self.table, c, entry)
-                    prefetch_line(weight.at)
+        place = self.keep(x, room.kept + room.next_kept[0] * room.kept_size)
+        room.next_kept[0] = (room.next_kept[0] + 1) % KEPT
+        for c in range(self.outputs):
+            weight = self.weights(self.table, c)
+            for i in range(pairs_of(x.nnz)):
+                prefetch_line(weight.at + place[i] * self.weight_part[self.table].row_stride)
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
-        cdef Py_ssize_t size = 0 if self.exact else table_size(pairs_of(x.nnz))
-        self.usual_rows(x, row, n)
-        row[self.table] = s.ids + size
-        n[self.table] = self.coordinates(x, s.ids, size, s.ids + size, s.work)
-        self.cut(row, n, s)
-
-    # List each table entry of the sample's pairs once, with the sum of their x_i x_j, and return the number of entries.
-    # Hashed entries are looked up in a hash table of their positions + 1.
-    cdef Py_ssize_t coordinates(
-        self, const Sample* x, int32_t* places, Py_ssize_t size, int32_t* entries, real* products
-    ) noexcept nogil:
-        cdef Py_ssize_t i, j, at, n = 0
-        cdef int32_t entry
-        memset(places, 0, size * sizeof(int32_t))
+        cdef Py_ssize_t i, j, pairs = pairs_of(x.nnz)
+        cdef Room room = room_of(s)
+        cdef int32_t* place = self.kept(x, &room)
+        cdef real* product = s.work
+        if place == NULL:
+            place = room.entries
+            self.places(x, 0, x.nnz, place)
         for j in range(x.nnz):
             for i in range(j):
-                entry = self.entry(x.index[i], x.index[j])
-                if size:
-                    at = entry & (size - 1)
-                    while places[at] and entries[places[at] - 1] != entry:
-                        at = (at + 1) & (size - 1)
-                    if places[at]:
-                        products[places[at] - 1] += <real>x.value[i] * x.value[j]
-                        continue
-                    places[at] = <int32_t>(n + 1)
-                entries[n], products[n] = entry, <real>x.value[i] * x.value[j]
-                n += 1
-        return n
+                product[i] = <real>x.value[i] * x.value[j]
+            product += j
+        self.usual_rows(x, row, n)
+        row[self.table], n[self.table] = place, pairs
+        if not self.exact:
+            row[self.table], n[self.table] = room.entries, unite(place, s.work, pairs, &room)
+        self.cut(row, n, s)
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i, j, stride = self.weight_part[self.table].row_stride
         cdef double total, with_j
         cdef Factors w, weight
+        cdef Room room = room_of(s)
+        cdef const int32_t* kept = self.kept(x, &room)
+        cdef const int32_t* place
         for c in range(self.outputs):
+            weight = self.weights(self.table, c)
             total = 0
             for j in range(x.nnz):
+                place = self.places_with(x, j, kept, &room)
                 with_j = 0
                 for i in range(j):
-                    weight = self.weights(self.table, c, self.entry(x.index[i], x.index[j]))
-                    with_j += <double>weight.at[0] * x.value[i]
+                    with_j += <double>weight.at[place[i] * stride] * x.value[i]
                 total += with_j * x.value[j]
             s.score[c] = self.bias(c) + total
             if self.linear:
@@ -164,6 +237,7 @@ cdef class Poly2(Model):
         cdef int c
         cdef Py_ssize_t i
         cdef real slope
+        cdef real* weight
         cdef SparseGradient* gradient
         for c in range(self.outputs):
             gradient = s.gradients + c * self.n_blocks
@@ -172,8 +246,9 @@ cdef class Poly2(Model):
                 gradient.weight[0] = slope
             if self.linear:
                 kernels.linear_gradient(x, s.slope[c], gradient[self.table - 1].weight)
+            weight = gradient[self.table].weight
             for i in range(gradient[self.table].n):
-                gradient[self.table].weight[i] = slope * s.work[i]
+                weight[i] = slope * s.work[i]
 
     # No cache: the derivatives are the values of the entries and of the coordinates.
     cdef Py_ssize_t cache_size(self, Dataset data):

@@ -254,7 +254,7 @@ cdef class LLFM(Model):
         self.coding.encode(local.distance, self.anchors, local.code)
 
     # Only the anchors are prefetched: the FMs that a sample needs are known only after its anchors are read.
-    cdef void prefetch(self, const Sample* x) noexcept nogil:
+    cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef Py_ssize_t i, at
         for i in range(x.nnz):
             at = 0

@@ -330,11 +330,11 @@ cdef class BlockLoop:
         s.formulas = PAIR_FORMULAS
         for i in range(start, min(start + AHEAD, stop)):
             self.data.sample(i, &x)
-            self.model.prefetch(&x)
+            self.model.prefetch(&x, s)
         for i in range(start, stop):
             if i + AHEAD < stop:
                 self.data.sample(i + AHEAD, &x)
-                self.model.prefetch(&x)
+                self.model.prefetch(&x, s)
             self.data.sample(i, &x)
             entry = self.data.csr.indptr[i] - first_entry
             self.model.rows(&x, s)

@@ -127,7 +127,7 @@ cdef class Trainer:
                 prefetch_line(x.field + IN_LINE)
         if i + AHEAD < end:
             self.data.sample(order[i + AHEAD], &x)
-            self.model.prefetch(&x)
+            self.model.prefetch(&x, s)
             self.solver.prefetch(&x)
         if i + 1 < end:
             self.data.sample(order[i + 1], &x)
