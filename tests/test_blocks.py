@@ -9,8 +9,9 @@ from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import blocks
-from fmcli.solvers.stochastic.block_loop import SampleBlocks, takes_blocks
+from fmcli.solvers.stochastic.block_loop import takes_blocks
 from fmcli.solvers.stochastic.blocks import SAMPLES_BEFORE, block_ends, growing, mean_product
+from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training.job import plan, train
 
@@ -73,11 +74,19 @@ def test_the_number_of_threads_does_not_change_a_bit(name, solver, weights, monk
 
 
 def test_complete_blocks_stay_together(monkeypatch):
-    """Rows are arranged anew in the two epochs in which blocks grow, and in the third; later epochs have its blocks."""
+    """Blocks are complete after 324 rows of the second epoch. Its other rows stay in their blocks; its first 324
+    rows are in complete blocks from the third epoch on."""
     arranged = []
-    monkeypatch.setattr(blocks, "SampleBlocks", lambda *a, **b: arranged.append(a) or SampleBlocks(*a, **b))
+
+    class Recorded(SampleBlocks):
+        def __init__(self, data, *arguments, **keywords):
+            super().__init__(data, *arguments, **keywords)
+            arranged.append(data)
+
+    monkeypatch.setattr(blocks, "SampleBlocks", Recorded)
     trained(rows_with_labels(), "fm", "adagrad", epochs=5)
-    assert len(arranged) == 3
+    assert [data.rows for data in arranged] == [700, 324, 376, 324]
+    np.testing.assert_array_equal(arranged[1].index, arranged[3].index)
 
 
 @pytest.mark.parametrize(("name", "solver", "ones"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [True, False]))
@@ -144,5 +153,3 @@ def test_blocks_must_cover_the_samples():
     for ends in ([0, 5], [0, 5, 5, 20], [1, 20], [0]):
         with pytest.raises(ValueError, match="blocks"):
             SampleBlocks(data, np.array(ends))
-    with pytest.raises(IndexError):
-        SampleBlocks(data, np.array([0, 20])).group(0, 2)

@@ -26,8 +26,9 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.stochastic.block_loop import BlockLoop, SampleBlocks
+from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.training.job import empty_score, plan, train
 from reference import slow_losses, slow_solvers
 from reference.kinds import KINDS
@@ -104,10 +105,13 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     step = iter(steps)
     for epoch, order in enumerate(orders, start=1):
         total = 0.0
-        blocks = in_blocks(model, trained, loss, data.take(order), block_ends, mean, options.curvature, threads)
+        if block_ends:
+            blocks, loop = in_blocks(
+                model, trained, loss, data.take(order), block_ends, mean, options.curvature, threads
+            )
         for number, (first, last) in enumerate(zip([0, *ends_of], ends_of, strict=False)):
             if block_ends:
-                total += blocks.run(POOL, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
+                total += loop.run(POOL, blocks, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
             else:
                 total += trainer.run(order.astype(np.int32), first, last)
             now = next(step)
@@ -120,15 +124,10 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
 
 
 def in_blocks(model, solver, loss, data, ends, mean_weight, curvature, threads):
-    """The loop of block steps through these data; None without blocks."""
-    if not ends:
-        return None
-    blocks = SampleBlocks(
-        data, np.array([0, *ends]), mean_weight=mean_weight if solver.averages_weights else 1,
-        by_sample=model.pair_block >= 0,
-    )  # fmt: skip
-    blocks.group(0, len(blocks))
-    return BlockLoop(model, solver, loss, blocks, curvature, threads)
+    """These data in blocks, and the loop of block steps."""
+    divisor = mean_weight if solver.averages_weights else 1
+    blocks = SampleBlocks(data, np.array([0, *ends]), mean_weight=divisor, by_sample=model.pair_block >= 0)
+    return blocks, BlockLoop(model, solver, loss, curvature, threads)
 
 
 def labels_of(loss, rng):

@@ -11,10 +11,7 @@ cdef class Dataset:
     cdef const double* label_
     cdef const double* weight_
 
-    cdef entries_of(self, rows, indptr, numbers, int threads)
-    cdef copy_entries(
-        self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers, int32_t[::1] taken, Py_ssize_t first,
-        Py_ssize_t last)
+    cdef entries_of(self, const int32_t[::1] rows, const int64_t[::1] indptr, const int32_t[::1] numbers)
 
     cdef inline void sample(self, Py_ssize_t i, Sample* x) noexcept nogil:
         x[0] = sample_of(&self.csr, i)

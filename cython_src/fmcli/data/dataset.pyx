@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 cdef enum:
-    TAKEN_AHEAD = 16  # rows that are prefetched before they are copied
+    ROWS_AHEAD = 16  # that are prefetched before they are copied
 
 
 cdef class Dataset:
@@ -166,40 +166,40 @@ cdef class Dataset:
         trusted = "field" not in arrays and new["features"] >= self.features
         return Dataset(self.indptr, self.index, **new, trusted=trusted)
 
-    def take(self, rows, int threads=1):
+    def take(self, rows):
         """A copy of the rows with these indices, in the order of `rows`."""
-        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(np.diff(self.indptr)[rows], out=indptr[1:])
+        cdef const int32_t[::1] chosen = self.checked(np.asarray(rows, dtype=np.int32))
+        indptr = np.empty(chosen.shape[0] + 1, dtype=np.int64)
+        cdef int64_t[::1] ends = indptr
+        cdef Py_ssize_t i, row
+        with nogil:
+            ends[0] = 0
+            for i in range(chosen.shape[0]):
+                if i + ROWS_AHEAD < chosen.shape[0]:
+                    prefetch_line(self.csr.indptr + chosen[i + ROWS_AHEAD])
+                row = chosen[i]
+                ends[i + 1] = ends[i] + self.csr.indptr[row + 1] - self.csr.indptr[row]
         index, field, value = [
-            None if array is None else self.entries_of(rows, indptr, array.view(np.int32), threads).view(array.dtype)
+            None if array is None else self.entries_of(chosen, ends, array.view(np.int32)).view(array.dtype)
             for array in (self.index, self.field, self.value)
         ]
-        label, weight = [None if array is None else array[rows] for array in (self.label, self.weight)]
+        label, weight = [None if array is None else array.take(chosen) for array in (self.label, self.weight)]
         return Dataset(
             indptr, index, value, label, self.features, field, weight, trusted=True, numbering=self.numbering)
 
-    # Copy the elements of an array over all entries that belong to these rows.
-    cdef entries_of(self, rows, indptr, numbers, int threads):
-        taken = np.empty(indptr[len(rows)], dtype=np.int32)
-        bounds = np.linspace(0, len(rows), threads + 1).astype(np.intp)
-        in_parallel(
-            lambda part: self.copy_entries(rows, indptr, numbers, taken, bounds[part], bounds[part + 1]),
-            range(threads), threads)
-        return taken
-
-    # The same for the rows rows[first .. last - 1]; row i is copied to taken[indptr[i] ..].
-    cdef copy_entries(self, rows, const int64_t[::1] indptr, const int32_t[::1] numbers, int32_t[::1] taken,
-                      Py_ssize_t first, Py_ssize_t last):
-        cdef const int64_t[::1] chosen = np.asarray(rows[first:last], dtype=np.int64)
-        cdef Py_ssize_t i, begin, size
-        if numbers.shape[0] == 0:
-            return
+    # Copy the elements of an array over all entries that belong to these rows, which begin at `indptr` in the copy.
+    cdef entries_of(self, const int32_t[::1] rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
+        copy = np.empty(indptr[rows.shape[0]], dtype=np.int32)
+        cdef int32_t[::1] taken = copy
+        cdef Py_ssize_t i
         with nogil:
-            for i in range(first, last):
-                if i + TAKEN_AHEAD < last:
-                    prefetch_line(&numbers[0] + self.csr.indptr[chosen[i + TAKEN_AHEAD - first]])
-                begin, size = self.csr.indptr[chosen[i - first]], indptr[i + 1] - indptr[i]
-                memcpy(&taken[0] + indptr[i], &numbers[0] + begin, size * sizeof(int32_t))
+            for i in range(rows.shape[0] if taken.shape[0] else 0):
+                if i + ROWS_AHEAD < rows.shape[0]:
+                    prefetch_line(&numbers[0] + self.csr.indptr[rows[i + ROWS_AHEAD]])
+                memcpy(
+                    &taken[0] + indptr[i], &numbers[0] + self.csr.indptr[rows[i]],
+                    (indptr[i + 1] - indptr[i]) * sizeof(int32_t))
+        return copy
 
     def within(self, features):
         """The same rows with only the first `features` columns."""

@@ -7,7 +7,9 @@ beginning every step changes the slopes of the next samples much.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,8 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Workspace
 from fmcli.registry.streams import BLOCK_STREAM, PAIR_STREAM, SHUFFLE_STREAM, generator
-from fmcli.solvers.stochastic.block_loop import BlockLoop, SampleBlocks
-from fmcli.system.parallel import in_parallel
+from fmcli.solvers.stochastic.block_loop import BlockLoop
+from fmcli.solvers.stochastic.sample_blocks import GroupingRoom, SampleBlocks
 
 if TYPE_CHECKING:
     from fmcli.losses.loss import Loss
@@ -27,9 +29,8 @@ if TYPE_CHECKING:
 
 # A block has at most a sample for this many samples that training has seen before it. With 64, training was slower.
 SAMPLES_BEFORE = 256
-# Numbers for each entry of a block, grouped by feature: its own, and its row's, if no other entry has it; then also its
-# value and weight. And those of the work space to group them.
-GROUPED, GROUPED_WITH_VALUES, GROUPING = 3, 5, 5
+# Rows are copied in the order of training, and grouped, in pieces of this many, which fit in a cache.
+PIECE = 1 << 15
 # Pairs of rows whose products are averaged.
 PAIRS = 20_000
 
@@ -72,6 +73,34 @@ def mean_product(data: Dataset, rows: NDArray[np.int32], random: np.random.Gener
     return math.sqrt(float(np.mean((1 + products) ** 2)))
 
 
+class Piece:
+    """Consecutive blocks of an epoch.
+
+    Parameters
+    ----------
+    rows : int32, the indices of the rows in the order of training.
+    ends : int64 (blocks + 1), the first row of each block among them, and their number.
+    repeats : whether later epochs have the same blocks.
+
+    Attributes
+    ----------
+    blocks : the rows and their grouped entries, if they are kept.
+    """
+
+    def __init__(self, rows: NDArray[np.int32], ends: NDArray[np.int64], repeats: bool) -> None:
+        self.rows, self.ends, self.repeats = rows, ends, repeats
+        self.blocks: SampleBlocks | None = None
+
+
+def pieces(rows: NDArray[np.int32], ends: NDArray[np.int64], repeats: bool = True) -> list[Piece]:
+    """The pieces of rows with these ends of blocks, each of PIECE rows and the rest of a block."""
+    bounds = np.unique([*np.searchsorted(ends, np.arange(0, len(rows), PIECE)), len(ends) - 1])
+    return [
+        Piece(rows[ends[first] : ends[last]], ends[first : last + 1] - ends[first], repeats)
+        for first, last in itertools.pairwise(bounds)
+    ]
+
+
 class BlockEpochs:
     """The epochs of a task by block steps.
 
@@ -87,81 +116,98 @@ class BlockEpochs:
     """
 
     def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
-        self.task, self.solver, self.loss = task, solver, loss
+        self.task, self.size = task, int(task.spec.values["block_size"])
         self.divisor = mean_weight if solver.averages_weights else 1.0
-        self.seen, self.unit, self._key = 0, 1, (-1, False)
-        self._arranged: list[tuple[SampleBlocks, BlockLoop]] = []
+        self.seen, self.unit, self._first = 0, 1, 0
         product = mean_product(task.data, task.rows, generator(task.spec, PAIR_STREAM))
-        self.curvature = loss.smoothness * product
+        self.loop = BlockLoop(task.model, solver, loss, loss.smoothness * product, task.threads)
+        self.rooms = [GroupingRoom(task.data.features) for _ in range(task.threads)]
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
         """Bytes of the copied rows, of their entries grouped by feature, of a block's gradients, and of the threads."""
         data, model, size = task.data, task.model, int(task.spec.values["block_size"])
-        number, share = np.dtype(np.int32).itemsize, len(task.rows) / max(1, task.data.rows)
-        numbers = GROUPED if data.value is None else GROUPED_WITH_VALUES
-        rows = int(share * (data.nbytes + numbers * number * data.nnz))
         entries = min(data.nnz, size * data.longest)
-        thread = number * (data.features + GROUPING * entries) + Workspace.bytes_needed(model, data.longest)
-        return int(rows + BlockLoop.bytes_needed(model, size, entries) + task.threads * thread)
+        rooms = task.threads * GroupingRoom.bytes_needed(data.features, entries)
+        workspaces = task.threads * Workspace.bytes_needed(model, data.longest)
+        copied = len(task.rows) / max(1, data.rows) * (data.nbytes + SampleBlocks.bytes_needed(data))
+        return int(copied) + BlockLoop.bytes_needed(model, size, entries) + rooms + workspaces
 
-    @property
-    def blocks(self) -> SampleBlocks:
-        """The blocks of this epoch."""
-        return self._arranged[0][0]
+    def begin(self, number: int, pool: Executor, last: bool) -> None:
+        """Divide an epoch into blocks.
 
-    @property
-    def loop(self) -> BlockLoop:
-        """The loop through them."""
-        return self._arranged[0][1]
+        Once blocks no longer grow, all epochs have the same blocks in a new random order, namely those of the epoch in
+        which they stopped growing.
 
-    def begin(self, number: int, pool: Executor) -> None:
-        """Arrange the rows of an epoch.
-
-        Once blocks no longer grow, all epochs have the same blocks, in a new random order.
+        last : whether no epoch follows, so that nothing needs to be kept.
         """
-        task, rows, size = self.task, len(self.task.rows), self.task.spec.values["block_size"]
-        epoch = task.epochs_before + number
-        full = self.seen >= growing(size)
-        # The first epoch of complete blocks. It is the same in a run that resumes with as many rows.
-        first = max(1, epoch - (self.seen - growing(size)) // rows) if full else epoch
-        if self._key != (first, full):
-            self._key = (first, full)
-            self._arrange(first)
-        self.order = np.arange(len(self.blocks), dtype=np.int32)
-        if full and task.spec.values["shuffle"]:
-            generator(task.spec, BLOCK_STREAM, epoch).shuffle(self.order)
-        self.ends, self.next, self.pool = np.cumsum(np.diff(self.blocks.ends)[self.order]), 0, pool
+        rows, shuffle, complete = len(self.task.rows), self.task.spec.values["shuffle"], growing(self.size)
+        epoch = self.task.epochs_before + number
+        # The epoch in which blocks stop growing. It is the same in a run that resumes with as many rows.
+        first = max(1, epoch - 1 - (self.seen - complete) // rows) if self.seen >= complete else epoch
+        grown = max(0, min(rows, complete - self.seen + (epoch - first) * rows))  # rows of that epoch before they do
+        if self._first != first:
+            self._first, self._order = first, self.task.rows.copy()
+            if shuffle:
+                generator(self.task.spec, SHUFFLE_STREAM, first).shuffle(self._order)
+            parts = self._order[:grown], self._order[grown:]
+            self._complete = [pieces(part, block_ends(len(part), complete, self.size)) for part in parts]
+        early, late = self._complete
+        if first == epoch:
+            early = pieces(self._order[:grown], block_ends(grown, self.seen, self.size), repeats=False)
+        random = generator(self.task.spec, BLOCK_STREAM, epoch) if shuffle and first < epoch else None
+        self._keep, self._arranged, self._pool = not last, self._arrange([*early, *late], random, pool), pool
+        self._next, self._ends = 0, np.zeros(1, dtype=np.int64)
         self.seen += rows
 
-    def _arrange(self, epoch: int) -> None:
-        """Copy the rows in the random order of an epoch, and group the entries of its blocks."""
-        task, threads = self.task, self.task.threads
-        order = task.rows.copy()
-        if task.spec.values["shuffle"]:
-            generator(task.spec, SHUFFLE_STREAM, epoch).shuffle(order)
-        self._arranged.clear()  # frees the memory of the last epoch's rows
-        ends = block_ends(len(order), self.seen, task.spec.values["block_size"])
+    def _arrange(
+        self, scheduled: list[Piece], random: np.random.Generator | None, pool: Executor
+    ) -> Iterator[tuple[SampleBlocks, NDArray[np.int32]]]:
+        """The blocks of each piece of an epoch, and their order. Each thread arranges a piece."""
+        if random:
+            random.shuffle(scheduled)
+        threads = self.task.threads
+        in_order = map if threads == 1 else pool.map
+        for first in range(0, len(scheduled), threads):
+            for blocks in in_order(self._blocks_of, scheduled[first : first + threads], self.rooms):
+                order = np.arange(len(blocks), dtype=np.int32)
+                if random:
+                    random.shuffle(order)
+                yield blocks, order
+
+    def _blocks_of(self, piece: Piece, room: GroupingRoom) -> SampleBlocks:
+        """The rows of a piece, copied in their order, and their grouped entries."""
+        if piece.blocks:
+            return piece.blocks
+        by_sample = self.task.model.pair_block >= 0
         blocks = SampleBlocks(
-            task.data.take(order, threads), ends, mean_weight=self.divisor, by_sample=task.model.pair_block >= 0
+            self.task.data.take(piece.rows), piece.ends, mean_weight=self.divisor, by_sample=by_sample, room=room
         )
-        parts = [len(blocks) * part // threads for part in range(threads + 1)]
-        in_parallel(lambda part: blocks.group(parts[part], parts[part + 1]), range(threads), threads)
-        loop = BlockLoop(task.model, self.solver, self.loss, blocks, self.curvature, threads)
-        self._arranged.append((blocks, loop))
+        if piece.repeats and self._keep:
+            piece.blocks = blocks
+        return blocks
 
-    def train(self, stop: int, total: float) -> tuple[int, float]:
-        """Train on the next blocks, up to the one that contains sample `stop`; return how many samples of the epoch are
-        done then, and `total` plus the weighted losses."""
-        last = int(np.searchsorted(self.ends, stop)) + 1
-        total = self.loop.run(self.pool, self.order, self.next, last, total)
-        self.next = last
-        return int(self.ends[last - 1]), total
+    def train(self, stop: int, total: float) -> tuple[int, float, float]:
+        """Train on the next blocks, up to the one that contains sample `stop`.
 
-    def weight(self, start: int, stop: int) -> float:
-        """The total weight of the samples start .. stop - 1 of the epoch, which are whole blocks."""
-        data = self.blocks.data
-        if data.weight is None:
-            return float(stop - start)
-        by_block = np.add.reduceat(data.weight, self.blocks.ends[:-1])[self.order]
-        return float(by_block[(self.ends > start) & (self.ends <= stop)].sum())
+        Returns how many samples of the epoch are done then, the weight of these blocks, and `total` plus their weighted
+        losses.
+        """
+        weight = 0.0
+        while (done := int(self._ends[self._next])) < stop:
+            if self._next == len(self._ends) - 1:
+                self._blocks, self._order = next(self._arranged)
+                self._ends = done + np.cumsum([0, *np.diff(self._blocks.ends)[self._order]])
+                self._next = 0
+            last = min(int(np.searchsorted(self._ends, stop)), len(self._order))
+            total = self.loop.run(self._pool, self._blocks, self._order, self._next, last, total)
+            weight += self._weight(self._next, last)
+            self._next = last
+        return done, weight, total
+
+    def _weight(self, first: int, last: int) -> float:
+        """The total weight of the blocks first .. last - 1 of the current piece."""
+        weight = self._blocks.data.weight
+        if weight is None:
+            return float(self._ends[last] - self._ends[first])
+        return float(np.add.reduceat(weight, self._blocks.ends[:-1])[self._order[first:last]].sum())

@@ -39,18 +39,16 @@ class RowEpochs:
         merged = Batch.bytes_needed(model, batch, longest) if batch > 1 else 0
         return Workspace.bytes_needed(model, longest) + model.update_needed(batch) + merged
 
-    def begin(self, number: int, pool: Executor) -> None:
+    def begin(self, number: int, pool: Executor, last: bool) -> None:
         """Draw the order of an epoch."""
         self.order, self.done = self.task.rows.copy(), 0
         if self.task.spec.values["shuffle"]:
             generator(self.task.spec, SHUFFLE_STREAM, self.task.epochs_before + number).shuffle(self.order)
 
-    def train(self, stop: int, total: float) -> tuple[int, float]:
-        """Train on the next rows, before `stop`; return `stop`, and `total` plus their weighted losses."""
+    def train(self, stop: int, total: float) -> tuple[int, float, float]:
+        """Train on the next rows, before `stop`; return `stop`, their weight, and `total` plus their weighted
+        losses."""
         total = self.loop.run(self.order, self.done, stop, total)
+        weight = self.task.data.total_weight(self.order[self.done : stop])
         self.done = stop
-        return stop, total
-
-    def weight(self, start: int, stop: int) -> float:
-        """The total weight of the rows start .. stop - 1 of the epoch."""
-        return self.task.data.total_weight(self.order[start:stop])
+        return stop, weight, total

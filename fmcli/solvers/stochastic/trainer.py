@@ -62,7 +62,7 @@ class StochasticTrainer(Trainer):
         """Train; the loss of an epoch is the mean of each row's before its own step, the penalty that at its end."""
         with ThreadPoolExecutor(self.task.threads) as pool:
             for number in range(1, epochs + 1):
-                self.epochs.begin(number, pool)
+                self.epochs.begin(number, pool, number == epochs)
                 total = self.epoch(number)
                 self.solver.end_epoch()
                 self.task.model.end_epoch()
@@ -79,10 +79,10 @@ class StochasticTrainer(Trainer):
         done = 0
         while done < rows:
             start, stop = done, min(rows, (done // step + 1) * step, (done // every + 1) * every)
-            done, total = self.epochs.train(stop, total)
+            done, trained, total = self.epochs.train(stop, total)
+            weight += trained
             if not np.isfinite(total):
                 raise diverged(self.task.spec, f"the loss is no longer a finite number in epoch {number}")
-            weight += self.epochs.weight(start, done)
             if done // every > start // every:
                 self.observer.loss(number, done, total / weight if weight else math.nan)
             self.observer.rows(number, done)

@@ -11,8 +11,9 @@ from fmcli.base.types cimport (
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model, Workspace, workspace_for
+from fmcli.solvers.stochastic.sample_blocks cimport SampleBlocks
 from fmcli.solvers.stochastic.solver cimport Solver
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -23,115 +24,8 @@ cdef extern from "fmcli/base/barrier.h" nogil:
         int generation
     void wait_for_all(Barrier*)
 
-cdef extern from "fmcli/solvers/stochastic/row_entries.h" nogil:
-    enum:
-        NO_PLACE
-
-    struct GroupingSpace:
-        int32_t* place
-        int32_t* local
-        int32_t* id
-        int32_t* count
-        int32_t* order
-
-    struct BlockEntries:
-        Py_ssize_t n
-        const int32_t* row
-        const int32_t* sample
-        const float* value
-        const real* weight
-    bint group_by_row(const BlockEntries*, GroupingSpace, RowEntries*)
-
 # How many samples ahead parameter rows are prefetched.
 cdef Py_ssize_t AHEAD = 4
-
-
-cdef class SampleBlocks:
-    """Samples in the order of training, in blocks, whose entries are grouped by feature.
-
-    Parameters
-    ----------
-    data : Dataset, the samples in this order.
-    ends : int64 (blocks + 1), increasing from 0 to the number of samples; block i begins with sample ends[i].
-    mean_weight : what the solver divides weights by: their mean, or 1.
-    by_sample : whether entries are grouped with the numbers of their samples, and their values, for models whose
-        gradients are formulas; else with their own numbers.
-    """
-
-    cdef readonly Dataset data
-    cdef readonly bint by_sample
-    cdef readonly object ends
-    cdef readonly Py_ssize_t longest, most_entries  # samples and entries of a block
-    cdef readonly double mean_weight
-    cdef const int64_t[::1] end
-    cdef RowEntries* rows
-
-    def __cinit__(self, *args, **keywords):
-        self.rows = NULL
-
-    def __init__(self, Dataset data, ends, *, double mean_weight=1, bint by_sample=False):
-        self.data, self.ends, self.end, self.mean_weight, self.by_sample = data, ends, ends, mean_weight, by_sample
-        sizes, entries = np.diff(ends), np.diff(data.indptr[ends])
-        if len(ends) < 2 or ends[0] != 0 or ends[len(ends) - 1] != data.rows or sizes.min() < 1:
-            raise ValueError("the blocks are not those of all samples")
-        if entries.max() > np.iinfo(np.int32).max:
-            raise ValueError("a block has too many entries")
-        self.longest, self.most_entries = sizes.max(), entries.max()
-        self.rows = <RowEntries*>calloc(len(sizes), sizeof(RowEntries))
-        if self.rows == NULL:
-            raise MemoryError
-
-    def __len__(self):
-        return self.end.shape[0] - 1
-
-    def __dealloc__(self):
-        cdef Py_ssize_t i
-        if self.rows != NULL:
-            for i in range(self.end.shape[0] - 1):
-                free(self.rows[i].row)
-            free(self.rows)
-
-    def group(self, Py_ssize_t first, Py_ssize_t last):
-        """Group the entries of blocks first .. last - 1 by feature. Threads may share the blocks."""
-        if not 0 <= first <= last <= len(self):
-            raise IndexError("there are no such blocks")
-        place_ = np.full(max(self.data.features, 1), NO_PLACE, dtype=np.int32)
-        room_ = np.empty((5, max(self.most_entries, 1)), dtype=np.int32)
-        cdef int32_t[::1] place = place_
-        cdef int32_t[:, ::1] room = room_
-        cdef real[::1] weight = allocate(max(self.most_entries, 1) if self.weighted else 1)
-        cdef GroupingSpace space = GroupingSpace(&place[0], &room[0, 0], &room[1, 0], &room[2, 0], &room[3, 0])
-        cdef BlockEntries entries = BlockEntries(0, NULL, NULL, NULL, NULL)
-        cdef Py_ssize_t i, s, e, begin
-        cdef bint enough = True
-        cdef double share
-        cdef float x
-        if self.by_sample:
-            entries.sample = &room[4, 0]
-        if self.weighted:
-            entries.weight = &weight[0]
-        with nogil:
-            for i in range(first, last):
-                begin = self.data.csr.indptr[self.end[i]]
-                entries.n = self.data.csr.indptr[self.end[i + 1]] - begin
-                entries.row = self.data.csr.index + begin
-                if self.by_sample and not self.data.csr.constant:
-                    entries.value = self.data.csr.value + begin
-                for s in range(self.end[i], self.end[i + 1]):
-                    share = self.data.share_of(s, self.mean_weight)
-                    for e in range(self.data.csr.indptr[s], self.data.csr.indptr[s + 1]):
-                        room[4, e - begin] = <int32_t>(s - self.end[i])
-                        if entries.weight != NULL:
-                            x = 1 if self.data.csr.constant else self.data.csr.value[e]
-                            weight[e - begin] = <real>(share * x * x)
-                enough &= group_by_row(&entries, space, &self.rows[i])
-        if not enough:
-            raise MemoryError
-
-    @property
-    def weighted(self):
-        """Whether entries differ in their weight in the curvature: by their values or by the weights of samples."""
-        return not self.data.csr.constant or self.data.weight is not None
 
 
 cdef class BlockLoop:
@@ -146,7 +40,6 @@ cdef class BlockLoop:
     model : Model, with rows allocated and started, for which `takes_blocks` is true.
     solver : Solver, bound to the model, with steps for blocks.
     loss : Loss, of bounded curvature.
-    blocks : SampleBlocks, all grouped.
     curvature : the bound of the loss's curvature, times the effect that a sample's update has on other samples' scores.
     threads : how many threads `run` uses.
     """
@@ -168,6 +61,7 @@ cdef class BlockLoop:
     cdef double[:, ::1] room
     cdef Barrier barrier
     cdef int n_gradients, threads
+    cdef Py_ssize_t samples, entries, longest  # for which there is room
 
     def __cinit__(self, Model model, *args, **keywords):
         self.n_gradients = model.outputs * model.n_blocks
@@ -180,52 +74,61 @@ cdef class BlockLoop:
         self.slope = self.sums + self.n_gradients
         self.beta = self.slope + self.n_gradients
 
-    def __init__(
-        self, Model model, Solver solver, Loss loss, SampleBlocks blocks, double curvature, int threads=1
-    ):
-        cdef int g, b
-        cdef Py_ssize_t most = max(blocks.most_entries, 1), longest = blocks.longest, rows, lanes
-        cdef real[::1] bodies, weights
-        cdef int32_t[::1] ids
-        cdef RowEntries* shared
+    def __init__(self, Model model, Solver solver, Loss loss, double curvature, int threads=1):
+        cdef int g
         model.require(training=True)
         solver.require(model)
         if not solver.takes_blocks or not takes_blocks(model) or threads < 1:
             raise ValueError("the model or the solver has no block steps, or there are no threads")
-        if blocks.by_sample != (model.pair_block != NONE):
-            raise ValueError("the blocks were made for another kind of model")
-        self.data = blocks.data
-        loss.check(self.data.label, model.outputs)
-        self.model, self.solver, self.loss, self.blocks = model, solver, loss, blocks
-        self.threads = threads
-        self.weight_scale = 1 / blocks.mean_weight
-        self.workspaces = [workspace_for(model, self.data) for _ in range(threads)]
-        self.losses = np.zeros(longest)
+        self.model, self.solver, self.loss, self.threads = model, solver, loss, threads
         self.room = np.zeros((threads, model.room_size()))
+        self.samples = self.entries = self.longest = -1
+        for g in range(self.n_gradients):
+            self.gradients[g].block, self.gradients[g].curvature = g % model.n_blocks, curvature
+            self.gradients[g].first = (g // model.n_blocks) * model.block[g % model.n_blocks].rows
+
+    # Train on these blocks next.
+    cdef attach(self, SampleBlocks blocks):
+        if blocks.by_sample != (self.model.pair_block != NONE):
+            raise ValueError("the blocks were made for another kind of model")
+        self.loss.check(blocks.data.label, self.model.outputs)
+        self.blocks, self.data, self.weight_scale = blocks, blocks.data, 1 / blocks.mean_weight
+        if blocks.data.longest > self.longest:
+            self.longest = blocks.data.longest
+            self.workspaces = [workspace_for(self.model, self.data) for _ in range(self.threads)]
+        if blocks.longest > self.samples or blocks.most_entries > self.entries:
+            self.reserve(max(blocks.longest, self.samples), max(blocks.most_entries, self.entries, 1))
+
+    # Have room for the gradients of blocks of this many samples and entries.
+    cdef reserve(self, Py_ssize_t samples, Py_ssize_t entries):
+        cdef int g, b
+        cdef Py_ssize_t n, rows, lanes
+        cdef real[::1] bodies, weights
+        cdef int32_t[::1] ids
+        cdef RowEntries* shared
+        self.samples, self.entries = samples, entries
+        self.losses = np.zeros(samples)
         self.memory = []
         for g in range(self.n_gradients):
-            b = g % model.n_blocks
-            layout, rows, lanes = model.layout[b], model.block[b].rows, model.block[b].lanes
-            self.gradients[g].block, self.gradients[g].curvature = b, curvature
-            self.gradients[g].first = (g // model.n_blocks) * rows
-            if b == model.pair_block:
-                bodies, weights = allocate((longest + 1) * lanes), allocate(longest)
-                self.sums[g], self.beta[g], self.slope[g] = &bodies[0], &bodies[longest * lanes], &weights[0]
+            b = g % self.model.n_blocks
+            layout, rows, lanes = self.model.layout[b], self.model.block[b].rows, self.model.block[b].lanes
+            if b == self.model.pair_block:
+                bodies, weights = allocate((samples + 1) * lanes), allocate(samples)
+                self.sums[g], self.beta[g], self.slope[g] = &bodies[0], &bodies[samples * lanes], &weights[0]
                 self.gradients[g].sums, self.gradients[g].slope = self.sums[g], self.slope[g]
             else:
-                n = most if layout.by_feature else longest * rows
+                n = entries if layout.by_feature else samples * rows
                 bodies, weights = allocate(n * lanes), allocate(n)
                 self.body[g], self.weight[g] = &bodies[0], &weights[0]
                 self.gradients[g].body, self.gradients[g].weight = self.body[g], self.weight[g]
             self.memory += [bodies.base, weights.base]
             if not layout.by_feature:
-                ids = np.zeros(2 * rows + 1 + longest * rows, dtype=np.int32)
+                ids = np.zeros(2 * rows + 1 + samples * rows, dtype=np.int32)
                 weights = allocate(rows)
                 self.memory += [ids.base, weights.base]
                 shared = &self.gradients[g].rows
                 shared.row, shared.start, shared.entry = &ids[0], &ids[rows], &ids[2 * rows + 1]
-                if self.data.weight_ != NULL:
-                    shared.curvature = &weights[0]
+                shared.curvature = &weights[0]
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t samples, Py_ssize_t entries):
@@ -244,9 +147,12 @@ cdef class BlockLoop:
         free(self.gradients)
         free(self.body)
 
-    def run(self, pool, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0):
-        """Train on blocks order[start:stop]; return `total` plus the weighted losses of their samples, each before the
-        step of its block.
+    def run(
+        self, pool, SampleBlocks blocks not None, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
+        double total=0
+    ):
+        """Train on some blocks, those with the numbers order[start:stop]; return `total` plus the weighted losses of
+        their samples, each before the step of its block.
 
         pool : concurrent.futures.Executor, with threads for all but one of the threads.
         """
@@ -254,8 +160,10 @@ cdef class BlockLoop:
         if not 0 <= start <= stop <= order.shape[0]:
             raise IndexError("there are no such blocks")
         for i in range(start, stop):
-            if not 0 <= order[i] < len(self.blocks) or self.blocks.rows[order[i]].row == NULL:
+            if not 0 <= order[i] < len(blocks):
                 raise IndexError("there is no such block")
+        if blocks is not self.blocks:
+            self.attach(blocks)
         for workspace in self.workspaces:
             (<Workspace>workspace).fit(self.model, self.data)
         self.solver.require(self.model)
@@ -305,9 +213,10 @@ cdef class BlockLoop:
     cdef void set_block(self, Py_ssize_t number, Py_ssize_t begin, Py_ssize_t n) noexcept nogil:
         cdef int g
         cdef Py_ssize_t s
-        cdef double total = 0
+        cdef double total = n - 1.0
         cdef BlockGradient* gradient
         if self.data.weight_ != NULL:
+            total = 0
             for s in range(begin, begin + n):
                 total += self.data.share_of(s, self.blocks.mean_weight)
             total *= (n - 1.0) / n
@@ -360,14 +269,14 @@ cdef class BlockLoop:
                         self.gradients[g].beta = self.beta[g]
 
 
-# Each of these rows has an entry in each of the n samples. `weight` is their curvature if samples have weights.
-cdef void set_shared_rows(RowEntries* rows, Py_ssize_t n_rows, Py_ssize_t n, double weight) noexcept nogil:
+# Each of these rows has an entry in each of the n samples. `curvature` is that of their steps.
+cdef void set_shared_rows(RowEntries* rows, Py_ssize_t n_rows, Py_ssize_t n, double curvature) noexcept nogil:
     cdef Py_ssize_t r, s
     cdef int g
     for g in range(MANY_ENTRIES):
         rows.end[g] = n_rows if g + 1 >= min(n, MANY_ENTRIES) else 0
-    for r in range(n_rows if rows.curvature != NULL else 0):
-        rows.curvature[r] = <real>weight
+    for r in range(n_rows):
+        rows.curvature[r] = <real>curvature
     if rows.start[1] == n:
         return
     for r in range(n_rows):

@@ -7,15 +7,14 @@
 
 #include "fmcli/base/types.h"
 
-enum { NO_PLACE = -1 };
-
-// Work space to group up to n entries whose rows have ids below `rows`; it can be used again.
+// Work space to group up to n entries of rows with ids below some bound. It can be used for one block after the other.
 typedef struct GroupingSpace {
-    int32_t* place;  // by row id: NO_PLACE
-    int32_t* local;  // n: the place of each entry's row
-    int32_t* id;     // n: the row at each place
-    int32_t* count;  // n: its number of entries
-    int32_t* order;  // n: its place in the result
+    uint32_t* place;  // by row id: less than `unused` before the first block, later the place of a row plus a number
+    uint32_t unused;  // all later numbers have not been written to `place`
+    int32_t* local;   // n: the place of each entry's row
+    int32_t* id;      // n: the row at each place
+    int32_t* count;   // n: its number of entries
+    real* weight;     // n: the weights of the entries, grouped; only if they have any
 } GroupingSpace;
 
 // The entries of a block of samples.
@@ -28,35 +27,42 @@ typedef struct BlockEntries {
 } BlockEntries;
 
 // Groups the entries of a block of samples by row. Returns false if there is not enough memory. The result's memory is
-// result->row, to be freed with `free`.
-static inline bool group_by_row(const BlockEntries* entries, GroupingSpace s, RowEntries* result) {
+// result->row, to be freed with `free`. Before, space->unused + n must be at most UINT32_MAX.
+static inline bool group_by_row(const BlockEntries* entries, GroupingSpace* space, RowEntries* result) {
     const BlockEntries b = *entries;
+    const GroupingSpace s = *space;
     const ptrdiff_t n = b.n;
-    const int32_t* const row = b.row;
-    enum { AHEAD = 32 };
-    // Rows are placed in the order of their first entries.
-    ptrdiff_t rows = 0;
+    enum { AHEAD = 128 };  // the places of rows are spread over more memory than caches have
+    // Rows are placed in the order of their first entries. There are no branches, because whether a row is a new one is
+    // hard to predict.
+    uint32_t rows = 0;
+    memset(s.count, 0, n * sizeof(int32_t));
     for (ptrdiff_t e = 0; e < n; ++e) {
-        if (e + AHEAD < n) __builtin_prefetch(s.place + row[e + AHEAD], 1);
-        int32_t* const place = s.place + row[e];
-        if (*place == NO_PLACE) {
-            s.id[rows] = row[e];
-            s.count[rows] = 0;
-            *place = (int32_t)rows++;
-        }
-        ++s.count[*place];
-        s.local[e] = *place;
+        if (e + AHEAD < n) __builtin_prefetch(s.place + b.row[e + AHEAD], 1);
+        const int32_t id = b.row[e];
+        const uint32_t known = s.place[id] - s.unused;
+        const bool fresh = known >= rows;
+        const uint32_t at = fresh ? rows : known;
+        rows += fresh;
+        s.place[id] = s.unused + at;
+        s.id[at] = id;
+        s.local[e] = (int32_t)at;
+        ++s.count[at];
     }
+    space->unused += rows;
     // Then they are sorted by their number of entries; all larger numbers count as MANY_ENTRIES.
-    RowEntries r = {};
     auto group_of = [&](ptrdiff_t at) { return (s.count[at] < MANY_ENTRIES ? s.count[at] : MANY_ENTRIES) - 1; };
-    for (ptrdiff_t at = 0; at < rows; ++at) ++r.end[group_of(at)];
-    ptrdiff_t next[MANY_ENTRIES];
-    for (int g = 0; g < MANY_ENTRIES; ++g) {
-        next[g] = g ? r.end[g - 1] : 0;
-        r.end[g] += next[g];
+    ptrdiff_t next[MANY_ENTRIES] = {}, start[MANY_ENTRIES] = {};  // of each group, in rows and in entries
+    for (ptrdiff_t at = 0; at < rows; ++at) ++next[group_of(at)];
+    RowEntries r = {};
+    for (ptrdiff_t g = 0, rows_before = 0, entries_before = 0; g < MANY_ENTRIES; ++g) {
+        r.end[g] = rows_before + next[g];
+        start[g] = entries_before;
+        entries_before += next[g] * (g + 1);
+        next[g] = rows_before;
+        rows_before = r.end[g];
     }
-    const ptrdiff_t numbers = 2 * rows + 1 + n, values = b.value ? n : 0, curvatures = b.weight ? rows : 0;
+    const ptrdiff_t numbers = 2 * (ptrdiff_t)rows + 1 + n, values = b.value ? n : 0, curvatures = b.weight ? rows : 0;
     const ptrdiff_t padding = (numbers + values) % 2;  // to align doubles
     int32_t* memory = (int32_t*)malloc((numbers + values + padding) * sizeof(int32_t) + curvatures * sizeof(real));
     if (!memory) return false;
@@ -66,28 +72,25 @@ static inline bool group_by_row(const BlockEntries* entries, GroupingSpace s, Ro
     r.value = values ? (float*)(memory + numbers) : NULL;
     r.curvature = curvatures ? (real*)(memory + numbers + values + padding) : NULL;
     for (ptrdiff_t at = 0; at < rows; ++at) {
-        s.order[at] = (int32_t)next[group_of(at)]++;
-        r.row[s.order[at]] = s.id[at];
-        r.start[s.order[at]] = s.count[at];
-        s.place[s.id[at]] = NO_PLACE;
+        const ptrdiff_t g = group_of(at), place = next[g]++;
+        const int32_t count = s.count[at];
+        r.row[place] = s.id[at];
+        r.start[place] = s.count[at] = (int32_t)start[g];  // `count` is where the row's next entry belongs from here on
+        start[g] += count;
     }
-    for (ptrdiff_t at = 0, sum = 0; at <= rows; ++at) {
-        const int32_t count = at < rows ? r.start[at] : 0;
-        r.start[at] = (int32_t)sum;
-        sum += count;
-    }
-    memcpy(s.count, r.start, rows * sizeof(int32_t));  // from here on, where the next entry of each row belongs
-    for (ptrdiff_t at = 0; at < curvatures; ++at) r.curvature[at] = 0;
+    r.start[rows] = (int32_t)n;
     for (ptrdiff_t e = 0; e < n; ++e) {
-        const int32_t place = s.order[s.local[e]], at = s.count[place]++;
+        const int32_t at = s.count[s.local[e]]++;
         r.entry[at] = b.sample ? b.sample[e] : (int32_t)e;
         if (b.value) r.value[at] = b.value[e];
-        if (b.weight) r.curvature[place] += b.weight[e];
+        if (b.weight) s.weight[at] = b.weight[e];
     }
     // The first sample of a row needs no bound, and which one is first must not matter: the bound is for the mean.
     for (ptrdiff_t at = 0; at < curvatures; ++at) {
+        real sum = 0;
+        for (ptrdiff_t i = r.start[at]; i < r.start[at + 1]; ++i) sum += s.weight[i];
         const real count = (real)(r.start[at + 1] - r.start[at]);
-        r.curvature[at] *= (count - 1) / count;
+        r.curvature[at] = sum * ((count - 1) / count);
     }
     *result = r;
     return true;

@@ -1,0 +1,44 @@
+from fmcli.base.types cimport RowEntries, real
+from fmcli.data.dataset cimport Dataset
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+cdef extern from "fmcli/solvers/stochastic/row_entries.h" nogil:
+    struct GroupingSpace:
+        uint32_t* place
+        uint32_t unused
+        int32_t* local
+        int32_t* id
+        int32_t* count
+        real* weight
+
+    struct BlockEntries:
+        Py_ssize_t n
+        const int32_t* row
+        const int32_t* sample
+        const float* value
+        const real* weight
+    bint group_by_row(const BlockEntries*, GroupingSpace*, RowEntries*)
+
+
+cdef class GroupingRoom:
+    cdef GroupingSpace space
+    cdef int32_t* sample
+    cdef real* weight
+    cdef uint32_t[::1] place
+    cdef list memory
+    cdef Py_ssize_t entries
+
+    cdef reserve(self, Py_ssize_t entries)
+    cdef bint group(self, const BlockEntries* entries, RowEntries* rows) noexcept nogil
+
+
+cdef class SampleBlocks:
+    cdef readonly Dataset data
+    cdef readonly bint by_sample
+    cdef readonly object ends
+    cdef readonly Py_ssize_t longest, most_entries  # samples and entries of a block
+    cdef readonly double mean_weight
+    cdef const int64_t[::1] end
+    cdef RowEntries* rows
+
+    cdef group(self, GroupingRoom room)
