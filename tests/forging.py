@@ -201,7 +201,7 @@ def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> No
         kept["features"] = np.arange(features, dtype=np.int32)
     file.tensors = {
         name: array for name, array in {**kept, **arrays}.items() if name in shapes or name in file.tensors or
-        name.startswith("state.") or name == "features" and file.meta["columns"] is not None
+        name.startswith("state.") or (name == "features" and file.meta["columns"] is not None)
     }  # fmt: skip
 
 
