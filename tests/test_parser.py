@@ -472,6 +472,57 @@ FFM_ERRORS = {
 }
 
 
+OTHER_FORMATS = {
+    b"label,age,height\n1,0.5,3\n": "1:1: found 'label,age,height', expected a label; the line looks like CSV,",
+    b"1;0.5;3\n": "the line looks like CSV,",
+    b"1 1:2 4:1\n1,5:2\n": "2:1: found '1,5:2', expected ",
+    b"1,5 1:2 3:4\n": "found '1,5', expected a label; the line looks like libsvm text with several labels per row",
+    b"1\t0.5\t3\n": "1:3: found '0.5', expected index:value; the line looks like a table separated by tabs,",
+    b"1 0.5 -3e1 4\n": "the line looks like a table of numbers without indices,",
+    b"1 |f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
+    b"1 2.0 'tag|f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
+    b'{"label": 1, "x": [1, 2]}\n': "the line looks like JSON,",
+    b"[1, 2]\n": "the line looks like JSON,",
+    b"<!DOCTYPE html>\n": "the line looks like HTML or XML,",
+    b"@RELATION iris\n": "the line looks like ARFF,",
+    b"rows.svm".ljust(257, b"\0") + b"ustar  \0root\n": "the file looks like a tar archive,",
+    b"PK\x03\x04\x14\0\0\0\x08\0": "it is a zip archive, not libsvm or ffm text; unpack it first",
+    b"PAR1\x15\x04\x15\x10\x15\x14": "it is a Parquet file, not libsvm or ffm text; write its rows as text",
+    b"\xff\xfe1\0 \x001\0:\x001\0\n\0": "it is UTF-16 text, not libsvm or ffm text; convert it to UTF-8",
+    b'\x38\x0a\0\0\0\0\0\0{"__metadata__":': "it is a model file, not rows in libsvm or ffm text",
+}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("text", "message"), OTHER_FORMATS.items())
+def test_other_formats_are_named(path, text, message, training):
+    write(path, text)
+    with pytest.raises(BadInputError) as caught:
+        if training:
+            reader.read([path])
+        else:
+            list(reader.score_chunks([path], len, limit=9))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [b"1 1:0,5 2:1\n", b"1 3:1|2\n", b"1 1:2 [3:4]\n", b"1 2\n", b"1 1:2\t3\n"])
+def test_text_with_a_wrong_token_is_not_another_format(path, text):
+    with pytest.raises(BadInputError, match="1:[1-7]: found '[^']*', expected [^;]*; (?!the line looks)"):
+        reader.read([write(path, text)])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_length_of_a_line_is_limited(path, monkeypatch, threads):
+    monkeypatch.setattr(sources, "LONGEST_LINE", 1 << 12)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 1 << 10)
+    longest = b"1" + b" 1:1" * 1000
+    assert reader.read([write(path, b"0 2:1\n" * 300 + longest + b"\n")], threads=threads).dataset.rows == 301
+    for before in (0, 1, 300):
+        write(path, b"0 2:1\n" * before + 5 * longest)
+        with pytest.raises(BadInputError, match=f"^{re.escape(str(path))}:{before + 1}: the line is longer"):
+            reader.read([path], threads=threads)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("text", "message"), [*LIBSVM_ERRORS.items(), *FFM_ERRORS.items()])
 def test_messages(path, text, message, threads):

@@ -11,6 +11,7 @@ class Fault(NamedTuple):
     subject: str
     part: bytes
     complaint: str
+    line: bytes
 
 class Rows:
     def __init__(self, *, ffm: bool, keep_fields: bool, training: bool, limit: int) -> None: ...

@@ -12,8 +12,9 @@ from itertools import chain, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.faults import describe
 from fmcli.data.parser import Fault, Rows
-from fmcli.data.sources import Block, blocks, name_of, size_on_disk
+from fmcli.data.sources import Block, LongLineError, blocks, name_of, size_on_disk
 from fmcli.data.workers import Appender, closing_unless_read, in_order
 from fmcli.errors import BadInputError
 
@@ -25,12 +26,10 @@ GROWTH = 64 << 20
 # Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
 MARGIN = 1.05
 LARGEST_INDEX = 2**31 - 2
-LONGEST_QUOTE = 40
 # The first feature token of a text: the first token with a colon, after the label and the query id, if there are any.
 FEATURE_TOKEN = re.compile(rb"^[ \t\r]*(?:[^\s:#][^\s:]*[ \t]+)?(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)", re.MULTILINE)
 # The first token of a line that is neither blank nor a comment.
 LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
-CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 T = TypeVar("T")
 
@@ -139,7 +138,8 @@ def score_chunks(
             return _Parsed(lines, None, read, Chunk(work(data), read, data.nnz, labels, comments, unseen, repeated))
         except RowError as error:
             before, column, label = _find_label(block, error.row)
-            return _Parsed(before, Fault(column, label, error.expected, "", b"", error.complaint), read, None)
+            fault = Fault(column, label, error.expected, "", b"", error.complaint, b"")
+            return _Parsed(before, fault, read, None)
 
     for _, parsed in text.parsed(parse, threads, blank_is_row=not labelled):
         if parsed.payload is not None:
@@ -205,11 +205,17 @@ class _Text:
         # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
         parsed_blocks = in_order(chain(self._ahead, self._blocks), parse, threads)
         with closing_unless_read(self._blocks), closing(parsed_blocks) as results:
-            for block, parsed in results:
+            while True:
+                try:
+                    block, parsed = next(results)
+                except StopIteration:
+                    return
+                except LongLineError as error:
+                    raise LongLineError(error.name, error.line or lines + 1) from None
                 if block.first:
                     lines = rows = 0
                 if parsed.fault:
-                    raise BadInputError(_describe(block, lines + parsed.lines + 1, parsed.fault))
+                    raise BadInputError(describe(block.name, lines + parsed.lines + 1, parsed.fault))
                 lines += parsed.lines
                 rows += parsed.rows
                 if block.last and rows == 0 and not blank_is_row:
@@ -244,30 +250,3 @@ def _find_label(block: Block, row: int) -> tuple[int, int, bytes]:
     labels = ((number, found) for number, line in enumerate(lines) if (found := LABEL.match(line)))
     number, found = next(islice(labels, row, None))
     return number, found.start(1) + 1, found[1]
-
-
-def _describe(block: Block, line: int, fault: Fault) -> str:
-    column, token, expected, subject, part, complaint = fault
-    where = f"{block.name}:{line}:{column}: found {quote(token)}, expected"
-    if _looks_binary(token):
-        return f"{where} {expected}; the file looks like binary data, not like libsvm or ffm text"
-    if not subject:
-        return f"{where} {expected}; {complaint}"
-    if not part:
-        return f"{where} {expected}; the {subject} {complaint}"
-    return f"{where} {expected}; {subject} {quote(part)} {complaint}"
-
-
-def _looks_binary(token: bytes) -> bool:
-    try:
-        token.decode()
-    except UnicodeDecodeError:
-        return True
-    return CONTROL.search(token) is not None
-
-
-def quote(text: bytes) -> str:
-    """The text in quotes, shortened if it is long, with escapes for characters that are not printable ASCII."""
-    if len(text) > LONGEST_QUOTE:
-        text = text[: LONGEST_QUOTE - 3] + b"..."
-    return repr(text)[1:]

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fmcli.data.mistaken import LONGEST_HEAD, binary
 from fmcli.data.parser import PADDING
 from fmcli.errors import BadInputError, MissingInputError
 
@@ -19,7 +20,22 @@ COMPRESSED_BYTES = 1 << 17
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 # Parallel zstd writers begin with a skippable frame, which has one of sixteen magic numbers.
 MAGIC |= {bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)}
-LONGEST_MAGIC = max(map(len, MAGIC))
+# A longer line is an error, so that compressed or binary data without line breaks do not fill the memory.
+LONGEST_LINE = 64 << 20
+
+
+class LongLineError(BadInputError):
+    """A line is longer than LONGEST_LINE.
+
+    name : of its input.
+    line : its number, if it is known.
+    """
+
+    def __init__(self, name: str, line: int | None = None) -> None:
+        where = f"{name}:{line}" if line else name
+        limit = f"{LONGEST_LINE >> 20} MiB"
+        super().__init__(f"{where}: the line is longer than {limit}; write shorter rows, each with a line break")
+        self.name, self.line = name, line
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +56,15 @@ def blocks(paths: Sequence[str], spare: list[bytearray], size: int) -> Generator
 
     Blocks have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
     caller puts it there when it no longer needs a block. Raises MissingInputError for an input that cannot be read,
-    BadInputError for compressed data that is truncated or corrupt.
+    BadInputError for compressed data that is truncated or corrupt, a binary format that is not text, and a line that is
+    too long (LongLineError).
     """
     for path in paths:
         with ExitStack() as stack:
             source = _Raw(path, stack)
             kind = next((kind for magic, kind in MAGIC.items() if source.head.startswith(magic)), None)
+            if not kind and (reason := binary(source.head)):
+                raise BadInputError(f"{source.name}: {reason}")
             yield from _cut(_Inflated(source, kind) if kind else source, source.name, spare, size)
 
 
@@ -77,6 +96,8 @@ def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Gener
         stop = 0
         while not (stop or ended):
             if filled + PADDING >= len(data):  # a single line fills the buffer
+                if filled > LONGEST_LINE:
+                    raise LongLineError(name, 1 if first else None)
                 data.extend(bytes(len(data)))
             filled, ended = _fill(source, data, filled)
             stop = data.rfind(b"\n", searched, filled) + 1
@@ -121,9 +142,9 @@ class _Raw:
                 self._raw = stack.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115
             except OSError as error:
                 raise self._unreadable(error) from error
-        head = bytearray(LONGEST_MAGIC)
+        head = bytearray(LONGEST_HEAD)
         filled = 0
-        while filled < LONGEST_MAGIC and (count := self.readinto(memoryview(head)[filled:])):
+        while filled < LONGEST_HEAD and (count := self.readinto(memoryview(head)[filled:])):
             filled += count
         self.head = bytes(head[:filled])
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels, few_distinct, fit_labels, listed
-from fmcli.data.reader import LARGEST_INDEX, RowError, quote, score_chunks
+from fmcli.data.faults import quote
+from fmcli.data.reader import LARGEST_INDEX, RowError, score_chunks
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss

@@ -61,8 +61,11 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
 PADDING = PADDING_
 
 # A syntax error in a text: the 1-based byte column of the invalid token, its bytes, its expected form, the name and the
-# bytes of the invalid part (empty for the whole token), and the complaint about it.
-Fault = namedtuple("Fault", "column token expected subject part complaint")
+# bytes of the invalid part (empty for the whole token), the complaint about it, and the beginning of the line.
+Fault = namedtuple("Fault", "column token expected subject part complaint line")
+
+cdef enum:
+    LINE_SHOWN = 1024  # bytes of the line in a Fault
 
 ctypedef fused number:
     int32_t
@@ -123,10 +126,12 @@ cdef class Rows:
         cdef const char* begin = <const char*> &data[start]
         cdef int64_t lines = 0
         cdef TextFault fault
+        cdef Py_ssize_t shown
         with nogil:
             fault = parse_text(self.text[0], begin, begin + (stop - start), lines)
         if fault.complaint == NULL:
             return lines, None
+        shown = min(LINE_SHOWN, begin + (stop - start) - fault.line)
         return lines, Fault(
             fault.token.begin - fault.line + 1,
             fault.token.begin[:fault.token.end - fault.token.begin],
@@ -134,6 +139,7 @@ cdef class Rows:
             fault.subject.decode(),
             fault.part.begin[:fault.part.end - fault.part.begin],
             fault.complaint.decode(),
+            fault.line[:shown].partition(b"\n")[0],
         )
 
     # Raise ValueError if the rows were handed over to a Dataset.
