@@ -219,6 +219,67 @@ def test_gradients_as_formulas_and_as_numbers_give_the_same_bits(name, solver, r
         np.testing.assert_array_equal(*[end[key] for end in ends], err_msg=key)
 
 
+SECOND_ORDER = {
+    "linear": ("linear", {}), "fm": ("fm", {}), "fm without bias": ("fm", {"bias": False}),
+    "anova": ("anova", {"order": 2}), "shfm": ("shfm", {}), "sha2": ("sha2", {}),
+    "sha2 with fixed beta": ("sha2", {"fit_beta": False}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "solver", "rank", "penalty"),
+    pairwise(SECOND_ORDER, ["sgd", "adagrad", "ftrl"], [3, 8, 9, 20], ["none", "both", "by-part"]),
+)
+def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, rank, penalty):
+    """Rank 8 has loops of its own. One sample is empty."""
+    rng = np.random.default_rng(8)
+    kind, chosen = SECOND_ORDER[name]
+    rows = [*random_rows(rng, 3 * ROWS, FEATURES), {}]
+    data = dataset(rows, FEATURES, rng.choice([-1.0, 1.0], len(rows)), rng.uniform(0.5, 2, len(rows)))
+    order = rng.permutation(len(rows)).astype(np.int32)
+    ends = []
+    for runs, formulas in ((True, True), (False, True), (False, False)):
+        model = build(kind, FEATURES, 1, **taken(kind, {"rank": rank} | chosen))
+        options = {key: value for key, value in NUMBERS.items() if key in ROW_SOLVERS[solver].options}
+        trained = ROW_SOLVERS[solver].load()(**make_spec("fm", solver, None, options).keywords(ROW_SOLVERS[solver]))
+        trained.takes_runs &= runs
+        trained.takes_formulas &= formulas
+        model.allocate(trained.slots)
+        fill(model, np.random.default_rng(7), scale=0.15)
+        trained.bind(model, Penalty(**PENALTIES[penalty]))
+        trained.start()
+        trainer = Trainer(model, trained, make_loss("logistic"), data, mean_weight=1.2)
+        assert trainer.by_runs == runs
+        total = 0.0
+        for start, stop in ((0, 1), (1, 10), (10, len(rows))):
+            total = trainer.run(order, start, stop, total)
+        ends.append((total, parameters(model), {key: np.array(state) for key, state in model.states.items()}))
+    for total, values, states in ends[1:]:
+        assert total == ends[0][0]
+        for key in values:
+            np.testing.assert_array_equal(values[key], ends[0][1][key], err_msg=key)
+            np.testing.assert_array_equal(states[key], ends[0][2][key], err_msg=key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outputs", "solver", "options", "penalty", "batch_size"),
+    [
+        ("fm", 3, "sgd", {}, "both", 1), ("hofm", 1, "sgd", {}, "both", 1), ("fm", 1, "fobos", {}, "both", 1),
+        ("fm", 1, "sgd", {"schedule": "inverse"}, "both", 1), ("fm", 1, "sgd", {}, "group", 1),
+        ("fm", 1, "sgd", {}, "both", 2),
+    ],
+)  # fmt: skip
+def test_what_is_not_trained_in_runs_of_samples(kind, outputs, solver, options, penalty, batch_size):
+    model = build(kind, FEATURES, outputs, rank=RANK)
+    options = {key: value for key, value in NUMBERS.items() if key in ROW_SOLVERS[solver].options} | options
+    trained = ROW_SOLVERS[solver].load()(**make_spec("fm", solver, None, options).keywords(ROW_SOLVERS[solver]))
+    model.allocate(trained.slots)
+    trained.bind(model, Penalty(**PENALTIES[penalty]))
+    data = dataset(random_rows(np.random.default_rng(8), ROWS, FEATURES), FEATURES, np.zeros(ROWS))
+    loss = make_loss("squared" if outputs == 1 else "softmax")
+    assert not Trainer(model, trained, loss, data, batch_size).by_runs
+
+
 # The models in which a sample touches other rows than those of its features.
 NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or KINDS[name].touched is not None]
 

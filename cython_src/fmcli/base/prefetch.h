@@ -17,10 +17,14 @@ inline __attribute__((always_inline)) void prefetch_rows(const Block& block, con
         if (!base || (part && joined)) continue;
         const ptrdiff_t stride = part ? block.weight_stride : block.body_stride;
         const ptrdiff_t bytes = stride * (ptrdiff_t)sizeof(real);
-        for (ptrdiff_t i = 0; i < n; ++i) {
-            const char* p = reinterpret_cast<const char*>(base + (first + row[i]) * stride);
-            for (ptrdiff_t at = 0; at < bytes; at += CACHE_LINE) __builtin_prefetch(p + at, WRITE);
-        }
+        base += first * stride;
+        if (bytes <= CACHE_LINE)
+            for (ptrdiff_t i = 0; i < n; ++i) __builtin_prefetch(base + row[i] * stride, WRITE);
+        else
+            for (ptrdiff_t i = 0; i < n; ++i) {
+                const char* p = reinterpret_cast<const char*>(base + row[i] * stride);
+                for (ptrdiff_t at = 0; at < bytes; at += CACHE_LINE) __builtin_prefetch(p + at, WRITE);
+            }
     }
 }
 

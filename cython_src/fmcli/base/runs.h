@@ -35,17 +35,21 @@ inline void by_run(ptrdiff_t lanes, F f) {
     if (at < padded) f(at, Run<Vec4, 1>{});
 }
 
+// The n reals at p, followed by zeros. Not inlined, so that loops that seldom call it keep their vectors in registers.
+template <class V, int N>
+__attribute__((noinline, cold)) void load_part(const real* p, ptrdiff_t n, V (&v)[N]) {
+    real whole[N * width<V>] = {};
+    for (ptrdiff_t i = 0; i < n; ++i) whole[i] = p[i];
+    for (int i = 0; i < N; ++i) v[i] = load<V>(whole + i * width<V>);
+}
+
 // Rows of a mapped model file have no padding: reals after the last factor must be neither read nor added.
 template <class V, int N>
-inline void load_row(const real* p, ptrdiff_t left, V (&v)[N]) {
-    constexpr ptrdiff_t size = N * width<V>;
-    if (left >= size) {
+inline __attribute__((always_inline)) void load_row(const real* p, ptrdiff_t left, V (&v)[N]) {
+    if (__builtin_expect(left >= N * width<V>, true))
         for (int n = 0; n < N; ++n) v[n] = load<V>(p + n * width<V>);
-        return;
-    }
-    real whole[size] = {};
-    for (ptrdiff_t i = 0; i < left; ++i) whole[i] = p[i];
-    for (int n = 0; n < N; ++n) v[n] = load<V>(whole + n * width<V>);
+    else
+        load_part(p, left, v);
 }
 
 }  // namespace

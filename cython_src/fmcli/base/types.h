@@ -145,9 +145,6 @@ typedef struct ColumnView {
     ptrdiff_t sample_state_size, cache;  // size of a sample state and offset of the class's cache in it, in bytes
 } ColumnView;
 
-// The formulas that `gradient` may return instead of numbers (GradientFormula).
-enum { NO_FORMULAS, FIELD_FORMULAS, PAIR_FORMULAS };
-
 // Work space for one sample. Each thread has one; models and solvers own none.
 typedef struct Scratch {
     SparseGradient* gradients;  // one for each class and block
@@ -155,7 +152,7 @@ typedef struct Scratch {
     double* score;   // C
     double* slope;   // C
     ptrdiff_t longest;  // the largest number of entries of a sample
-    int formulas;       // which formulas `gradient` may return instead of numbers
+    bool formulas;      // whether `gradient` may return a formula instead of numbers
     double rate_share;  // factor of the learning rates in this update, by the solver's schedule; for `finish_update`
     real* work;      // for the model: results of `score` that `gradient` needs
     int32_t* ids;    // for the model: row ids that are not feature ids of the sample

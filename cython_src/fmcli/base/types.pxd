@@ -100,18 +100,13 @@ cdef extern from "fmcli/base/types.h" nogil:
         char* sample_states
         Py_ssize_t sample_state_size, cache
 
-    enum:
-        NO_FORMULAS
-        FIELD_FORMULAS
-        PAIR_FORMULAS
-
     struct Scratch:
         SparseGradient* gradients
         int n_gradients
         double* score
         double* slope
         Py_ssize_t longest
-        int formulas
+        bint formulas
         double rate_share
         real* work
         int32_t* ids

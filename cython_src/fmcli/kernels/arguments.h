@@ -58,6 +58,27 @@ typedef struct Fobos {
     PenaltyStrength strength;
 } Fobos;
 
+// A loss with one score: returns its value, and writes its derivative to `slope`.
+typedef struct ScalarLoss {
+    void* self;
+    double (*slope)(void* self, double label, const double* score, double* slope);
+} ScalarLoss;
+
+// A run of samples on which a row solver trains a linear model, or a model of second order, of one output.
+enum { NO_BLOCK = -1 };
+typedef struct SampleRun {
+    const Csr* data;
+    const double *label, *weight;  // of the rows of `data`; weight NULL: all 1
+    double weight_scale;           // of each weight, in the gradient alone
+    const int32_t* order;          // numbers of rows; those from `stop` to `end` - 1 are only prefetched
+    ptrdiff_t start, stop, end;
+    ScalarLoss loss;
+    const Block* block;  // the model's blocks
+    int bias, features, constant, beta;  // numbers of blocks, or NO_BLOCK
+    bool trains_beta;
+    real *sums, *buffer;  // work space: 2 x lanes each, padded
+} SampleRun;
+
 enum { MAX_ORDER = 64 };
 
 // The ANOVA kernel of one output.

@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Csr, Factors, real
+from fmcli.base.types cimport Block, Csr, Factors, real
 from libc.stdint cimport int32_t
 
 
@@ -40,6 +40,27 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
         int32_t now
         real inverse_rate
         PenaltyStrength strength
+
+    struct ScalarLoss:
+        void* self
+        double (*slope)(void* self, double label, const double* score, double* slope) noexcept nogil
+
+    enum:
+        NO_BLOCK
+
+    struct SampleRun:
+        const Csr* data
+        const double* label
+        const double* weight
+        double weight_scale
+        const int32_t* order
+        Py_ssize_t start, stop, end
+        ScalarLoss loss
+        const Block* block
+        int bias, features, constant, beta
+        bint trains_beta
+        real* sums
+        real* buffer
 
     enum:
         MAX_ORDER

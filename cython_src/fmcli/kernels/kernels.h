@@ -26,6 +26,9 @@ typedef struct Kernels {
     // rows[i]; without weights, w->at is NULL. `sums` is temporary.
     void (*second_order_scores)(const Factors* v, const Factors* w, double bias, const Csr* data, const int32_t* rows,
                                 ptrdiff_t start, ptrdiff_t stop, real* sums, double* out, ptrdiff_t apart);
+    // The derivatives by the factors of the constant feature and by beta, if these are not NULL.
+    void (*structural_gradient)(const real* sums, const real* constant, const real* beta, ptrdiff_t lanes, double slope,
+                                real* of_constant, real* of_beta);
     // Writes out[i * apart .. + lanes] for entry i.
     void (*second_order_gradient)(const Factors* v, const Sample* x, const real* sums, const real* beta, double slope,
                                   real* out, ptrdiff_t apart);
@@ -144,6 +147,11 @@ typedef struct Kernels {
     void (*sgd)(const Block* block, const SparseGradient* gradient, const Sgd* body, const Sgd* weight);
     void (*adagrad)(const Block* block, const SparseGradient* gradient, const Adagrad* body, const Adagrad* weight);
     void (*ftrl)(const Block* block, const SparseGradient* gradient, const Ftrl* body, const Ftrl* weight);
+    // Steps for a run of samples. The constants of the update are those of each block. Returns `total` plus the weighted
+    // losses, each before the sample's own step.
+    double (*sgd_samples)(const SampleRun* run, const Sgd* body, const Sgd* weight, double total);
+    double (*adagrad_samples)(const SampleRun* run, const Adagrad* body, const Adagrad* weight, double total);
+    double (*ftrl_samples)(const SampleRun* run, const Ftrl* body, const Ftrl* weight, double total);
     // The step for a block of samples: one thread's share of the rows.
     void (*adagrad_block)(const Block* block, const BlockGradient* gradient, const Adagrad* body, const Adagrad* weight,
                           const ThreadShare* share);

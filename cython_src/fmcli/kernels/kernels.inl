@@ -19,6 +19,7 @@
 // These files need anova.inl, and second_order.inl and row_updates.inl.
 #include "fmcli/models/columns_anova.inl"
 #include "fmcli/solvers/stochastic/block_updates.inl"
+#include "fmcli/solvers/stochastic/sample_run.inl"
 
 namespace {
 

@@ -16,6 +16,8 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*second_order_scores)(
             const Factors*, const Factors*, double, const Csr*, const int32_t*, Py_ssize_t, Py_ssize_t, real*,
             double*, Py_ssize_t) noexcept nogil
+        void (*structural_gradient)(
+            const real*, const real*, const real*, Py_ssize_t, double, real*, real*) noexcept nogil
         void (*second_order_gradient)(
             const Factors*, const Sample*, const real*, const real*, double, real*, Py_ssize_t) noexcept nogil
         double (*anova)(const Factors*, const Sample*, const Anova*, real*) noexcept nogil
@@ -77,6 +79,9 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*sgd)(const Block*, const SparseGradient*, const Sgd*, const Sgd*) noexcept nogil
         void (*adagrad)(const Block*, const SparseGradient*, const Adagrad*, const Adagrad*) noexcept nogil
         void (*ftrl)(const Block*, const SparseGradient*, const Ftrl*, const Ftrl*) noexcept nogil
+        double (*sgd_samples)(const SampleRun*, const Sgd*, const Sgd*, double) noexcept nogil
+        double (*adagrad_samples)(const SampleRun*, const Adagrad*, const Adagrad*, double) noexcept nogil
+        double (*ftrl_samples)(const SampleRun*, const Ftrl*, const Ftrl*, double) noexcept nogil
         void (*adagrad_block)(
             const Block*, const BlockGradient*, const Adagrad*, const Adagrad*, const ThreadShare*) noexcept nogil
         void (*ftrl_block)(

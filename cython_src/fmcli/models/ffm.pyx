@@ -9,7 +9,7 @@ from fmcli.errors import BadInputError, NotEnoughMemoryError
 from fmcli.base.fields cimport (
     SEVERAL, FieldEntries, Place, all_single, group_by_field, grouped_in, has_partner, place_by_field, summed)
 from fmcli.base.types cimport (
-    FIELD_FORMULAS, LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
+    LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport FieldColumns, kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
@@ -211,7 +211,7 @@ cdef class FFM(Model):
 
     # Whether the gradient of a sample is a formula. This requires that no two pairs share a row.
     cdef inline bint by_formula(self, const Sample* x, const FieldEntries* p, const Scratch* s) noexcept nogil:
-        return s.formulas == FIELD_FORMULAS and not self.whole and all_single(x, p)
+        return s.formulas and not self.whole and all_single(x, p)
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef FieldEntries p = group_by_field(x, self.fields, s.ids)

@@ -5,9 +5,10 @@ from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport (
-    LANES, PAIR_FORMULAS, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, real)
+    LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, real)
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport kernels
+from fmcli.kernels.simd cimport NO_BLOCK, SampleRun, kernels
+from fmcli.models.model cimport Model
 from fmcli.models.weighted cimport Weighted
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
@@ -68,7 +69,6 @@ cdef class SecondOrder(Weighted):
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Py_ssize_t f
         cdef const real* sums
         cdef const real* constant
         cdef const real* beta
@@ -81,19 +81,23 @@ cdef class SecondOrder(Weighted):
             constant, beta = self.single(self.constant_block, c), self.single(self.beta_block, c)
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
-            if s.formulas == PAIR_FORMULAS:
+            if s.formulas:
                 gradient[self.pairs].formula = GradientFormula(x.value, s.slope[c], sums, beta, NULL, 0)
             else:
                 kernels.second_order_gradient(&v, x, sums, beta, s.slope[c], gradient[self.pairs].body, v.lanes)
                 if self.linear:
                     kernels.linear_gradient(x, s.slope[c], gradient[self.pairs].weight)
-            for f in range(v.lanes):
-                if self.constant_block:
-                    gradient[self.constant_block].body[f] = s.slope[c] * (sums[f] - constant[f])
-                    if self.beta_block:
-                        gradient[self.constant_block].body[f] *= beta[f]
-                if self.beta_block:
-                    gradient[self.beta_block].body[f] = s.slope[c] * sums[self.sums_size() // 2 + f]
+            if self.constant_block or self.beta_block:
+                kernels.structural_gradient(
+                    sums, constant, beta, v.lanes, s.slope[c], gradient[self.constant_block].body,
+                    gradient[self.beta_block].body)
+
+    cdef bint describe(self, SampleRun* run) noexcept nogil:
+        Model.describe(self, run)
+        run.features, run.trains_beta = self.pairs, self.beta_block and not self.beta_fixed
+        run.constant = self.constant_block if self.constant_block else NO_BLOCK
+        run.beta = self.beta_block if self.beta_block else NO_BLOCK
+        return True
 
     # A sample's cache contains its sums and, if the kernels are weighted, its kernel values.
     cdef Py_ssize_t cache_size(self, Dataset data):

@@ -4,7 +4,7 @@ from fmcli.models.layout import BlockLayout
 
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport kernels
+from fmcli.kernels.simd cimport SampleRun, kernels
 from fmcli.models.model cimport Model
 
 
@@ -38,6 +38,11 @@ cdef class Linear(Model):
                 gradient += 1
             kernels.linear_gradient(x, s.slope[c], gradient.weight)
             gradient += 1
+
+    cdef bint describe(self, SampleRun* run) noexcept nogil:
+        Model.describe(self, run)
+        run.features = self.n_blocks - 1
+        return True
 
     # No cache: the derivatives are the values of the entries.
     cdef Py_ssize_t cache_size(self, Dataset data):

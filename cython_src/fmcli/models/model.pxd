@@ -1,5 +1,6 @@
 from fmcli.base.types cimport Block, ColumnView, Factors, Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport SampleRun
 from libc.stdint cimport int32_t
 
 cdef enum:
@@ -74,6 +75,7 @@ cdef class Model:
         self, Dataset data, const int32_t* rows, Py_ssize_t start, Py_ssize_t stop, Scratch* s, double* out
     ) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
+    cdef bint describe(self, SampleRun* run) noexcept nogil
     cdef void constrain(self) noexcept nogil
     cdef void finish_update(self, Scratch* s) noexcept nogil
     cdef Py_ssize_t cache_size(self, Dataset data)

@@ -9,7 +9,7 @@ from fmcli.models.layout import FEATURES, REAL_TYPE, allocate, padded, row_strid
 from fmcli.base.simplex cimport project_to_simplex
 from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport kernels
+from fmcli.kernels.simd cimport NO_BLOCK, SampleRun, kernels
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 
@@ -435,6 +435,14 @@ cdef class Model:
     def project(self):
         """Project the constrained rows; called after they have been written to."""
         self.constrain()
+
+    # Describe the model's blocks to steps for runs of samples; returns whether it is linear or of second order.
+    cdef bint describe(self, SampleRun* run) noexcept nogil:
+        run.block = self.block
+        run.bias = 0 if self.has_bias else NO_BLOCK
+        run.constant = run.beta = NO_BLOCK
+        run.trains_beta = False
+        return False
 
     cdef void constrain(self) noexcept nogil:
         cdef int b

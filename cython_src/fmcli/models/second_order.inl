@@ -3,12 +3,14 @@
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
 #include "fmcli/kernels/kernels.h"
+#include "fmcli/models/pairs.h"
 
 namespace {
 
-double linear(const Factors* weights, const Sample* x) {
-    const real* w = weights->at;
-    const ptrdiff_t stride = weights->stride, n = x->nnz;
+inline __attribute__((always_inline)) double linear_score(const Factors& weights, const Sample& sample) {
+    const Sample* const x = &sample;
+    const real* w = weights.at;
+    const ptrdiff_t stride = weights.stride, n = x->nnz;
     double sums[4] = {0, 0, 0, 0};  // four independent chains of additions instead of one
     ptrdiff_t i = 0;
     for (; i + 4 <= n; i += 4)
@@ -17,14 +19,18 @@ double linear(const Factors* weights, const Sample* x) {
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
+double linear(const Factors* weights, const Sample* x) { return linear_score(*weights, *x); }
+
 void linear_gradient(const Sample* x, double slope, real* out) {
     const real s = (real)slope;
     for (ptrdiff_t i = 0; i < x->nnz; ++i) out[i] = s * x->value[i];
 }
 
-double second_order(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums) {
-    const real* rows = v->at;
-    const ptrdiff_t stride = v->stride, lanes = v->lanes;
+inline __attribute__((always_inline)) double pairs(const Factors& v, const Sample& sample, const real* constant,
+                                                   const real* beta, real* sums) {
+    const Sample* const x = &sample;
+    const real* rows = v.at;
+    const ptrdiff_t stride = v.stride, lanes = v.lanes;
     real* const values = sums + pad(lanes);
     double total = 0;
     by_run(lanes, [&](ptrdiff_t at, auto run) {
@@ -67,6 +73,10 @@ double second_order(const Factors* v, const Sample* x, const real* constant, con
     return total;
 }
 
+double second_order(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums) {
+    return pairs(*v, *x, constant, beta, sums);
+}
+
 // How many samples ahead rows are prefetched.
 constexpr ptrdiff_t SAMPLES_AHEAD = 3;
 
@@ -96,13 +106,6 @@ void second_order_scores(const Factors* factors, const Factors* weights, double 
     }
 }
 
-// The derivative of one factor's pairs by the parameter v of a feature with the value x: x times the sum of v x over
-// the other entries, which is the sum over all entries minus v x. `scale` is x, or x times a constant.
-template <class V, class Scale>
-inline __attribute__((always_inline)) V pairs_derivative(V sum, V v, real x, Scale scale) {
-    return scale * (sum - v * x);
-}
-
 void second_order_gradient(const Factors* factors, const Sample* x, const real* sums, const real* beta, double slope,
                            real* out, ptrdiff_t apart) {
     const real* rows = factors->at;
@@ -125,6 +128,18 @@ void second_order_gradient(const Factors* factors, const Sample* x, const real* 
             }
         }
     });
+}
+
+void structural_gradient(const real* sums, const real* constant, const real* beta, ptrdiff_t lanes, double slope,
+                         real* of_constant, real* of_beta) {
+    const real* const values = sums + pad(lanes);
+    for (ptrdiff_t f = 0; f < lanes; ++f) {
+        if (constant) {
+            of_constant[f] = (real)(slope * (sums[f] - constant[f]));
+            if (beta) of_constant[f] *= beta[f];
+        }
+        if (beta) of_beta[f] = (real)(slope * values[f]);
+    }
 }
 
 // Coordinate descent. A cache contains the sum of each factor and, from offset `values`, the kernel value of each.

@@ -2,7 +2,7 @@
 
 from fmcli.base.types cimport BlockGradient, SparseGradient, ThreadShare
 from fmcli.kernels.simd cimport Adagrad as Rule
-from fmcli.kernels.simd cimport kernels, rounded
+from fmcli.kernels.simd cimport SampleRun, kernels, rounded
 from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
 
 
@@ -10,7 +10,7 @@ cdef class AdaGrad(Solver):
     """G <- G + g^2, h = sqrt(G)/rate, phi <- prox(phi - g/h, h) on the touched rows; the state holds G - 1."""
 
     def __init__(self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None):
-        self.slots, self.takes_blocks, self.averages_weights = 1, True, True
+        self.slots, self.takes_runs, self.takes_blocks, self.averages_weights = 1, True, True, True
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     cdef set_rule(self, int block, object layout, bint body):
@@ -21,6 +21,9 @@ cdef class AdaGrad(Solver):
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         cdef int b = gradient.block
         kernels.adagrad(&self.model.block[b], gradient, &self.body[b], &self.weight[b])
+
+    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+        return kernels.adagrad_samples(run, self.body, self.weight, total)
 
     cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block

@@ -7,7 +7,7 @@ import numpy as np
 from fmcli.models.layout import allocate
 
 from fmcli.base.types cimport (
-    MANY_ENTRIES, PAIR_FORMULAS, BlockGradient, RowEntries, Sample, Scratch, SparseGradient, ThreadShare, real)
+    MANY_ENTRIES, BlockGradient, RowEntries, Sample, Scratch, SparseGradient, ThreadShare, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model, Workspace, workspace_for
@@ -236,7 +236,7 @@ cdef class BlockLoop:
         cdef double weight
         cdef Sample x
         cdef SparseGradient* gradient
-        s.formulas = PAIR_FORMULAS
+        s.formulas = True
         for i in range(start, min(start + AHEAD, stop)):
             self.data.sample(i, &x)
             self.model.prefetch(&x, s)

@@ -2,7 +2,7 @@
 
 from fmcli.base.types cimport BlockGradient, SparseGradient, ThreadShare
 from fmcli.kernels.simd cimport Ftrl as Rule
-from fmcli.kernels.simd cimport kernels, rounded
+from fmcli.kernels.simd cimport SampleRun, kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
 
@@ -20,7 +20,7 @@ cdef class FTRL(Solver):
     cdef Rule weight[MAX_BLOCKS]
 
     def __init__(self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power):
-        self.slots, self.takes_blocks, self.averages_weights = 2, True, False
+        self.slots, self.takes_runs, self.takes_blocks, self.averages_weights = 2, True, True, False
         self.alphas = steps_by_part(alpha, alpha_w, alpha_v)
         self.beta, self.power = beta, ftrl_power
 
@@ -51,6 +51,9 @@ cdef class FTRL(Solver):
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         cdef int b = gradient.block
         kernels.ftrl(&self.model.block[b], gradient, &self.body[b], &self.weight[b])
+
+    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+        return kernels.ftrl_samples(run, self.body, self.weight, total)
 
     cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block

@@ -1,7 +1,8 @@
 """The one loop of stochastic training, for every model and every solver."""
 
-from fmcli.base.types cimport FIELD_FORMULAS, NO_FORMULAS, Sample, Scratch, prefetch_line
+from fmcli.base.types cimport Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport SampleRun, ScalarLoss
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace, workspace_for
 from fmcli.solvers.stochastic.batch cimport Batch
@@ -14,6 +15,11 @@ cdef enum:
 # How many samples ahead parameter rows are prefetched; the entries of a sample are prefetched twice as early, and their
 # addresses three times. Of 2, 3, 4, 6 and 8 this was the best, by 4 to 8 % for AdaGrad.
 cdef Py_ssize_t AHEAD = 2
+
+
+# The slope of a loss as a function.
+cdef double slope_of(void* loss, double label, const double* score, double* slope) noexcept nogil:
+    return (<Loss>loss).slope(label, score, slope)
 
 
 cdef class Trainer:
@@ -60,6 +66,7 @@ cdef class Trainer:
         `order` is one epoch; `start` and `stop` are multiples of the batch size, or its end. Samples after `stop` are
         only prefetched.
         """
+        cdef SampleRun run
         if not 0 <= start <= stop <= order.shape[0]:
             raise IndexError("no such samples")
         if self.model is None:
@@ -67,14 +74,37 @@ cdef class Trainer:
         self.workspace.fit(self.model, self.data)
         self.solver.require(self.model)
         self.data.check_rows(order[start:min(stop + 3 * AHEAD, order.shape[0])])
-        # A formula costs less than numbers, and gives the same bits.
-        self.workspace.scratch.formulas = (
-            FIELD_FORMULAS if self.batch_size == 1 and self.solver.takes_formulas and self.solver.penalty.group == 0
-            else NO_FORMULAS)
-        if start < stop:
+        # A formula costs less than numbers, and a run of samples less than single ones. All give the same bits.
+        self.workspace.scratch.formulas = self.solver.takes_formulas and self.single
+        if start < stop and self.by_runs:
+            self.describe(&run)
+            run.order, run.start, run.stop, run.end = &order[0], start, stop, order.shape[0]
+            with nogil:
+                total = self.solver.run(&run, total)
+        elif start < stop:
             with nogil:
                 total = self.updates(&order[0], start, stop, order.shape[0], total)
         return total
+
+    @property
+    def single(self):
+        """Whether a step needs no more than the gradient of one sample, number by number."""
+        return self.batch_size == 1 and self.solver.penalty.group == 0
+
+    @property
+    def by_runs(self):
+        """Whether samples are trained on in runs, without calls between them."""
+        cdef SampleRun run
+        return self.single and self.solver.takes_runs and self.model.outputs == 1 and self.describe(&run)
+
+    # Describe a run of samples, all but which ones; returns whether there are steps for runs of this model.
+    cdef bint describe(self, SampleRun* run):
+        cdef Scratch* s = &self.workspace.scratch
+        run.data, run.label, run.weight = &self.data.csr, self.data.label_, self.data.weight_
+        run.weight_scale = self.weight_scale
+        run.loss = ScalarLoss(<void*>self.loss, slope_of)
+        run.sums, run.buffer = s.work, s.gradient_buffer
+        return self.model.describe(run)
 
     cdef double updates(
         self, const int32_t* order, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end, double total

@@ -1,6 +1,7 @@
 // The updates that row solvers apply to the rows of a block.
 
 #include "fmcli/kernels/kernels.h"
+#include "fmcli/models/pairs.h"
 #include "fmcli/penalties/group_penalties.h"
 #include "fmcli/solvers/stochastic/update_rules.h"
 
@@ -292,30 +293,73 @@ void step_of_field_pairs(const Block b, const SparseGradient s, const Rule rule)
         }
 }
 
+// The gradient of a sample as numbers. V is as wide as the vectors of each_body: it can contain two short rows.
+struct Numbers {
+    const real *body, *weight;
+    ptrdiff_t lanes;
+
+    template <class V>
+    inline __attribute__((always_inline)) V of_body(ptrdiff_t i, ptrdiff_t at, const V&) const {
+        return load<V>(body + i * lanes + at);
+    }
+    inline real of_weight(ptrdiff_t i) const { return weight[i]; }
+};
+
+// The gradient of a sample by a formula of second order, whose values are never stored in memory.
+struct PairsFormula {
+    const float* value;
+    const real *sums, *beta;
+    real slope;
+    ptrdiff_t lanes;
+
+    template <class V>
+    inline __attribute__((always_inline)) V of_body(ptrdiff_t i, ptrdiff_t at, const V& phi) const {
+        if constexpr (width<V> == 2 * LANES)
+            if (lanes == LANES) {  // two rows
+                const Vec4 x = (real)value[i] + Vec4{}, y = (real)value[i + 1] + Vec4{}, s = load<Vec4>(sums);
+                const Vec8 both = join(x, y), g = pairs_derivative(join(s, s), phi, both, slope * both);
+                return beta ? g * join(load<Vec4>(beta), load<Vec4>(beta)) : g;
+            }
+        const real x = value[i];
+        const V g = pairs_derivative(load<V>(sums + at), phi, x, slope * x);
+        return beta ? g * load<V>(beta + at) : g;
+    }
+    inline real of_weight(ptrdiff_t i) const { return slope * value[i]; }
+};
+
+// A step of n rows without a group penalty.
+template <class Rule, class Row, class Gradient>
+inline __attribute__((always_inline)) void update_rows(const Block& b, ptrdiff_t n, Row row, const Gradient gradient,
+                                                       const Rule& body, const Rule& weight) {
+    if (b.body)
+        each_body<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
+                                        __attribute__((always_inline)) {
+            update(body, phi, state, of_one_sample(gradient.of_body(i, at, phi)), OneSample{});
+        });
+    if (b.weight)
+        each_weight<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
+            const auto g = gather_like(phi, [&](int r) { return gradient.of_weight(at(r)); });
+            update(weight, phi, state, of_one_sample(g), OneSample{});
+        });
+}
+
 template <class Rule>
 void step(const Block* block, const SparseGradient* gradient, const Rule* body, const Rule* weight) {
     const Block b = *block;
     const SparseGradient s = *gradient;
+    const GradientFormula& f = s.formula;
     const Rule on_body = *body, on_weight = *weight;
     auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
     if (s.touched || on_rows(b, on_body, on_weight).group > 0) {
         step_by_row(b, s, row, on_body, on_weight);
         return;
     }
-    if (s.formula.value) {
+    if (!f.value)
+        update_rows(b, s.n, row, Numbers{s.body, s.weight, b.lanes}, on_body, on_weight);
+    else if (f.sums)
+        update_rows(b, s.n, row, PairsFormula{f.value, f.sums, f.beta, (real)f.slope, b.lanes}, on_body, on_weight);
+    else
         step_of_field_pairs(b, s, on_body);
-        return;
-    }
-    if (b.body)
-        each_body<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
-                                        __attribute__((always_inline)) {
-            update(on_body, phi, state, of_one_sample(load_like(phi, s.body + i * b.lanes + at)), OneSample{});
-        });
-    if (b.weight)
-        each_weight<slots<Rule>>(b, s.n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
-            const auto g = gather_like(phi, [&](int r) { return s.weight[at(r)]; });
-            update(on_weight, phi, state, of_one_sample(g), OneSample{});
-        });
 }
 
 // The names in the list of kernels.

@@ -1,7 +1,7 @@
 """Stochastic gradient descent."""
 
 from fmcli.base.types cimport Scratch, SparseGradient
-from fmcli.kernels.simd cimport kernels, rounded
+from fmcli.kernels.simd cimport SampleRun, kernels, rounded
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.schedule cimport CONSTANT, make_schedule, share_at
@@ -18,6 +18,7 @@ cdef class SGD(Solver):
         self.slots, self.averages_weights = 0, True
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
         self.schedule = make_schedule(schedule, power, t0)
+        self.takes_runs = self.schedule.kind == CONSTANT
 
     def bind(self, Model model, Penalty penalty):
         self.share = share_at(&self.schedule, 1)
@@ -54,6 +55,10 @@ cdef class SGD(Solver):
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         cdef int b = gradient.block
         kernels.sgd(&self.model.block[b], gradient, &self.body[b], &self.weight[b])
+
+    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+        self.made += run.stop - run.start
+        return kernels.sgd_samples(run, self.body, self.weight, total)
 
     cdef double rate_share(self) noexcept nogil:
         return self.share

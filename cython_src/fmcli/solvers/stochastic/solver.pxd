@@ -1,4 +1,5 @@
 from fmcli.base.types cimport BlockGradient, Sample, Scratch, SparseGradient, ThreadShare
+from fmcli.kernels.simd cimport SampleRun
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 
@@ -23,7 +24,7 @@ cdef inline double step_of(Steps steps, object layout, bint body):
 cdef class Solver:
     cdef readonly int slots
     cdef readonly bint averages_weights
-    cdef public bint takes_formulas
+    cdef public bint takes_formulas, takes_runs
     cdef readonly bint takes_blocks
     cdef Model model
     cdef Penalty penalty
@@ -36,5 +37,6 @@ cdef class Solver:
     cdef void catch_up(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil
+    cdef double run(self, const SampleRun* run, double total) noexcept nogil
     cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil
     cdef double rate_share(self) noexcept nogil

@@ -1,6 +1,7 @@
 """The contract of row solvers."""
 
 from fmcli.base.types cimport BlockGradient, Sample, Scratch, SparseGradient, ThreadShare
+from fmcli.kernels.simd cimport SampleRun
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 
@@ -14,11 +15,12 @@ cdef class Solver:
     averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses. Otherwise a
         sample of weight 2 counts like two samples.
     takes_formulas : whether a step can take a GradientFormula instead of numbers, if there is no group penalty.
+    takes_runs : whether the solver has steps for a run of samples, `run`, if there is no group penalty.
     takes_blocks : whether the solver has a step for a block of samples, `block_step`.
     """
 
     def __cinit__(self, *args, **keywords):
-        self.takes_formulas, self.takes_blocks = True, False
+        self.takes_formulas, self.takes_runs, self.takes_blocks = True, False, False
 
     def bytes_needed(self, Model model, updates):
         """Bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's rows."""
@@ -89,6 +91,10 @@ cdef class Solver:
     # The same for one gradient.
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         pass
+
+    # Train on a run of samples; returns `total` plus their weighted losses.
+    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+        return total
 
     # Make one thread's share of the step for a block of samples.
     cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:

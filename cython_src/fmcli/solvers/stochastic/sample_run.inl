@@ -1,0 +1,96 @@
+// Row solvers on a run of samples, for linear models and models of second order with one output: the score, slope,
+// gradient and step of one sample after the other, by the same functions as in the loop for all models, but inlined. The
+// processor then overlaps the steps of a sample with the score of the next, which calls prevent.
+
+#include "fmcli/base/prefetch.h"
+#include "fmcli/kernels/kernels.h"
+
+namespace {
+
+// How many samples ahead parameter rows are prefetched; the entries of a sample are prefetched twice as early, and their
+// addresses three times.
+constexpr ptrdiff_t RUN_AHEAD = 4;
+
+inline __attribute__((always_inline)) void prefetch_ahead(const SampleRun& run, const Csr& data, const Block& features,
+                                                          ptrdiff_t i) {
+    enum { IN_LINE = 16 };  // ids or values in a cache line
+    if (i + 3 * RUN_AHEAD < run.end) {
+        const int32_t row = run.order[i + 3 * RUN_AHEAD];
+        __builtin_prefetch(data.indptr + row);
+        __builtin_prefetch(run.label + row);
+        if (run.weight) __builtin_prefetch(run.weight + row);
+    }
+    if (i + 2 * RUN_AHEAD < run.end) {
+        // Its first two cache lines are most of a row, or start the hardware's own prefetching.
+        const Sample x = sample_of(&data, run.order[i + 2 * RUN_AHEAD]);
+        __builtin_prefetch(x.index);
+        __builtin_prefetch(x.index + IN_LINE);
+        if (!data.constant) {
+            __builtin_prefetch(x.value);
+            __builtin_prefetch(x.value + IN_LINE);
+        }
+    }
+    if (i + RUN_AHEAD < run.end) {
+        const Sample x = sample_of(&data, run.order[i + RUN_AHEAD]);
+        prefetch_rows<true>(features, x.index, x.nnz, 0);
+    }
+}
+
+// A step of a block that has one row, and only a weight or only a body.
+template <class Rule>
+inline void step_of_weight(Block b, real gradient, const Rule& rule) {
+    b.body = nullptr;
+    update_rows(b, 1, [](ptrdiff_t) { return (ptrdiff_t)0; }, Numbers{nullptr, &gradient, 0}, rule, rule);
+}
+template <class Rule>
+inline void step_of_body(Block b, const real* gradient, const Rule& rule) {
+    b.weight = nullptr;
+    update_rows(b, 1, [](ptrdiff_t) { return (ptrdiff_t)0; }, Numbers{gradient, nullptr, b.lanes}, rule, rule);
+}
+
+// LANES_EACH: the lanes of the features' factors, so that the loops over them are unrolled; -1: any number.
+template <ptrdiff_t LANES_EACH, class Rule>
+inline __attribute__((always_inline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
+    const Csr data = *run.data;
+    const Rule on_body = body[run.features], on_weight = weight[run.features];
+    Block features = run.block[run.features];
+    if constexpr (LANES_EACH >= 0) features.lanes = LANES_EACH;
+    const Factors v = {features.body, features.body_stride, features.lanes}, w = {features.weight, features.weight_stride, 1};
+    auto single = [&](int block) -> const real* { return block == NO_BLOCK ? nullptr : run.block[block].body; };
+    const real *const constant = single(run.constant), *const beta = single(run.beta);
+    real *const of_constant = run.buffer, *const of_beta = run.buffer + pad(features.lanes);
+    for (ptrdiff_t i = run.start; i < run.stop; ++i) {
+        prefetch_ahead(run, data, features, i);
+        const ptrdiff_t row = run.order[i];
+        const Sample x = sample_of(&data, row);
+        double score = run.bias == NO_BLOCK ? 0 : *run.block[run.bias].weight, slope;
+        if (features.lanes) score += pairs(v, x, constant, beta, run.sums);
+        if (w.at) score += linear_score(w, x);
+        const double share = run.weight ? run.weight[row] : 1, value = run.loss.slope(run.loss.self, run.label[row], &score, &slope);
+        total += share * value;
+        slope *= share * run.weight_scale;
+        if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, slope, of_constant, of_beta);
+        if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)slope, weight[run.bias]);
+        auto at = [&](ptrdiff_t j) { return (ptrdiff_t)x.index[j]; };
+        update_rows(features, x.nnz, at, PairsFormula{x.value, run.sums, beta, (real)slope, features.lanes}, on_body, on_weight);
+        if (constant) step_of_body(run.block[run.constant], of_constant, body[run.constant]);
+        if (run.trains_beta) step_of_body(run.block[run.beta], of_beta, body[run.beta]);
+    }
+    return total;
+}
+
+template <class Rule>
+double samples(const SampleRun* run, const Rule* body, const Rule* weight, double total) {
+    switch (run->block[run->features].lanes) {
+        case 0: return each_sample<0>(*run, body, weight, total);
+        case 8: return each_sample<8>(*run, body, weight, total);
+        default: return each_sample<-1>(*run, body, weight, total);
+    }
+}
+
+// The names in the list of kernels.
+constexpr auto sgd_samples = samples<Sgd>;
+constexpr auto adagrad_samples = samples<Adagrad>;
+constexpr auto ftrl_samples = samples<Ftrl>;
+
+}  // namespace
