@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import fmcli.system
 from fmcli.cli.flags import with_flags
 from fmcli.data import reader, sources
+from fmcli.data.faults import BadLines
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.workers import BLOCKS_AHEAD
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
@@ -58,7 +59,7 @@ def write(path, text):
     return path
 
 
-def read_all(path, text, *, training, format="auto", keep_fields=False, limit=LIMIT, threads=1, block=1 << 20):
+def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
     """Parse a text and return the result in the form of the slow parser."""
     write(path, text)
     rows = slow_parser.Rows()
@@ -75,14 +76,12 @@ def read_all(path, text, *, training, format="auto", keep_fields=False, limit=LI
     saved, reader.BLOCK_BYTES = reader.BLOCK_BYTES, block
     try:
         if training:
-            table = reader.read([path], format=format, keep_fields=keep_fields, threads=threads)
+            table = reader.read([path], **how)
             add(table.dataset)
             assert table.bytes == len(text.removeprefix(b"\xef\xbb\xbf"))
             rows.features, rows.fields, rows.repeated = table.dataset.features, table.fields, table.repeated_rows
         else:
-            pieces = reader.score_chunks(
-                [path], lambda d: d, format=format, keep_fields=keep_fields, limit=limit, threads=threads
-            )
+            pieces = reader.score_chunks([path], lambda piece: piece.data, limit=limit, **how)
             for piece in pieces:
                 add(piece.result)
                 assert (piece.rows, piece.nnz) == (piece.result.rows, piece.result.nnz)
@@ -99,12 +98,18 @@ def bits(values):
     return np.asarray(values, np.float64).tobytes()
 
 
-def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, **how):
-    """Check that both parsers return bit-identical rows or an error at the same line and column."""
+def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, skip=False, **how):
+    """Check that both parsers return bit-identical rows or an error at the same line and column. With `skip`, the first
+    such errors are told, and lines with errors are like blank lines."""
     form = "ffm" if ffm else "libsvm"
     keep_fields = keep_fields and ffm
+    options = {"ffm": ffm, "keep_fields": keep_fields, "training": training, "limit": limit}
+    told = []
+    bad = BadLines(skip, None, told.append)
+    valid, wrong_lines = slow_parser.without_wrong_lines(text, **options) if skip else (text, [])
+    how["bad"] = bad
     try:
-        want = slow_parser.parse(text, ffm=ffm, keep_fields=keep_fields, training=training, limit=limit)
+        want = slow_parser.parse(valid, **options)
     except slow_parser.WrongError as wrong:
         line, column = wrong.at
         with pytest.raises(BadInputError, match="^" + re.escape(f"{path}:{line}:{column}: found ")):
@@ -118,6 +123,9 @@ def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, **how):
     assert bits(got.labels) == bits(want.labels)
     assert got.entries == want.entries
     assert got.repeated == want.repeated
+    assert bad.count == len(wrong_lines)
+    expected = [f"{path}:{line}:{column}: found " for line, column in wrong_lines[:10]]
+    assert [message[: len(start)] for message, start in zip(told, expected, strict=True)] == expected
     if training:
         assert (got.features, got.fields) == (want.features, want.fields)
     else:
@@ -229,21 +237,22 @@ def rows_of_text(draw, ffm):
 HOW = {
     "keep_fields": st.booleans(),
     "training": st.booleans(),
+    "skip": st.booleans(),
     "threads": st.sampled_from([1, 3]),
     "block": st.sampled_from([1, 2, 7, 30, 1 << 20]),
 }
 
 
 @given(text=rows_of_text(ffm=False), **HOW)
-@example(text=b"1 5:3e38 5:3e38 6:1", keep_fields=False, training=True, threads=1, block=9)
-@example(text=b"1 0:18446744073709551616", keep_fields=False, training=True, threads=1, block=9)
-@example(text=b"1 5:2 3:0.5 5:-2 3:0.5", keep_fields=False, training=True, threads=1, block=9)
+@example(text=b"1 5:3e38 5:3e38 6:1", keep_fields=False, training=True, skip=False, threads=1, block=9)
+@example(text=b"1 0:18446744073709551616", keep_fields=False, training=True, skip=False, threads=1, block=9)
+@example(text=b"1 5:2 3:0.5 5:-2 3:0.5", keep_fields=False, training=True, skip=False, threads=1, block=9)
 def test_libsvm_rows(path, text, **how):
     agree(path, text, ffm=False, **how)
 
 
 @given(text=rows_of_text(ffm=True), **HOW)
-@example(text=b"1 1:5:2 0:5:3 1:5:4 0:2:1", keep_fields=True, training=True, threads=1, block=9)
+@example(text=b"1 1:5:2 0:5:3 1:5:4 0:2:1", keep_fields=True, training=True, skip=False, threads=1, block=9)
 def test_ffm_rows(path, text, **how):
     agree(path, text, ffm=True, **how)
 
@@ -259,7 +268,7 @@ def test_ffm_rows(path, text, **how):
     ffm=st.booleans(),
     **HOW,
 )
-@example(text=b"\xef\xbb\xbf", ffm=False, keep_fields=False, training=False, threads=1, block=1)
+@example(text=b"\xef\xbb\xbf", ffm=False, keep_fields=False, training=False, skip=False, threads=1, block=1)
 def test_junk_is_refused_where_the_slow_parser_refuses_it(path, text, **how):
     if looks_compressed(text):
         with pytest.raises(BadInputError):
@@ -347,7 +356,9 @@ def test_chunks(path, threads, block, monkeypatch):
     text = b"1 3:1 5:1 4000000000000000000:1\n\n# note\n4:2 9:0 7:0.5 qid\n"
     write(path, text.replace(b" qid", b""))
     caller = threading.get_ident()
-    pieces = list(reader.score_chunks([path], lambda d: (d, threading.get_ident()), limit=5, threads=threads))
+    pieces = list(
+        reader.score_chunks([path], lambda piece: (piece.data, threading.get_ident()), limit=5, threads=threads)
+    )
     assert sum(piece.rows for piece in pieces) == 3
     assert sum(piece.nnz for piece in pieces) == 2
     assert sum(piece.unseen for piece in pieces) == 3
@@ -364,7 +375,7 @@ def test_chunks(path, threads, block, monkeypatch):
 
 def test_rows_without_labels(path):
     for text in (b"qid:4 1:1\n2:1", b"1:1\n2:1\n", b" 1:1 # 5\n\t+2:1"):
-        (piece,) = reader.score_chunks([write(path, text)], lambda d: d, limit=9)
+        (piece,) = reader.score_chunks([write(path, text)], lambda piece: piece.data, limit=9)
         assert piece.result.label is None
         assert piece.result.index.tolist() == [1, 2]
 
@@ -375,7 +386,7 @@ def test_chunks_before_an_error_are_delivered(path, threads, monkeypatch):
     write(path, b"1 1:1\n" * 100 + b"1 x:1\n" + b"1 1:1\n" * 100 + b"1 y:1\n")
     rows = []
     with pytest.raises(BadInputError, match=r"svm:101:3: found 'x:1'"):
-        rows.extend(piece.rows for piece in reader.score_chunks([path], len, limit=9, threads=threads))
+        rows.extend(piece.rows for piece in reader.score_chunks([path], str, limit=9, threads=threads))
     assert 98 <= sum(rows) <= 100
 
 
@@ -472,57 +483,6 @@ FFM_ERRORS = {
 }
 
 
-OTHER_FORMATS = {
-    b"label,age,height\n1,0.5,3\n": "1:1: found 'label,age,height', expected a label; the line looks like CSV,",
-    b"1;0.5;3\n": "the line looks like CSV,",
-    b"1 1:2 4:1\n1,5:2\n": "2:1: found '1,5:2', expected ",
-    b"1,5 1:2 3:4\n": "found '1,5', expected a label; the line looks like libsvm text with several labels per row",
-    b"1\t0.5\t3\n": "1:3: found '0.5', expected index:value; the line looks like a table separated by tabs,",
-    b"1 0.5 -3e1 4\n": "the line looks like a table of numbers without indices,",
-    b"1 |f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
-    b"1 2.0 'tag|f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
-    b'{"label": 1, "x": [1, 2]}\n': "the line looks like JSON,",
-    b"[1, 2]\n": "the line looks like JSON,",
-    b"<!DOCTYPE html>\n": "the line looks like HTML or XML,",
-    b"@RELATION iris\n": "the line looks like ARFF,",
-    b"rows.svm".ljust(257, b"\0") + b"ustar  \0root\n": "the file looks like a tar archive,",
-    b"PK\x03\x04\x14\0\0\0\x08\0": "it is a zip archive, not libsvm or ffm text; unpack it first",
-    b"PAR1\x15\x04\x15\x10\x15\x14": "it is a Parquet file, not libsvm or ffm text; write its rows as text",
-    b"\xff\xfe1\0 \x001\0:\x001\0\n\0": "it is UTF-16 text, not libsvm or ffm text; convert it to UTF-8",
-    b'\x38\x0a\0\0\0\0\0\0{"__metadata__":': "it is a model file, not rows in libsvm or ffm text",
-}
-
-
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize(("text", "message"), OTHER_FORMATS.items())
-def test_other_formats_are_named(path, text, message, training):
-    write(path, text)
-    with pytest.raises(BadInputError) as caught:
-        if training:
-            reader.read([path])
-        else:
-            list(reader.score_chunks([path], len, limit=9))
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("text", [b"1 1:0,5 2:1\n", b"1 3:1|2\n", b"1 1:2 [3:4]\n", b"1 2\n", b"1 1:2\t3\n"])
-def test_text_with_a_wrong_token_is_not_another_format(path, text):
-    with pytest.raises(BadInputError, match="1:[1-7]: found '[^']*', expected [^;]*; (?!the line looks)"):
-        reader.read([write(path, text)])
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_the_length_of_a_line_is_limited(path, monkeypatch, threads):
-    monkeypatch.setattr(sources, "LONGEST_LINE", 1 << 12)
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 1 << 10)
-    longest = b"1" + b" 1:1" * 1000
-    assert reader.read([write(path, b"0 2:1\n" * 300 + longest + b"\n")], threads=threads).dataset.rows == 301
-    for before in (0, 1, 300):
-        write(path, b"0 2:1\n" * before + 5 * longest)
-        with pytest.raises(BadInputError, match=f"^{re.escape(str(path))}:{before + 1}: the line is longer"):
-            reader.read([path], threads=threads)
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("text", "message"), [*LIBSVM_ERRORS.items(), *FFM_ERRORS.items()])
 def test_messages(path, text, message, threads):
@@ -541,11 +501,11 @@ def test_the_format_that_was_asked_for(path):
 
 def test_an_ambiguous_format_is_accepted_if_it_does_not_matter(path, monkeypatch):
     write(path, b"1\n\n0\n")
-    (piece,) = reader.score_chunks([path], lambda d: d.rows, limit=3)
+    (piece,) = reader.score_chunks([path], lambda piece: piece.data.rows, limit=3)
     assert piece.result == 3
     monkeypatch.setattr(reader, "BLOCK_BYTES", 2)
     with pytest.raises(BadInputError, match="the format cannot be detected"):
-        list(reader.score_chunks([path], lambda d: d.rows, limit=3))
+        list(reader.score_chunks([path], lambda piece: piece.data.rows, limit=3))
 
 
 def test_an_invalid_label_is_reported_before_an_ambiguous_format(path):
@@ -693,7 +653,7 @@ def test_missing_inputs(tmp_path):
     with pytest.raises(MissingInputError, match=re.escape(f"cannot read {tmp_path}/none: No such file")):
         reader.read([f"{tmp_path}/none"])
     with pytest.raises(MissingInputError, match="Is a directory"):
-        list(reader.score_chunks([str(tmp_path)], len, limit=3))
+        list(reader.score_chunks([str(tmp_path)], str, limit=3))
     with pytest.raises(MissingInputError, match="Input/output error"):
         reader.read(["/proc/self/mem"])
 
@@ -761,7 +721,7 @@ def test_the_memory_check_names_standard_input(demands, monkeypatch, tmp_path):
 def test_rows_refuses_text_without_padding():
     rows = Rows(ffm=False, keep_fields=False, training=True, limit=9)
     text = bytearray(b"1 1:1\n" + bytes(PADDING))
-    assert rows.parse(text, 0, 6) == (1, None)
+    assert rows.parse(text, 0, 6) == (1, 0, [])
     for start, stop in ((0, 7), (-1, 6), (4, 2), (0, 5)):
         with pytest.raises(ValueError, match="the text must"):
             rows.parse(text, start, stop)

@@ -12,6 +12,8 @@ import click
 from fmcli.cli.options import (
     METRIC_NAMES,
     SectionCommand,
+    bad_line_options,
+    bad_lines,
     check_files,
     format_option,
     logging_options,
@@ -27,6 +29,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.text import number
 
 if TYPE_CHECKING:
+    from fmcli.data.faults import BadLines
     from fmcli.data.labels import Labels
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
@@ -112,6 +115,7 @@ class Request:
 )
 @format_option()
 @threads_option()
+@bad_line_options()
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @logging_options
 def command(
@@ -123,6 +127,8 @@ def command(
     raw: bool,
     format: str,
     threads: int | None,
+    on_bad_line: str | None,
+    max_bad_lines: int | None,
     json: bool,
     quiet: int,
     verbose: bool,
@@ -135,6 +141,8 @@ def command(
     model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
     if predictions is None and (loss is not None or raw):
         raise UsageError("--loss and --raw apply only to --predictions; a MODEL has its own loss")
+    if predictions is not None and (on_bad_line or max_bad_lines):
+        raise UsageError("with --predictions, each line needs a prediction, so that no line can be skipped")
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
         raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
@@ -144,7 +152,7 @@ def command(
     parsed = tuple(map(parse_limit, limits))
     request = Request(model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json)
     with Log(quiet=quiet, verbose=verbose) as log:
-        run(log, request)
+        run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
 
 
 def parse_limit(text: str) -> Limit:
@@ -161,22 +169,22 @@ def parse_limit(text: str) -> Limit:
     return Limit(name, value)
 
 
-def run(log: Log, request: Request) -> None:
+def run(log: Log, request: Request, bad: BadLines) -> None:
     """Evaluate, report, and compare with the limits."""
     from fmcli.scoring.evaluation import figures, usual_metrics
 
-    labels, outcome, scorer, counts = evaluated(log, request)
+    labels, outcome, scorer, counts = evaluated(log, request, bad)
     names = request.named
     if not request.metrics:
         names = list(dict.fromkeys([*usual_metrics(labels.loss, of_model=scorer is not None), *names]))
     measured = figures(names, outcome, scorer)
-    write_report(report(request, labels, outcome, measured, counts))
+    write_report(report(request, labels, outcome, measured, counts, bad))
     missed = [text for limit in request.limits if (text := limit.complaint(measured[limit.metric]))]
     if missed:
         raise NotMetError(f"worse than --fail-below: {'; '.join(missed)}")
 
 
-def evaluated(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | None, Counts]:
+def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcome, Scorer | None, Counts]:
     """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as possible."""
     from fmcli.data.sources import name_of
     from fmcli.scoring.evaluation import check_metrics, evaluate_model, evaluate_predictions
@@ -190,8 +198,9 @@ def evaluated(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | Non
         scorer = load_model(request.model)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
-        outcome = evaluate_model(scorer, request.inputs, format=request.format, threads=threads, counts=counts)
-        log_counts(log, counts, time.perf_counter() - begin)
+        how = {"format": request.format, "threads": threads}
+        outcome = evaluate_model(scorer, request.inputs, **how, counts=counts, bad=bad)
+        log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)
@@ -210,7 +219,9 @@ def evaluated(log: Log, request: Request) -> tuple[Labels, Outcome, Scorer | Non
     return labels, outcome, None, counts
 
 
-def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Counts) -> str:
+def report(
+    request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Counts, bad: BadLines
+) -> str:
     """The metrics as text or JSON, with tables of the classes unless metrics were chosen."""
     from fmcli.scoring.evaluation import class_table, confusion
 
@@ -223,6 +234,8 @@ def report(request: Request, labels: Labels, outcome: Outcome, measured: dict[st
         head = {"model": request.model, "predictions": request.predictions, "loss": labels.loss, "rows": counts.rows}
         if request.model is not None:
             head |= {"nonzeros": counts.nonzeros, "unseen": counts.unseen}
+        if bad.skip:
+            head["bad_lines"] = bad.count
         return as_json({**head, "metrics": measured, **tables})
     text = section(measured)
     if tables and labels.values is not None:

@@ -9,7 +9,14 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import as_given
 
 # The flags of choices that are not registered options.
-FLAGS = {"format": "-f", "model": "-m", "loss": "--loss", "init_model": "-i", "raw": "--raw"}
+FLAGS = {
+    "format": "-f",
+    "model": "-m",
+    "loss": "--loss",
+    "init_model": "-i",
+    "raw": "--raw",
+    "max_bad_lines": "--max-bad-lines",
+}
 
 
 def with_flag(name: str, value: Any) -> str:

@@ -14,6 +14,9 @@ from fmcli.errors import MissingInputError, UsageError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from fmcli.cli.output import Log
+    from fmcli.data.faults import BadLines
+
 # Sections of the help, in order: group in the registry -> title.
 SECTIONS = {
     "model": "Model",
@@ -173,6 +176,37 @@ def format_option(section: str = "run") -> Callable[[F], F]:
         default="auto",
         help="Input format. [default: auto]",
     )
+
+
+def bad_line_options(section: str = "run") -> Callable[[F], F]:
+    """--on-bad-line and --max-bad-lines, the arguments of `bad_lines`."""
+
+    def decorate(function: F) -> F:
+        function = option(
+            section,
+            "--max-bad-lines",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Skip at most N lines with errors (implies --on-bad-line skip). [default: no limit; >= 0]",
+        )(function)
+        return option(
+            section,
+            "--on-bad-line",
+            type=click.Choice(["error", "skip"]),
+            help="What to do with a line that cannot be read: stop with an error, or skip it; the first ten are "
+            "shown. [default: error]",
+        )(function)
+
+    return decorate
+
+
+def bad_lines(on_bad_line: str | None, max_bad_lines: int | None, log: Log) -> BadLines:
+    """What happens to lines with errors. Raises UsageError if the options contradict each other."""
+    if on_bad_line == "error" and max_bad_lines:
+        raise UsageError("with --on-bad-line error, no line is skipped; leave out --max-bad-lines")
+    from fmcli.data.faults import BadLines
+
+    return BadLines(on_bad_line == "skip" or bool(max_bad_lines), max_bad_lines, log.warning)
 
 
 def logging_options(function: F) -> F:

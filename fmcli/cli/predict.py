@@ -10,6 +10,8 @@ import click
 
 from fmcli.cli.options import (
     SectionCommand,
+    bad_line_options,
+    bad_lines,
     check_files,
     check_last,
     format_option,
@@ -22,6 +24,7 @@ from fmcli.errors import UsageError
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
+    from fmcli.data.faults import BadLines
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
 # If the share of unseen non-zeros is larger, the model probably does not belong to the data.
@@ -44,6 +47,7 @@ SUSPECT_SHARE = 0.5
 @click.argument("inputs", metavar="[INPUT...]", nargs=-1)
 @format_option()
 @threads_option()
+@bad_line_options()
 @option(
     "output",
     "--output-type",
@@ -62,6 +66,8 @@ def command(
     inputs: tuple[str, ...],
     format: str,
     threads: int | None,
+    on_bad_line: str | None,
+    max_bad_lines: int | None,
     output_type: OutputType | None,
     raw: bool,
     sigmoid: bool,
@@ -83,7 +89,8 @@ def command(
         probe_output(output)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
-        run(log, model, inputs, output, wanted, format, threads)
+        bad = bad_lines(on_bad_line, max_bad_lines, log)
+        run(log, model, inputs, output, wanted, format, threads, bad)
 
 
 def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: bool) -> OutputType | None:
@@ -108,6 +115,7 @@ def run(
     wanted: OutputType | None,
     format: str,
     threads: int | None,
+    bad: BadLines,
 ) -> None:
     """Load the model, predict, and write."""
     from fmcli.scoring.prediction import Counts, load_model, predict
@@ -130,6 +138,7 @@ def run(
         format=format,
         threads=threads or cpu_count(),
         counts=counts,
+        bad=bad,
     )
     with open_sink(output) as sink:
         for text in lines:
@@ -137,7 +146,7 @@ def run(
             if log.due():
                 speed = counts.rows / (time.perf_counter() - begin)
                 log.progress(f"{counts.rows:,} rows  {speed:,.0f} rows/s")
-    log_counts(log, counts, time.perf_counter() - begin)
+    log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
 
 
 def log_model(log: Log, path: str, scorer: Scorer) -> None:
@@ -145,8 +154,10 @@ def log_model(log: Log, path: str, scorer: Scorer) -> None:
     log.detail(f"{path}: {scorer.meta['model']}, {scorer.labels.loss} loss, {scorer.dimension:,} features")
 
 
-def log_counts(log: Log, counts: Counts, took: float) -> None:
+def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: float) -> None:
     """Log what was scored, with warnings."""
+    if warning := counted_from_another_number(scorer, counts):
+        log.warning(warning)
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
         log.warning(
@@ -157,7 +168,22 @@ def log_counts(log: Log, counts: Counts, took: float) -> None:
             f"{counts.not_finite:,} of {counts.rows:,} rows have a score that is not finite: the model or these rows "
             "have numbers that are too large"
         )
+    skipped = f"{bad.count:,} skipped lines, " if bad.skip else ""
     log.line(
         f"{counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen ({100 * share:.2f} %), "
-        f"{counts.comments:,} comments, {seconds(took)}"
+        f"{counts.comments:,} comments, {skipped}{seconds(took)}"
     )
+
+
+def counted_from_another_number(scorer: Scorer, counts: Counts) -> str | None:
+    """A warning if indices seem to be counted from 0 in training and from 1 here, or the other way around."""
+    if counts.span is None or scorer.span is None:
+        return None
+    (low, high), (known_low, known_high) = counts.span, scorer.span
+    shift = known_low - low
+    if (shift == 1 and low == 0 and high < known_high) or (shift == -1 and known_low == 0 and high == known_high + 1):
+        return (
+            f"indices are from {low} to {high} here, but were from {known_low} to {known_high} in training: are they "
+            f"counted from {low} here, and from {known_low} there?"
+        )
+    return None

@@ -13,6 +13,8 @@ import click
 from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
     METRIC_NAMES,
+    bad_line_options,
+    bad_lines,
     check_files,
     check_last,
     format_option,
@@ -36,6 +38,7 @@ from fmcli.training.settings import Settings
 
 if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
+    from fmcli.data.faults import BadLines
     from fmcli.data.reader import Table
     from fmcli.training.trained import Trained
     from fmcli.training.warm_start import WarmStart
@@ -136,6 +139,7 @@ class Request:
 )
 @format_option()
 @threads_option()
+@bad_line_options()
 @option(
     "run", "--dry-run", is_flag=True, help="Read the data, print the size of the model and the memory needed, and exit."
 )
@@ -213,6 +217,8 @@ def command(
     init_model: str | None,
     format: str,
     threads: int | None,
+    on_bad_line: str | None,
+    max_bad_lines: int | None,
     dry_run: bool,
     valid: tuple[str, ...],
     holdout: float | None,
@@ -263,7 +269,7 @@ def command(
             probe_output(path)
     request = Request(settings, inputs, format, valid, output, keep_state, dry_run, log_json, log_every)
     with Log(quiet=quiet, verbose=verbose) as log:
-        run(log, request)
+        run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
 
 
 def choose(
@@ -298,7 +304,7 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     return os.path.basename(inputs[0].rstrip(os.sep)) + ENDING
 
 
-def run(log: Log, request: Request) -> None:
+def run(log: Log, request: Request, bad: BadLines) -> None:
     """Read the data, train the model, and save it."""
     from fmcli.cli.training_log import Progress, log_best_epoch, log_divergence, log_plan, log_refit, needs, sizes
     from fmcli.training import job
@@ -308,8 +314,8 @@ def run(log: Log, request: Request) -> None:
     settings = request.settings
     spec, threads = settings.spec, settings.threads
     log.detail(f"{threads} threads")
-    table = read_rows(log, request.inputs, request.format, spec, threads)
-    valid = read_rows(log, request.valid, table.format, spec, threads).dataset if request.valid else None
+    table = read_rows(log, request.inputs, request.format, spec, threads, bad)
+    valid = read_rows(log, request.valid, table.format, spec, threads, bad).dataset if request.valid else None
     plan = job.prepare(settings, table.dataset, valid)
     again = refits(plan)
     log_plan(log, plan, again)
@@ -322,7 +328,8 @@ def run(log: Log, request: Request) -> None:
         progress, second = Progress(log, lines, plan, request.log_every), None
 
         def finish(trained: Trained, *, diverged: bool) -> None:
-            save(log, progress, trained, table, request, begin, diverged=diverged)
+            reading = {"bad_lines": bad.count} if bad.skip else {}
+            save(log, progress, trained, table, request, begin, diverged=diverged, **reading)
 
         try:
             trained = job.train(plan, progress.epoch, progress)
@@ -340,7 +347,7 @@ def run(log: Log, request: Request) -> None:
         finish(trained, diverged=False)
 
 
-def read_rows(log: Log, inputs: tuple[str, ...], format: str, spec: Spec, threads: int) -> Table:
+def read_rows(log: Log, inputs: tuple[str, ...], format: str, spec: Spec, threads: int, bad: BadLines) -> Table:
     """Read examples as the spec's model needs them, and log what was read."""
     from fmcli.cli.training_log import log_read
     from fmcli.data.reader import read
@@ -349,15 +356,18 @@ def read_rows(log: Log, inputs: tuple[str, ...], format: str, spec: Spec, thread
     log.progress(f"reading {inputs[0]}")
     kind = MODELS[spec.model]
     fields = kind.needs_fields(spec.values)
-    table = read(inputs, format=format, keep_fields=fields, compact=kind.compact, threads=threads)
+    before = bad.count
+    table = read(inputs, format=format, keep_fields=fields, compact=kind.compact, threads=threads, bad=bad)
     log_read(log, inputs, table, time.perf_counter() - begin)
+    if bad.count > before:
+        log.line(f"{bad.count - before:,} lines with errors were skipped")
     return table
 
 
 def save(
-    log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, *, diverged: bool
+    log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, **facts: object
 ) -> None:
-    """Write the model, and report its figures and warnings."""
+    """Write the model, and report its figures, further facts for the summary, and warnings."""
     from fmcli.cli.advice import advice
     from fmcli.cli.training_log import figures, sizes
     from fmcli.training.checkpoints import save_model
@@ -367,7 +377,7 @@ def save(
     training = summary(trained)
     save_model(request.output, trained, training, table.format, keep_state=request.keep_state)
     took = time.perf_counter() - begin
-    progress.summary({**training, "diverged": diverged, "seconds": took, "model": request.output})
+    progress.summary({**training, **facts, "seconds": took, "model": request.output})
     for warning in advice(trained, training):
         log.warning(warning)
     log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)

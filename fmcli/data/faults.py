@@ -1,17 +1,54 @@
-"""Messages about lines that cannot be parsed."""
+"""Lines with errors: messages, and what happens to such lines."""
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from fmcli.data import mistaken
-from fmcli.data.parser import Fault
+from fmcli.data.parser import MOST_FAULTS, Fault
+from fmcli.errors import BadInputError
 
 LONGEST_QUOTE = 40
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
+def ignore(message: str) -> None:
+    """Take a message that nobody wants."""
+
+
+@dataclass
+class BadLines:
+    """What happens to lines with errors, and how many there were.
+
+    skip : whether they are skipped; otherwise the first one is an error.
+    most : the number of lines that may be skipped; None: any number.
+    tell : is called with a message for each of the first lines that are skipped.
+    count : the number of lines that were skipped.
+    """
+
+    skip: bool = False
+    most: int | None = None
+    tell: Callable[[str], None] = ignore
+    count: int = 0
+
+    def add(self, name: str, before: int, faults: Sequence[Fault], faulty: int) -> None:
+        """Take the first faults of a block, and the number of its lines with faults. `before` is the number of lines of
+        the input before the block. Raises BadInputError if lines are not skipped, or if there are too many."""
+        if not self.skip:
+            raise BadInputError(describe(name, before + faults[0].number + 1, faults[0]))
+        messages = [describe(name, before + fault.number + 1, fault) for fault in faults]
+        allowed = faulty if self.most is None else self.most - self.count
+        for message in messages[: max(min(MOST_FAULTS - self.count, allowed), 0)]:
+            self.tell(f"{message}; the line is skipped")
+        self.count += faulty
+        if faulty > allowed:
+            where = f"{messages[allowed]};" if allowed < len(messages) else f"{name}:"
+            raise BadInputError(f"{where} the number of lines with errors exceeds {self.most:,}", max_bad_lines=None)
+
+
 def describe(name: str, number: int, fault: Fault) -> str:
     """The message for a fault in a line of an input: where it is, what was found and what was expected."""
-    column, token, expected, subject, part, complaint, line = fault
+    _, column, token, expected, subject, part, complaint, line = fault
     where = f"{name}:{number}:{column}: found {quote(token)}, expected"
     if _looks_binary(token):
         return f"{where} {expected}; the file looks like {mistaken.unprintable(line)}, not like libsvm or ffm text"

@@ -4,19 +4,25 @@ Blocks of whole lines are read and parsed by several threads without the GIL, an
 counts and any error are the same for any number of threads. Apart from the rows, it needs memory for a few blocks.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import describe
+from fmcli.data.faults import BadLines, describe
 from fmcli.data.parser import Fault, Rows
 from fmcli.data.sources import Block, LongLineError, blocks, name_of, size_on_disk
 from fmcli.data.workers import Appender, closing_unless_read, in_order
 from fmcli.errors import BadInputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
 # enough that its text and rows stay in the cache of a core.
@@ -46,6 +52,17 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Some consecutive rows to predict.
+
+    skipped : int64, those rows that stand for lines with errors.
+    """
+
+    data: Dataset
+    skipped: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Chunk(Generic[T]):
     """The result of `work` on some consecutive rows of an input."""
 
@@ -56,22 +73,31 @@ class Chunk(Generic[T]):
     comments: int  # comment lines
     unseen: int  # entries that were left out because their index is not below the limit, without those of value 0
     repeated_rows: int  # as in Table
+    span: tuple[int, int] | None  # the smallest and the largest index, also of entries that were left out
 
 
 def read(
-    paths: Sequence[str], *, format: str = "auto", keep_fields: bool = False, compact: bool = False, threads: int = 1
+    paths: Sequence[str],
+    *,
+    format: str = "auto",
+    keep_fields: bool = False,
+    compact: bool = False,
+    threads: int = 1,
+    bad: BadLines | None = None,
 ) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
     `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
     which libsvm text does not have; otherwise the entries of a row are merged by index. With `compact`,
-    there are columns only for the features that occur. Raises BadInputError, MissingInputError and
+    there are columns only for the features that occur. `bad` determines what happens to lines with errors, and counts
+    them; by default, the first one is an error. Raises BadInputError, MissingInputError and
     NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
     """
-    text = _Text(paths, format, keep_fields)
+    bad = bad or BadLines()
+    text = _Text(paths, format, keep_fields, bad=bad)
 
     def new_rows() -> Rows:
-        return Rows(ffm=text.ffm, keep_fields=keep_fields, training=True, limit=LARGEST_INDEX + 1)
+        return Rows(ffm=text.ffm, keep_fields=keep_fields, training=True, limit=LARGEST_INDEX + 1, skip=bad.skip)
 
     total = new_rows()
     appender = Appender(total, first=1)
@@ -81,9 +107,9 @@ def read(
         alone = threads == 1 or number == 0
         rows = total if alone else appender.idle.pop() if appender.idle else new_rows()
         before, bytes_before = rows.rows, rows.nbytes
-        lines, fault = rows.parse(block.data, block.start, block.stop)
-        parsed = _Parsed(lines, fault, rows.rows - before, rows.nbytes - bytes_before)
-        if not (alone or fault):
+        lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
+        parsed = _Parsed(lines, faulty, faults, rows.rows - before, rows.nbytes - bytes_before)
+        if not alone and (bad.skip or not faulty):
             appender.append(number, rows)
         return parsed
 
@@ -105,7 +131,7 @@ def read(
 
 def score_chunks(
     paths: Sequence[str],
-    work: Callable[[Dataset], T],
+    work: Callable[[Piece], T],
     *,
     format: str = "auto",
     keep_fields: bool = False,
@@ -113,8 +139,10 @@ def score_chunks(
     threads: int = 1,
     labelled: bool = False,
     model: str = "this model",
+    bad: BadLines | None = None,
 ) -> Iterator[Chunk[T]]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
+    If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
 
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
     a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
@@ -122,24 +150,27 @@ def score_chunks(
     training, and `work` may raise RowError. `model` is for messages. All else is as in `read`; an error is raised
     after the chunks before it.
     """
-    text = _Text(paths, format, keep_fields, model)
+    bad = bad or BadLines()
+    text = _Text(paths, format, keep_fields, model, bad=bad)
     highest = LARGEST_INDEX + 1 if labelled else limit
 
     def parse(_: int, block: Block) -> _Parsed[Chunk[T] | None]:
-        rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=labelled, limit=highest)
-        lines, fault = rows.parse(block.data, block.start, block.stop)
-        if fault or lines == 0:
-            return _Parsed(lines, fault, rows.rows, None)
-        read, nnz, unseen = rows.rows, rows.nnz, rows.unseen
-        labels, comments, repeated = rows.labelled, rows.comments, rows.repeated
+        rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=labelled, limit=highest, skip=bad.skip)
+        lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
+        if lines == 0 or (faulty and not bad.skip):
+            return _Parsed(lines, faulty, faults, rows.rows, None)
+        read, nnz, unseen, span = rows.rows, rows.nnz, rows.unseen, rows.span
+        labels, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
         data = rows.dataset(highest).within(limit)
         unseen += nnz - data.nnz
         try:
-            return _Parsed(lines, None, read, Chunk(work(data), read, data.nnz, labels, comments, unseen, repeated))
+            result = work(Piece(data, skipped))
+            chunk = Chunk(result, read, data.nnz, labels, comments, unseen, repeated, span)
+            return _Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
             before, column, label = _find_label(block, error.row)
-            fault = Fault(column, label, error.expected, "", b"", error.complaint, b"")
-            return _Parsed(before, fault, read, None)
+            fault = Fault(before, column, label, error.expected, "", b"", error.complaint, b"")
+            return _Parsed(lines, faulty, faults, read, None, fault)
 
     for _, parsed in text.parsed(parse, threads, blank_is_row=not labelled):
         if parsed.payload is not None:
@@ -159,20 +190,29 @@ class RowError(Exception):
 
 
 class _Parsed(NamedTuple, Generic[T]):
-    """A block that was parsed up to its first fault, if it has one."""
+    """A block that was parsed, up to its first fault if lines with faults are not skipped.
+
+    lines, faulty, faults : as Rows.parse returns them.
+    wrong : a row for which `work` raised RowError.
+    """
 
     lines: int
-    fault: Fault | None
+    faulty: int
+    faults: list[Fault]
     rows: int
     payload: T
+    wrong: Fault | None = None
 
 
 class _Text:
     """The text of inputs, and its format."""
 
-    def __init__(self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model"):
+    def __init__(
+        self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model", *, bad: BadLines
+    ):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
+        self._bad = bad
         self._ahead = [next(self._blocks)]
         self._sure = True
         if format == "auto":
@@ -201,7 +241,7 @@ class _Text:
         self, parse: Callable[[int, Block], _Parsed[T]], threads: int, blank_is_row: bool
     ) -> Generator[tuple[Block, _Parsed[T]], None, None]:
         """Yield all parsed blocks in order; raise the first error of the text after the blocks before it."""
-        lines = rows = 0
+        lines = rows = faulty = 0
         # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
         parsed_blocks = in_order(chain(self._ahead, self._blocks), parse, threads)
         with closing_unless_read(self._blocks), closing(parsed_blocks) as results:
@@ -213,13 +253,17 @@ class _Text:
                 except LongLineError as error:
                     raise LongLineError(error.name, error.line or lines + 1) from None
                 if block.first:
-                    lines = rows = 0
-                if parsed.fault:
-                    raise BadInputError(describe(block.name, lines + parsed.lines + 1, parsed.fault))
+                    lines = rows = faulty = 0
+                if parsed.faulty:
+                    self._bad.add(block.name, lines, parsed.faults, parsed.faulty)
+                if parsed.wrong:
+                    raise BadInputError(describe(block.name, lines + parsed.wrong.number + 1, parsed.wrong))
                 lines += parsed.lines
                 rows += parsed.rows
+                faulty += parsed.faulty
                 if block.last and rows == 0 and not blank_is_row:
-                    raise BadInputError(f"{block.name}: the file has no rows")
+                    but = f" but {faulty:,} lines with errors" if faulty else ""
+                    raise BadInputError(f"{block.name}: the file has no rows{but}")
                 if not (self._sure or (self._whole and blank_is_row)):
                     raise BadInputError(
                         f"{block.name}: the format cannot be detected, because no row at the start of the file has a "

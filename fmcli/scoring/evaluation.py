@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import Dataset
+from fmcli.data.faults import BadLines, quote
 from fmcli.data.labels import Labels, few_distinct, fit_labels, listed
-from fmcli.data.faults import quote
-from fmcli.data.reader import LARGEST_INDEX, RowError, score_chunks
+from fmcli.data.reader import LARGEST_INDEX, Piece, RowError, score_chunks
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss
@@ -75,7 +74,15 @@ def check_metrics(names: Iterable[str], loss: str | None, *, of_model: bool) -> 
     check([name for name in names if name not in OF_MODELS], loss)
 
 
-def evaluate_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads: int, counts: Counts) -> Outcome:
+def evaluate_model(
+    scorer: Scorer,
+    paths: Sequence[str],
+    *,
+    format: str,
+    threads: int,
+    counts: Counts,
+    bad: BadLines | None = None,
+) -> Outcome:
     """Score labelled rows, and add their numbers to `counts`. The result is the same for any number of threads.
 
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
@@ -83,16 +90,17 @@ def evaluate_model(scorer: Scorer, paths: Sequence[str], *, format: str, threads
     """
     labels, outputs = scorer.labels, scorer.model.outputs
 
-    def work(data: Dataset) -> tuple[Floats, Floats]:
-        label = labels_of(data)
+    def work(piece: Piece) -> tuple[Floats, Floats]:
+        label = labels_of(piece)
         known = labels.known(label)
         if not known.all():
             raise unknown(labels, int(known.argmin()))
-        return labels.encode(label), scorer.scores(data)
+        return labels.encode(label), scorer.scores(piece.data)
 
     pieces = []
-    for piece in each_chunk(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts):
-        pieces.append(piece)
+    how = {"format": format, "threads": threads, "labelled": True}
+    for scored in each_chunk(scorer, paths, work, **how, counts=counts, bad=bad):
+        pieces.append(scored)
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
@@ -108,9 +116,9 @@ def unknown(labels: Labels, row: int) -> RowError:
     return RowError(row, f"a label that the model knows: {listed(np.array(labels.values))}", LEAVE_OUT)
 
 
-def labels_of(data: Dataset) -> Floats:
+def labels_of(piece: Piece) -> Floats:
     """(rows) labels; empty for a chunk of comments only."""
-    return data.label if data.rows else np.empty(0)
+    return piece.data.label if piece.data.rows else np.empty(0)
 
 
 def evaluate_predictions(

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.faults import BadLines
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
-from fmcli.data.reader import score_chunks
+from fmcli.data.reader import Piece, score_chunks
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError
@@ -93,6 +94,15 @@ class Scorer:
         return moved(array, axis, slice(None), self.numbering.ids, self.dimension, fill)
 
     @property
+    def span(self) -> tuple[int, int] | None:
+        """The smallest and the largest feature that occurred in training; None if there is none."""
+        columns = np.flatnonzero(self.seen)
+        if not len(columns):
+            return None
+        low, high = self.ids(columns[[0, -1]])
+        return low, high
+
+    @property
     def needs_fields(self) -> bool:
         """Whether the rows to score must have fields, which is so if the model has a number of fields."""
         kind: ModelEntry = MODELS[self.meta["model"]]
@@ -158,6 +168,13 @@ class Counts:
     unseen: int = 0  # non-zeros of features that did not occur in training
     not_finite: int = 0  # rows with a score that is not a finite number
     comments: int = 0
+    span: tuple[int, int] | None = None  # the smallest and the largest index
+
+    def widen(self, span: tuple[int, int] | None) -> None:
+        """Take the smallest and the largest index of further rows."""
+        if span and self.span:
+            span = min(span[0], self.span[0]), max(span[1], self.span[1])
+        self.span = span or self.span
 
 
 def load_model(path: str) -> Scorer:
@@ -196,20 +213,29 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
 
 
 def predict(
-    scorer: Scorer, paths: Sequence[str], *, output: OutputType, format: str = "auto", threads: int = 1, counts: Counts
+    scorer: Scorer,
+    paths: Sequence[str],
+    *,
+    output: OutputType,
+    format: str = "auto",
+    threads: int = 1,
+    counts: Counts,
+    bad: BadLines | None = None,
 ) -> Iterator[bytes]:
-    """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`.
+    """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`. A skipped line with an
+    error gets nan.
 
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
 
-    def work(data: Dataset) -> tuple[bytes, int]:
-        predictions = scorer.predictions(data, output)
+    def work(piece: Piece) -> tuple[bytes, int]:
+        predictions = scorer.predictions(piece.data, output)
         with np.errstate(over="ignore"):
             finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
-        return scorer.text(predictions, output), data.rows - int(finite.sum())
+        predictions[piece.skipped] = np.nan
+        return scorer.text(predictions, output), piece.data.rows - int(finite.sum())
 
-    for lines, not_finite in each_chunk(scorer, paths, work, format=format, threads=threads, counts=counts):
+    for lines, not_finite in each_chunk(scorer, paths, work, format=format, threads=threads, counts=counts, bad=bad):
         counts.not_finite += not_finite
         yield lines
 
@@ -217,24 +243,26 @@ def predict(
 def each_chunk(
     scorer: Scorer,
     paths: Sequence[str],
-    work: Callable[[Dataset], T],
+    work: Callable[[Piece], T],
     *,
     format: str,
     threads: int,
     labelled: bool = False,
     counts: Counts,
+    bad: BadLines | None = None,
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
     With `labelled` every row needs a label, see fmcli.data.reader.score_chunks.
     """
 
-    def counted(data: Dataset) -> tuple[T, int]:
+    def counted(piece: Piece) -> tuple[T, int]:
+        data = piece.data
         unknown = data.nnz
         if scorer.numbering is not None:
             data = data.renumbered(scorer.numbering)
         unknown -= data.nnz
-        return work(data), unknown + data.count_outside(scorer.marks)
+        return work(Piece(data, piece.skipped)), unknown + data.count_outside(scorer.marks)
 
     for piece in score_chunks(
         paths,
@@ -245,12 +273,14 @@ def each_chunk(
         threads=threads,
         labelled=labelled,
         model=scorer.path,
+        bad=bad,
     ):
         result, cold = piece.result
         counts.rows += piece.rows
         counts.nonzeros += piece.nnz + piece.unseen
         counts.unseen += piece.unseen + cold
         counts.comments += piece.comments
+        counts.widen(piece.span)
         yield result
 
 

@@ -47,6 +47,18 @@ def parse(text: bytes, *, ffm: bool, keep_fields: bool, training: bool, limit: i
     return rows
 
 
+def without_wrong_lines(text: bytes, **options) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return the text with blanks instead of the lines that are invalid, and the lines and columns of their errors."""
+    lines, wrong = text.split(b"\n"), []
+    for i, line in enumerate(lines):
+        try:
+            parse(b"\n" + line if i else line, **options)
+        except WrongError as error:
+            wrong.append((i + 1, error.at[1]))
+            lines[i] = b" "
+    return b"\n".join(lines), wrong
+
+
 def _row(rows, number, tokens, ffm, keep_fields, training, limit):
     for i, (_, token) in enumerate(tokens):
         if token.startswith(b"#"):

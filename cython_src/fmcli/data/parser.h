@@ -13,14 +13,24 @@ struct Span {
     const char* end = nullptr;
 };
 
-// The first error in a text and its position. There is no error if `complaint` is nullptr.
+// An error in a text and its position.
 struct Fault {
     const char* complaint = nullptr;  // "is not a number"
     const char* subject = "";         // "value"; empty if the complaint is about the whole token
     const char* expected = "";        // "index:value"
     Span token, part;                 // the token, and its part that is the subject
     const char* line = nullptr;       // the beginning of its line
+    int64_t number = 0;               // the number of lines before it
 };
+
+// What was found in a text: the number of its lines, or of those before the first fault if none are skipped; how many
+// lines have faults; and the first of these.
+struct Found {
+    int64_t lines = 0, faulty = 0;
+    std::vector<Fault> faults;
+};
+
+constexpr size_t MOST_FAULTS = 10;  // that are described
 
 inline const char* skip_blanks(const char* p) {
     while (is_blank(*p)) ++p;
@@ -41,10 +51,11 @@ class Parser {
   public:
     Parser(Rows& rows, const char* end) : rows_(rows), end_(end) {}
 
-    // Parses all lines from p. The text must end with a line break, followed by PADDING readable bytes. Returns false
-    // at the first fault. `lines` is the number of lines before it.
-    bool parse(const char* p) {
-        for (lines = 0; p < end_; ++lines) {
+    // Parses all lines from p, which must end with a line break, followed by PADDING readable bytes. Stops at the first
+    // fault, unless lines with faults are skipped.
+    Found parse(const char* p) {
+        Found found;
+        for (; p < end_; ++found.lines) {
             line_ = p;
             p = skip_blanks(p);
             if (*p == '#') {
@@ -53,15 +64,17 @@ class Parser {
             } else if (*p == '\n') {
                 if (!rows_.reading.training) rows_.end_row(rows_.index.size(), NAN, false);
             } else if (!row(p)) {
-                return false;
+                fault_.number = found.lines;
+                if (found.faults.size() < MOST_FAULTS) found.faults.push_back(fault_);
+                ++found.faulty;
+                if (!rows_.reading.skip) return found;
+                rows_.skip_row();
+                p = line_break(line_, end_);
             }
             ++p;
         }
-        return true;
+        return found;
     }
-
-    Fault fault;
-    int64_t lines = 0;
 
   private:
     struct Entry {
@@ -75,9 +88,10 @@ class Parser {
     Rows& rows_;
     const char* end_;
     const char* line_ = nullptr;
+    Fault fault_;
 
     bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
-        fault = {complaint, subject, expected, token, part, line_};
+        fault_ = {complaint, subject, expected, token, part, line_};
         return false;
     }
 
@@ -101,7 +115,7 @@ class Parser {
         float* value = rows_.valued ? rows_.value.data() : nullptr;
         const size_t start = rows_.index.size();
         size_t n = start;
-        int64_t last = -1, fields = rows_.fields;
+        int64_t last = -1, fields = rows_.fields, unseen = 0, beyond = rows_.beyond;
         bool untidy = false;  // the entries are not in increasing order, or a value is 0
         const char* p = position;
         for (;;) {
@@ -121,7 +135,8 @@ class Parser {
             }
             if (entry.index >= limit) {
                 if (reading.training) return too_large(p);
-                rows_.unseen += entry.value != 0;
+                unseen += entry.value != 0;
+                beyond = std::max(beyond, static_cast<int64_t>(entry.index));
                 p = next;
                 continue;
             }
@@ -149,7 +164,6 @@ class Parser {
             ++n;
         }
         position = p;
-        rows_.fields = fields;
         if (untidy) {
             int32_t overflow = 0;
             int64_t tidied = rows_.tidy(start, n, overflow);
@@ -158,6 +172,10 @@ class Parser {
         } else if (n > start) {
             rows_.features = std::max(rows_.features, static_cast<int64_t>(index[n - 1]) + 1);
         }
+        rows_.fields = fields;
+        rows_.unseen += unseen;
+        rows_.beyond = beyond;
+        if (n > start) rows_.lowest = std::min(rows_.lowest, static_cast<int64_t>(index[start]));
         rows_.end_row(n, y, has_label);
         return true;
     }
@@ -276,15 +294,11 @@ class Parser {
     }
 };
 
-// Appends the rows of the lines from begin to end. After a fault, the rows must not be used. Throws std::bad_alloc.
-inline Fault parse_text(Rows& rows, const char* begin, const char* end, int64_t& lines) {
+// Appends the rows of the lines from begin to end. After a fault, the rows must not be used, unless the line is skipped.
+// Throws std::bad_alloc.
+inline Found parse_text(Rows& rows, const char* begin, const char* end) {
     rows.reserve_for_text(end - begin);
-    auto run = [&](auto parser) {
-        parser.parse(begin);
-        lines = parser.lines;
-        return parser.fault;
-    };
-    return rows.reading.ffm ? run(Parser<true>(rows, end)) : run(Parser<false>(rows, end));
+    return rows.reading.ffm ? Parser<true>(rows, end).parse(begin) : Parser<false>(rows, end).parse(begin);
 }
 
 }  // namespace fmcli

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 
 from cython.view cimport array
+from libcpp.vector cimport vector
 
 from collections import namedtuple
 
@@ -14,6 +15,7 @@ from fmcli.data.dataset import Dataset
 
 cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
     const int PADDING_ "fmcli::PADDING"
+    const size_t MOST_FAULTS_ "fmcli::MOST_FAULTS"
 
     cppclass Array[T]:
         size_t size()
@@ -27,6 +29,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         bint ffm
         bint keep_fields
         bint training
+        bint skip
         int64_t limit
 
     cppclass TextRows "fmcli::Rows":
@@ -36,7 +39,8 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         Array[int32_t] index, field
         Array[float] value
         Array[double] label
-        int64_t comments, labelled, repeated, unseen, features, fields
+        vector[int64_t] skipped
+        int64_t comments, labelled, repeated, unseen, features, fields, lowest, beyond
         bint all_ones()
         bint has_room(const TextRows&)
         Place make_room(const TextRows&) except +
@@ -54,15 +58,22 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         const char* expected
         Span token, part
         const char* line
+        int64_t number
 
-    TextFault parse_text(TextRows&, const char*, const char*, int64_t&) except +
+    struct Found:
+        int64_t lines, faulty
+        vector[TextFault] faults
+
+    Found parse_text(TextRows&, const char*, const char*) except +
 
 
 PADDING = PADDING_
+MOST_FAULTS = MOST_FAULTS_  # that `Rows.parse` describes
 
-# A syntax error in a text: the 1-based byte column of the invalid token, its bytes, its expected form, the name and the
-# bytes of the invalid part (empty for the whole token), the complaint about it, and the beginning of the line.
-Fault = namedtuple("Fault", "column token expected subject part complaint line")
+# its expected form, the name and the bytes of the invalid part (empty for the whole token), the complaint about it,
+# and the beginning of the line.
+# the beginning of the line.
+Fault = namedtuple("Fault", "number column token expected subject part complaint line")
 
 cdef enum:
     LINE_SHOWN = 1024  # bytes of the line in a Fault
@@ -83,6 +94,20 @@ cdef numpy_array(number* data, size_t size, dtype):
     return np.asarray(owner)
 
 
+cdef described(TextFault fault, const char* end):
+    """A fault in a text that ends at `end` as a Fault."""
+    return Fault(
+        fault.number,
+        fault.token.begin - fault.line + 1,
+        fault.token.begin[:fault.token.end - fault.token.begin],
+        fault.expected.decode(),
+        fault.subject.decode(),
+        fault.part.begin[:fault.part.end - fault.part.begin],
+        fault.complaint.decode(),
+        fault.line[:min(LINE_SHOWN, end - fault.line)].partition(b"\n")[0],
+    )
+
+
 cdef class Rows:
     """Collects rows from text.
 
@@ -92,18 +117,20 @@ cdef class Rows:
     keep_fields : whether to store fields; otherwise the entries of a row are merged by index.
     training : if true, each row needs a label, blank lines are ignored, and an index >= limit is a fault. Otherwise
         labels are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
+    skip : whether to skip lines with faults. Without `training`, an empty row takes the place of each.
     limit : see `training`; 0 <= limit < 2**31.
     """
 
     cdef TextRows* text
 
-    def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit):
+    def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False):
         cdef Reading reading
         if not 0 <= limit < <int64_t>1 << 31:
             raise ValueError(f"the limit is {limit}")
         reading.ffm = ffm
         reading.keep_fields = ffm and keep_fields
         reading.training = training
+        reading.skip = skip
         reading.limit = limit
         self.text = new TextRows(reading)
 
@@ -113,34 +140,22 @@ cdef class Rows:
     def parse(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
         """Append the rows of data[start:stop], which must end with a line break, followed by PADDING readable bytes.
 
-        Returns the number of lines before the first fault, and that Fault or None. After a fault, the rows must not be
-        used. Runs without the GIL. Raises MemoryError.
+        Returns the number of lines, the number of lines with faults, and a list of the first such Faults. Without
+        `skip`, parsing stops at the first fault, and then the rows must not be used. Runs without the GIL. Raises
+        MemoryError.
         """
         self.require()
         if not 0 <= start <= stop <= data.shape[0] - PADDING_:
             raise ValueError("the text must lie within the data and leave PADDING bytes behind it")
         if start == stop:
-            return 0, None
+            return 0, 0, []
         if data[stop - 1] != 10:
             raise ValueError("the text must end with a line break")
         cdef const char* begin = <const char*> &data[start]
-        cdef int64_t lines = 0
-        cdef TextFault fault
-        cdef Py_ssize_t shown
+        cdef Found found
         with nogil:
-            fault = parse_text(self.text[0], begin, begin + (stop - start), lines)
-        if fault.complaint == NULL:
-            return lines, None
-        shown = min(LINE_SHOWN, begin + (stop - start) - fault.line)
-        return lines, Fault(
-            fault.token.begin - fault.line + 1,
-            fault.token.begin[:fault.token.end - fault.token.begin],
-            fault.expected.decode(),
-            fault.subject.decode(),
-            fault.part.begin[:fault.part.end - fault.part.begin],
-            fault.complaint.decode(),
-            fault.line[:shown].partition(b"\n")[0],
-        )
+            found = parse_text(self.text[0], begin, begin + (stop - start))
+        return found.lines, found.faulty, [described(fault, begin + (stop - start)) for fault in found.faults]
 
     # Raise ValueError if the rows were handed over to a Dataset.
     cdef require(self):
@@ -213,9 +228,21 @@ cdef class Rows:
         return self.text.unseen
 
     @property
+    def skipped(self):
+        """int64 array: without `training`, the rows that stand for skipped lines."""
+        return np.array(self.text.skipped, dtype=np.int64)
+
+    @property
     def features(self):
         """Largest index below the limit, plus 1, including entries of value 0."""
         return self.text.features
+
+    @property
+    def span(self):
+        """The smallest and the largest index, including dropped ones, of entries other than 0; None without entries."""
+        text = self.text
+        highest = max(text.beyond, text.features - 1)
+        return None if highest < 0 else (min(text.lowest, highest), highest)
 
     @property
     def fields(self):

@@ -85,6 +85,7 @@ struct Reading {
     bool ffm;          // entries are field:index:value; else index:value
     bool keep_fields;  // store fields; else the entries of a row are merged by index
     bool training;     // each row needs a label, blank lines are ignored, and an index >= limit is an error
+    bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
     int64_t limit;     // entries with an index below it are stored; in prediction, others are counted and dropped
 };
 
@@ -103,6 +104,8 @@ struct Rows {
     int64_t repeated = 0;  // rows with a repeated index (if fields are kept: field and index)
     int64_t unseen = 0;    // entries dropped because of the limit, without those of value 0
     int64_t features = 0, fields = 0;  // largest index and field + 1, including entries of value 0
+    int64_t lowest = INT64_MAX, beyond = -1;  // smallest stored index, and largest dropped one
+    std::vector<int64_t> skipped;      // in prediction, the rows that stand for skipped lines
 
     // Reserves memory for all entries that a text can contain: the shortest are "1:1 " and "1:1:1 ".
     void reserve_for_text(size_t bytes) {
@@ -128,6 +131,14 @@ struct Rows {
         valued = true;
     }
 
+    // Forgets the entries of a row that has not ended. In prediction, an empty row takes its place.
+    void skip_row() {
+        if (valued) value.resize(index.size());
+        if (reading.training) return;
+        skipped.push_back(static_cast<int64_t>(label.size()));
+        end_row(index.size(), NAN, false);
+    }
+
     void end_row(size_t entries, double y, bool has_label) {
         index.resize(entries);
         if (reading.keep_fields) field.resize(entries);
@@ -146,7 +157,6 @@ struct Rows {
             scratch.push_back({static_cast<uint64_t>(index[i]) << 32 | group, valued ? value[i] : 1.0f});
         }
         sort_scratch();
-        features = std::max(features, static_cast<int64_t>(scratch.back().key >> 32) + 1);
         bool again = false;
         size_t n = start;
         for (size_t i = 0; i < scratch.size();) {
@@ -168,6 +178,7 @@ struct Rows {
             if (valued) value[n] = x;
             ++n;
         }
+        features = std::max(features, static_cast<int64_t>(scratch.back().key >> 32) + 1);
         repeated += again;
         return static_cast<int64_t>(n);
     }
@@ -234,8 +245,11 @@ struct Rows {
         field.resize(0);
         value.resize(0);
         label.resize(0);
+        skipped.clear();
         valued = false;
         comments = labelled = repeated = unseen = features = fields = 0;
+        lowest = INT64_MAX;
+        beyond = -1;
     }
 
   private:

@@ -1,0 +1,88 @@
+"""--on-bad-line and --max-bad-lines, and the warning about indices that are counted from another number."""
+
+import json
+
+import pytest
+
+TEXT = b"1 1:1 2:1\n0 1:x\n1 3:1\n# c\n0 2:1 2 4:1\n\n1 1:2\n0 3:1\n"
+CLEAN = b"1 1:1 2:1\n1 3:1\n1 1:2\n0 3:1\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "bad").write_bytes(TEXT)
+    (tmp_path / "clean").write_bytes(CLEAN)
+    return tmp_path
+
+
+def test_skipped_lines(run, files):
+    done = run("train", "-e", "1", "--on-bad-line", "skip", "-v", "bad", "--log-json", "log", "-o", "m", "bad")
+    assert done.returncode == 0, done.stderr
+    first = (
+        "fmcli: warning: bad:2:3: found '1:x', expected index:value; value 'x' is not a number; the line is skipped",
+        "fmcli: warning: bad:5:7: found '2', expected index:value; the colon is missing; the line is skipped",
+    )
+    assert tuple(done.stderr.splitlines()[:2]) == first
+    assert done.stderr.count("\n2 lines with errors were skipped\n") == 2
+    assert json.loads((files / "log").read_text().splitlines()[-1])["bad_lines"] == 4
+    run("train", "-q", "-e", "1", "-v", "clean", "-o", "n", "clean")
+    assert (files / "m").read_bytes() == (files / "n").read_bytes()
+
+    done = run("predict", "--on-bad-line", "skip", "m", "bad")
+    assert "1 comments, 2 skipped lines, " in done.stderr
+    lines = done.stdout.splitlines()
+    kept = run("predict", "m", "clean").stdout.splitlines()
+    assert [lines[row] for row in (0, 2, 5, 6)] == kept
+    assert [lines[row] for row in (1, 3)] == [b"nan"] * 2  # and row 4 is the blank line
+    assert run("predict", "--sign", "--max-bad-lines", "2", "m", "bad").stdout.splitlines()[1] == b"nan"
+
+    found = json.loads(run("evaluate", "--json", "--max-bad-lines", "2", "m", "bad").stdout)
+    same = json.loads(run("evaluate", "--json", "m", "clean").stdout)
+    assert found == {**same, "bad_lines": 2}
+
+
+def test_too_many_bad_lines(run, files):
+    run("train", "-q", "-e", "1", "-o", "m", "clean")
+    for command in (["train", "-o", "n"], ["predict", "m"], ["evaluate", "m"]):
+        done = run(*command, "--max-bad-lines", "1", "bad")
+        assert done.returncode == 65
+        assert done.stderr.splitlines()[-1] == (
+            "fmcli: error: bad:5:7: found '2', expected index:value; the colon is missing; "
+            "the number of lines with errors exceeds 1; see --max-bad-lines"
+        )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["predict", "--on-bad-line", "error", "--max-bad-lines", "3", "m"], ["evaluate", "--predictions", "-"]],
+)
+def test_contradictions(run, files, arguments):
+    run("train", "-q", "-e", "1", "-o", "m", "clean")
+    assert run(*arguments, "--max-bad-lines", "3", "clean").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("train", "rows", "warned"),
+    [
+        ("1:1 9:1", "0:1 5:1", True),
+        ("1:1 9:1", "0:1 8:1", True),
+        ("1:1 9:1", "0:1 9:1", False),
+        ("1:1 9:1", "1:1 9:1", False),
+        ("1:1 9:1", "1:1 10:1", False),
+        ("2:1 9:1", "0:1 8:1", False),
+        ("0:1 9:1", "1:1 10:1", True),
+        ("0:1 9:1", "1:1 11:1", False),
+        ("0:1 9:1", "1:1 9:1", False),
+        ("0:1 9:1", "0:1 10:1", False),
+    ],
+)
+@pytest.mark.parametrize("model", ["fm", "ffm"])
+def test_indices_counted_from_another_number(run, tmp_path, model, train, rows, warned):
+    def text(entries):
+        return f"0 {entries}\n1 3:1\n".replace(" ", " 0:") if model == "ffm" else f"0 {entries}\n1 3:1\n"
+
+    (tmp_path / "t").write_text(text(train))
+    (tmp_path / "p").write_text(text(rows))
+    run("train", "-q", "-m", model, "-e", "1", "-o", "m", "t")
+    for command in ("predict", "evaluate"):
+        assert ("are they counted from" in run(command, "m", "p").stderr) == warned
