@@ -198,8 +198,7 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
         scorer = load_model(request.model)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
-        how = {"format": request.format, "threads": threads}
-        outcome = evaluate_model(scorer, request.inputs, **how, counts=counts, bad=bad)
+        outcome = evaluate_model(scorer, request.inputs, format=request.format, threads=threads, counts=counts, bad=bad)
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts
     assert request.predictions is not None

@@ -98,9 +98,9 @@ def evaluate_model(
         return labels.encode(label), scorer.scores(piece.data)
 
     pieces = []
-    how = {"format": format, "threads": threads, "labelled": True}
-    for scored in each_chunk(scorer, paths, work, **how, counts=counts, bad=bad):
-        pieces.append(scored)
+    scored = each_chunk(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts, bad=bad)
+    for piece in scored:
+        pieces.append(piece)
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
