@@ -318,10 +318,10 @@ def test_gradients_of_frozen_models_leave_anchors_alone(frozen):
     model.allocate(solver.slots)
     rng = np.random.default_rng(0)
     before = fill(model, rng)
-    if frozen:
-        model.freeze()
     solver.bind(model, Penalty())
     data = dataset(random_rows(rng, ROWS, FEATURES), FEATURES, rng.normal(size=ROWS))
+    if frozen:
+        model.freeze(data)
     Trainer(model, solver, make_loss("squared"), data).run(np.arange(ROWS, dtype=np.int32), 0, ROWS)
     after = parameters(model)
     assert np.array_equal(after["anchors"], before["anchors"]) == frozen

@@ -36,7 +36,7 @@ class Minimizer(ABC):
         on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
         **arguments: Any,
     ) -> None:
-        model.freeze()
+        model.freeze(data)
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.threads, self.on_rows = threads, on_rows
         self.prepare(**arguments)
@@ -63,7 +63,8 @@ class MinimizingTrainer(Trainer):
 
     def bytes_needed(self) -> int:
         task = self.task
-        return self.minimizer.bytes_needed(task.model, task.data, task.threads) + task.copy_needed()
+        needed = self.minimizer.bytes_needed(task.model, task.data, task.threads)
+        return needed + task.model.freeze_needed(len(task.rows)) + task.copy_needed()
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task = self.task

@@ -178,6 +178,7 @@ class WarmStart:
         for name, array in model.parameters.items():
             self.copy_known(name, self.model.parameters[name], array)
         model.project()
+        model.remeasure()
 
     def copy_known(self, name: str, old: NDArray[Any], new: NDArray[Any]) -> None:
         """Copy the values that this model has learned, of a parameter or its state, into an array that may be larger;

@@ -82,7 +82,7 @@ static inline Sample summed(const Sample* x, int32_t* index, float* value) {
         }
         value[n - 1] += x->value[i];
     }
-    const Sample sums = {index, 0, value, n};
+    const Sample sums = {index, 0, value, n, x->number};
     return sums;
 }
 

@@ -17,6 +17,7 @@ typedef struct Sample {
     const int32_t* field;  // NULL if the data has no fields
     const float* value;
     ptrdiff_t nnz;
+    ptrdiff_t number;  // of the row in the Dataset
 } Sample;
 
 // One parameter array. A row has a body of factors, a linear weight, or both. During training, each is followed by its
@@ -125,7 +126,7 @@ typedef struct Csr {
 static inline Sample sample_of(const Csr* rows, ptrdiff_t i) {
     const int64_t start = rows->indptr[i];
     const Sample x = {rows->index + start, rows->field ? rows->field + start : rows->field,
-                      rows->constant ? rows->value : rows->value + start, (ptrdiff_t)(rows->indptr[i + 1] - start)};
+                      rows->constant ? rows->value : rows->value + start, (ptrdiff_t)(rows->indptr[i + 1] - start), i};
     return x;
 }
 

@@ -11,6 +11,7 @@ cdef extern from "fmcli/base/types.h" nogil:
         const int32_t* field
         const float* value
         Py_ssize_t nnz
+        Py_ssize_t number
 
     struct Block:
         real* body

@@ -78,8 +78,10 @@ cdef class Model:
     cdef bint describe(self, SampleRun* run) noexcept nogil
     cdef void constrain(self) noexcept nogil
     cdef void finish_update(self, Scratch* s) noexcept nogil
+    cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil
     cdef Py_ssize_t cache_size(self, Dataset data)
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil
+    cdef void prefetch_states(self, const ColumnView* v) noexcept nogil
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil
     cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil
     cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil

@@ -460,17 +460,31 @@ cdef class Model:
 
     # ---- For coordinate descent: a row of parameters, and all samples that it affects. ----
 
-    def freeze(self):
-        """From now on, gradients update only the rows of blocks; other parameters are updated by `step_apart`."""
+    def freeze(self, data):
+        """From now on, gradients update only the rows of blocks; other parameters are updated by `step_apart`. What the
+        latter determine in the samples of this Dataset may be kept."""
+
+    def freeze_needed(self, rows):
+        """Bytes that `freeze` needs for a Dataset of this many rows."""
+        return 0
 
     def step_apart(self, data, loss, objective):
         """Take a step in the frozen parameters, along the gradient of the mean loss on a whole Dataset.
 
         objective : returns the objective of the current model. If no step, however short, decreases it, none is taken.
+            The last call is for the parameters that remain.
 
         Returns whether a step was taken.
         """
         return False
+
+    # Fill the buffers for the weights of block b with their derivatives; called after `rows` of x.
+    cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        self.score(x, s)
+        for c in range(self.outputs):
+            s.slope[c] = 1
+        self.gradient(x, s)
 
     # The number of reals in a sample's cache for each class; NONE if the model has no faster way than `gradient` for
     # these data.
@@ -480,6 +494,10 @@ cdef class Model:
     # Fill the cache with what the other functions need to know about x; called after `score` of x.
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         pass
+
+    # Prefetch the states of the samples.
+    cdef void prefetch_states(self, const ColumnView* v) noexcept nogil:
+        kernels.prefetch_sample_states(v)
 
     # q <- the derivatives of the samples' scores with respect to the row's parameters.
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:

@@ -250,6 +250,11 @@ cdef class Poly2(Model):
             for i in range(gradient[self.table].n):
                 weight[i] = slope * s.work[i]
 
+    cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        for c in range(self.outputs):
+            memcpy(s.gradients[c * self.n_blocks + b].weight, s.work, s.gradients[b].n * sizeof(real))
+
     # No cache: the derivatives are the values of the entries and of the coordinates.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return 0

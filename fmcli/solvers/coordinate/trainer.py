@@ -114,17 +114,30 @@ class CoordinateDescent(Minimizer):
             for epoch in range(1, epochs + 1):
                 self.epoch(pool, epoch)
                 self.model.end_epoch()
-                if self.model.steps_apart and self.model.step_apart(
-                    self.data, self.loss, lambda: sum(self.objective(pool))
-                ):
-                    self.descent.recompute_columns()
-                    selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
-                    self.sweeps.update({number: self._sweep(number) for number in selected})
+                reached = self._step_apart(pool)
                 if self.penalty.end_epoch():
                     self.descent.load_strengths()
+                    reached = None
                 # This recomputes all scores and caches, too, so that the next epoch starts without rounding errors.
-                if after(*self.objective(pool)):
+                if after(*(reached or self.objective(pool))):
                     break
+
+    def _step_apart(self, pool: ThreadPoolExecutor) -> tuple[float, float] | None:
+        """Update the parameters that are in no block; returns the mean loss and the penalty, None without any."""
+        reached = 0.0, 0.0
+
+        def objective() -> float:
+            nonlocal reached
+            reached = self.objective(pool)
+            return sum(reached)
+
+        if not self.model.steps_apart:
+            return None
+        if self.model.step_apart(self.data, self.loss, objective):
+            self.descent.recompute_columns()
+            selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
+            self.sweeps.update({number: self._sweep(number) for number in selected})
+        return reached
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
         """(mean loss, penalty) of the parameters as they are."""

@@ -7,7 +7,7 @@ from fmcli.models.local.kmeans import bytes_needed, kmeans
 from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout, allocate
 from fmcli.errors import UsageError
 
-from fmcli.base.types cimport LANES, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, real
+from fmcli.base.types cimport LANES, Block, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, prefetch_reals, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.losses.loss cimport Loss
@@ -34,6 +34,7 @@ ROWS_AT_A_TIME = 1 << 16
 HALVINGS = 30
 
 cdef enum:
+    SAMPLES_AHEAD = 2  # whose parameters are prefetched
     IN_LINE = 16  # anchor coordinates in a cache line, at most
 
 
@@ -77,6 +78,13 @@ cdef class LLFM(Model):
     cdef unsigned char* marks
     cdef vector[Move] moves
     cdef object start_needed  # bytes for start values and k-means
+    # While the model is frozen, the codes of the samples of one Dataset are kept until the anchors change: the number of
+    # active anchors, the active anchors, and their shares, followed by the sum before it was normalized. If the number is
+    # negative, the anchors have changed, but these are still the most likely ones.
+    cdef Dataset coded
+    cdef int32_t[::1] kept_n
+    cdef int32_t[:, ::1] kept_active
+    cdef double[:, ::1] kept_share
 
     def __init__(
         self, features, outputs, *, rank, bias=True, linear=True, anchors=10, neighbours=5, coding_c=1.0, lc=0.4,
@@ -158,8 +166,12 @@ cdef class LLFM(Model):
 
     def remeasure(self):
         """Multiply the anchors' scales into their coordinates, and recompute the sums of squares."""
+        cdef Py_ssize_t i
         self.require()
         self.measure()
+        if self.coded is not None:
+            for i in range(self.coded.rows):
+                self.kept_n[i] = min(self.kept_n[i], -self.kept_n[i])
 
     cdef measure(self):
         cdef Py_ssize_t i, j
@@ -191,7 +203,8 @@ cdef class LLFM(Model):
 
     def end_epoch(self):
         """Fold the anchors' scales in. After the first epoch, set new rows that entered no score to 0."""
-        self.remeasure()
+        if not self.frozen:
+            self.remeasure()
         if self.touched is None:
             return
         together = max(1, ROWS_AT_A_TIME // max(self.features, 1))  # number of anchors
@@ -250,18 +263,52 @@ cdef class LLFM(Model):
         return local
 
     cdef inline void encode(self, const Sample* x, Local* local) noexcept nogil:
+        cdef Code* code = local.code
+        cdef bint kept = self.keeps(x)
+        if kept and self.kept_n[x.number] > 0:
+            code.n = self.kept_n[x.number]
+            memcpy(code.active, &self.kept_active[x.number, 0], code.n * sizeof(int32_t))
+            memcpy(code.share, &self.kept_share[x.number, 0], code.n * sizeof(double))
+            code.total = self.kept_share[x.number, code.n]
+            return
         kernels.distances(&self.points, x, local.distance)
-        self.coding.encode(local.distance, self.anchors, local.code)
+        self.coding.encode(local.distance, self.anchors, code)
+        if kept:
+            memcpy(&self.kept_active[x.number, 0], code.active, code.n * sizeof(int32_t))
+            memcpy(&self.kept_share[x.number, 0], code.share, code.n * sizeof(double))
+            self.kept_share[x.number, code.n] = code.total
+            self.kept_n[x.number] = <int32_t>code.n
 
-    # Only the anchors are prefetched: the FMs that a sample needs are known only after its anchors are read.
+    # Whether the code of this sample is kept.
+    cdef inline bint keeps(self, const Sample* x) noexcept nogil:
+        return self.coded is not None and x.number < self.coded.rows and (
+            x.index == self.coded.csr.index + self.coded.csr.indptr[x.number])
+
+    # If a sample's code is not kept, only the anchors are prefetched: the FMs that it needs are not known yet.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef Py_ssize_t i, at
+        cdef int c
+        if self.keeps(x) and self.kept_n[x.number] != 0:
+            for c in range(self.outputs):
+                for at in range(max(self.kept_n[x.number], -self.kept_n[x.number])):
+                    self.prefetch_fm(x, c * self.block[self.fms].rows + self.kept_active[x.number, at])
+            return
         for i in range(x.nnz):
             at = 0
             while at < self.anchors:
                 prefetch_line(
                     self.points.at + x.index[i] * self.points.feature_stride + at * self.points.point_stride)
                 at += IN_LINE
+
+    # Prefetch the rows of one FM; `first` is its row of feature 0.
+    cdef inline void prefetch_fm(self, const Sample* x, Py_ssize_t first) noexcept nogil:
+        cdef const Block* b = &self.block[self.fms]
+        cdef Py_ssize_t i, row
+        for i in range(x.nnz):
+            row = first + x.index[i] * self.anchors
+            prefetch_reals(b.body + row * b.body_stride, b.body_stride)
+            if b.weight != NULL and b.weight_stride != b.body_stride:
+                prefetch_line(b.weight + row * b.weight_stride)
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef const int32_t* row[MAX_BLOCKS]
@@ -278,7 +325,7 @@ cdef class LLFM(Model):
         if self.marks != NULL:
             for i in range(touched):
                 set_mark(self.marks + local.ids[i])
-        for c in range(self.outputs):
+        for c in range(0 if self.frozen else self.outputs):
             kernels.prefetch(&self.block[self.fms], local.ids, touched, c * self.block[self.fms].rows)
         for b in range(self.n_blocks):
             row[b] = local.ids if b == self.fms else local.code.active
@@ -398,8 +445,14 @@ cdef class LLFM(Model):
 
     # ---- Coordinate solvers: shares are constant within an epoch. ----
 
-    def freeze(self):
-        self.frozen = True
+    def freeze(self, data):
+        self.frozen, self.coded = True, data
+        self.kept_n = np.zeros(data.rows, dtype=np.int32)
+        self.kept_active = np.empty((data.rows, self.coding.most), dtype=np.int32)
+        self.kept_share = np.empty((data.rows, self.coding.most + 1))
+
+    def freeze_needed(self, rows):
+        return rows * (1 + self.coding.most) * (np.dtype(np.int32).itemsize + np.dtype(np.float64).itemsize)
 
     def step_apart(self, data, loss, objective):
         numbers = self.parameters["anchors"]
@@ -436,6 +489,9 @@ cdef class LLFM(Model):
         cdef double[::1] by_distance_ = by_distance
         with nogil:
             for r in range(data.rows):
+                if r + SAMPLES_AHEAD < data.rows:
+                    data.sample(r + SAMPLES_AHEAD, &x)
+                    self.prefetch(&x, s)
                 data.sample(r, &x)
                 self.score(&x, s)
                 loss.slope(data.label_[r], s.score, s.slope)
@@ -447,24 +503,39 @@ cdef class LLFM(Model):
                         towards_[x.index[i], local.code.active[a]] += weight * x.value[i]
         return 2 / data.total_weight() * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
 
-    # A sample's cache contains the sums of each anchor's FM, followed by the shares, 0 for anchors that are not active.
+    # The shares are the derivatives by the biases of the FMs.
+    cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil:
+        cdef int c
+        cdef Py_ssize_t a
+        cdef Local local = self.local(s)
+        local.coded[0] = False
+        for c in range(self.outputs):
+            for a in range(local.code.n):
+                s.gradients[c * self.n_blocks + b].weight[a] = <real>local.code.share[a]
+
+    # A sample's cache contains the sums of each anchor's FM, each followed by the share, 0 if the anchor is not active.
     cdef Py_ssize_t cache_size(self, Dataset data):
-        return self.anchors * (self.sums_size() + 1)
+        return self.anchors * self.cached_size()
+
+    cdef inline Py_ssize_t cached_size(self) noexcept nogil:
+        return self.sums_size() + 1
 
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         cdef Local local = self.local(s)
         cdef Py_ssize_t a, size = self.sums_size()
-        cdef real* shares = cache + self.anchors * size
+        cdef real* of_anchor
         cdef const real* sums = local.sums + output * local.code.n * size
-        memset(shares, 0, self.anchors * sizeof(real))
+        for a in range(self.anchors):
+            cache[a * self.cached_size() + size] = 0
         for a in range(local.code.n):
-            shares[local.code.active[a]] = <real>local.code.share[a]
-            memcpy(cache + local.code.active[a] * size, sums + a * size, size * sizeof(real))
+            of_anchor = cache + local.code.active[a] * self.cached_size()
+            memcpy(of_anchor, sums + a * size, size * sizeof(real))
+            of_anchor[size] = <real>local.code.share[a]
 
     # The same view of the row as a view of a single FM, with the cache of the row's anchor.
     cdef inline ColumnView of_one(self, const ColumnView* v) noexcept nogil:
         cdef ColumnView of_one = v[0]
-        of_one.cache += v.row % self.anchors * self.sums_size() * sizeof(real)
+        of_one.cache += v.row % self.anchors * self.cached_size() * sizeof(real)
         return of_one
 
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
@@ -474,7 +545,16 @@ cdef class LLFM(Model):
             return
         of_one = self.of_one(v)
         kernels.pairs_score_gradient(&of_one, self.row_of(v), NULL, q)
-        kernels.share_score_gradient(v, self.anchors * self.sums_size() + v.row % self.anchors, q)
+        kernels.share_score_gradient(&of_one, self.sums_size(), q)
+
+    cdef void prefetch_states(self, const ColumnView* v) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef ColumnView of_one = self.of_one(v)
+        cdef char* state
+        for i in range(v.n):
+            state = v.sample_states + v.sample[i] * v.sample_state_size
+            prefetch_line(state)
+            prefetch_reals(<real*>(state + of_one.cache), self.cached_size())
 
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         cdef ColumnView of_one

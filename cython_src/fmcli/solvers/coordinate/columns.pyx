@@ -125,11 +125,11 @@ def by_row(Model model, Dataset data, int block):
     cdef Scratch* s = &workspace.scratch
     cdef const SparseGradient* gradient
     cdef bint features = model.layout[block].by_feature
-    cdef Py_ssize_t each = model.layout[block].rows_each, i, j, entry, at
+    cdef Py_ssize_t i, j, entry, at
+    cdef int32_t feature, each = model.layout[block].rows_each
     cdef Sample x
     indptr = np.zeros(model.block[block].rows + 1, dtype=np.int64)
     cdef int64_t[::1] free = indptr
-    cdef int c
     for i in range(data.rows):
         data.sample(i, &x)
         model.rows(&x, s)
@@ -145,10 +145,7 @@ def by_row(Model model, Dataset data, int block):
         data.sample(i, &x)
         model.rows(&x, s)
         if not features:
-            model.score(&x, s)
-            for c in range(model.outputs):
-                s.slope[c] = 1
-            model.gradient(&x, s)
+            model.weight_derivatives(block, &x, s)
         gradient = &s.gradients[block]
         entry = 0
         for j in range(gradient.n):
@@ -158,9 +155,10 @@ def by_row(Model model, Dataset data, int block):
             if not features:
                 value[at] = gradient.weight[j]
                 continue
-            if x.index[entry] > gradient.row[j] // each:
+            feature = gradient.row[j] // each
+            if x.index[entry] > feature:
                 entry = 0
-            while x.index[entry] != gradient.row[j] // each:
+            while x.index[entry] != feature:
                 entry += 1
             value[at] = x.value[entry]
     give_back(free)

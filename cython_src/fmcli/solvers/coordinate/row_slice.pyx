@@ -93,7 +93,7 @@ cdef class RowSlice:
         cdef ColumnView some = v[0]
         if at + CHUNK < v.n:
             some.sample, some.n = v.sample + at + CHUNK, min(<Py_ssize_t>CHUNK, v.n - at - CHUNK)
-            kernels.prefetch_sample_states(&some)
+            self.model.prefetch_states(&some)
         some.sample, some.value = v.sample + at, v.value + at
         some.n = min(<Py_ssize_t>CHUNK, v.n - at)
         return some

@@ -11,6 +11,7 @@ from libc.math cimport fabs
 from libc.stdint cimport int64_t
 
 cdef enum:
+    SAMPLES_AHEAD = 2  # whose parameter rows are prefetched
     HALVINGS = 30  # of steps, or doublings of the curvature, before a row is left as it is
 
 
@@ -25,7 +26,7 @@ cdef class CoordinateUpdater(RowSlice):
 
     def run(self, int block, int output, const int64_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
         """Update the rows order[start:stop] of a block and class, one after the other."""
-        cdef ColumnView v
+        cdef ColumnView v, following
         cdef Py_ssize_t i
         cdef Columns columns
         cdef bint outside
@@ -39,8 +40,14 @@ cdef class CoordinateUpdater(RowSlice):
             raise IndexError("no such rows")
         columns = self.descent.columns[block]
         self.begin_view(block, output, &v)
+        following = v
         with nogil:
             for i in range(start, stop):
+                if i + 1 < stop:
+                    following.row = order[i + 1]
+                    columns.view(following.row, &following)
+                    following.n = min(<Py_ssize_t>CHUNK, following.n)
+                    self.model.prefetch_states(&following)
                 v.row = order[i]
                 columns.view(v.row, &v)
                 if v.n:
@@ -56,11 +63,15 @@ cdef class CoordinateUpdater(RowSlice):
         """Scores and caches of samples start:stop from the parameters; returns their part of the mean loss."""
         cdef Py_ssize_t i
         cdef double total = 0
+        cdef Sample x
         self.require()
         if not 0 <= start <= stop <= self.descent.data.rows:
             raise IndexError("no such samples")
         with nogil:
             for i in range(start, stop):
+                if i + SAMPLES_AHEAD < stop:
+                    self.descent.data.sample(i + SAMPLES_AHEAD, &x)
+                    self.model.prefetch(&x, &self.workspace.scratch)
                 total += self.score_sample(i)
         return total
 
