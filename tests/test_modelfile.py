@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 import zlib
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fmcli.errors import BadInputError, MissingInputError, OutputError
-from fmcli.model_file import container
+from fmcli.model_file import container, contents
 from fmcli.model_file.container import ALIGNMENT, DIGITS, DTYPES, FORMAT, ModelFile, load, save
 
 json_values = st.recursive(
@@ -363,11 +364,35 @@ class TestDamage:
             "    print(error)\n"
         )
         out = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True).stdout
-        assert out.startswith(f"{path}: mapping this model needs 1.0 GiB of address space")
+        assert out.startswith(f"{path}: this model needs 1.0 GiB of address space")
 
-    def test_a_device_is_not_a_model(self):
-        with pytest.raises(MissingInputError, match="regular file"):
-            load("/dev/null")
+    @pytest.mark.parametrize(("device", "reason"), [("/dev/null", "is empty"), ("/dev/zero", "is not an fmcli model")])
+    def test_a_device_is_not_a_model(self, device, reason):
+        with pytest.raises(BadInputError, match=reason):
+            load(device)
+
+
+class TestContents:
+    @pytest.mark.parametrize("most", [0, 2**28])
+    def test_arrays_cannot_be_written(self, path, data, monkeypatch, most):
+        monkeypatch.setattr(contents, "MOST_COPIED", most)
+        array = next(iter(load(path).tensors.values()))
+        assert not array.flags.writeable
+        assert array.ctypes.data % 64 == 0
+
+    def test_a_file_that_becomes_shorter_while_it_is_read(self, path, data):
+        with open(path, "rb") as file:
+            assert bytes(contents._copied(file, len(data) + 10_000)) == data
+
+    def test_a_pipe(self, path, data):
+        os.unlink(path)
+        os.mkfifo(path)
+        writer = threading.Thread(target=lambda: put(path, data))
+        writer.start()
+        try:
+            assert load(path).verified
+        finally:
+            writer.join()
 
 
 class TestForgery:

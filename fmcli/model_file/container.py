@@ -1,4 +1,4 @@
-"""The model file: safetensors with checksums, fully validated, and memory-mapped when it is read.
+"""The model file: safetensors with checksums, fully validated when it is read.
 
     8 bytes     length of the header, little-endian
     header      JSON, padded with spaces so that the tensors start at a multiple of 64 bytes
@@ -18,12 +18,8 @@ detects every error within 32 adjacent bits. It protects against accidents, not 
 validates everything that the header says. The bytes of a file do not depend on time, path, host or dictionary order.
 """
 
-import errno
 import json
 import math
-import mmap
-import os
-import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,15 +28,16 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
+from fmcli.errors import BadInputError
+from fmcli.model_file.contents import MOST_COPIED, contents
 from fmcli.system.files import atomic_output
-from fmcli.system.memory import human_bytes
 
 FORMAT = 1
 ALIGNMENT = 64
 LONGEST_HEADER = 100_000_000  # bytes; safetensors refuses more
 MOST_DIMENSIONS = 8
-ALWAYS_VERIFIED = 256 * 1024 * 1024  # bytes of tensors up to which every load verifies all checksums
+HEAD_BYTES = 4096  # of a foreign file, from which its format is guessed
+ALWAYS_VERIFIED = MOST_COPIED  # bytes of tensors up to which every load verifies all checksums
 COPIED_BYTES = 1 << 20  # bytes that are copied at a time from an array that is not contiguous
 DTYPES: dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
@@ -72,7 +69,7 @@ class ModelFile:
 
     meta : JSON values by name; no name starts with "fmcli.".
     tensors : arrays of float32, float64, uint8, int32 or int64 by name; no name starts with "_".
-        The arrays of a loaded model are read-only views into the file.
+        The arrays of a loaded model are read-only.
     verified : whether the checksums of the tensors were verified when the file was loaded.
     """
 
@@ -114,15 +111,15 @@ def save(path: str, model: ModelFile) -> None:
 
 
 def load(path: str, *, verify: bool = False) -> ModelFile:
-    """Map a model file into memory.
+    """Read a model file into memory, or map it if it is larger than 256 MiB.
 
-    Header and layout are always checked; the checksums of the tensors are checked for up to 256 MB of tensors, or with
-    `verify`. The file must not be modified in place while the model is in use; it may be replaced, as `save` does.
+    Header and layout are always checked; the checksums of the tensors are checked for up to 256 MiB of tensors, or with
+    `verify`. A larger file must not be modified in place while the model is in use; it may be replaced, as `save` does.
 
     Raises MissingInputError if it cannot be opened, and BadInputError, with the reason, if it is truncated, corrupted,
     not a model, or from a newer version.
     """
-    file = _map(path)
+    file = contents(path, SIGNATURE, LENGTH_BYTES)
     try:
         start, header = _read_header(file)
         metadata = header.pop(METADATA)
@@ -182,35 +179,10 @@ def _header(model: ModelFile, layout: list[_Tensor]) -> bytes:
     return header[: DIGITS.start] + _digits(_header_checksum(header)).encode() + header[DIGITS.stop :]
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """Open without blocking, as a named pipe without a writer would."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _map(path: str) -> mmap.mmap:
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise MissingInputError(
-                    f"{path}: cannot be opened: a model is memory-mapped, so that it must be a regular file"
-                )
-            if status.st_size == 0:
-                raise BadInputError(f"{path}: is empty: not an fmcli model")
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        if error.errno == errno.ENOMEM:
-            raise NotEnoughMemoryError(
-                f"{path}: mapping this model needs {human_bytes(os.path.getsize(path))} of address space: "
-                "raise the limit that ulimit -v sets"
-            ) from error
-        raise MissingInputError(f"{path}: cannot be opened: {error.strerror}") from error
-
-
-def _read_header(file: mmap.mmap) -> tuple[int, dict[str, Any]]:
+def _read_header(file: memoryview) -> tuple[int, dict[str, Any]]:
     """The start of the tensors, and the entries of a header whose checksum is correct."""
     size = len(file)
-    signature = file[LENGTH_BYTES : DIGITS.start]
+    signature = bytes(file[LENGTH_BYTES : DIGITS.start])
     if not SIGNATURE.startswith(signature):
         raise BadInputError(_foreign(file))
     if size < DIGITS.stop:
@@ -221,7 +193,7 @@ def _read_header(file: mmap.mmap) -> tuple[int, dict[str, Any]]:
     start = LENGTH_BYTES + length
     if start > size:
         raise BadInputError(f"is truncated: the header needs {start} bytes, but the file has {size}")
-    header = file[:start]
+    header = bytes(file[:start])
     if _digits(_header_checksum(header)).encode() != header[DIGITS]:
         _corrupted("the header does not match its checksum")
     try:
@@ -270,7 +242,7 @@ def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
     return layout
 
 
-def _views(file: mmap.mmap, start: int, layout: list[_Tensor]) -> Iterator[tuple[str, NDArray[Any]]]:
+def _views(file: memoryview, start: int, layout: list[_Tensor]) -> Iterator[tuple[str, NDArray[Any]]]:
     for name, dtype, shape, begin, end in layout:
         if name.startswith(PAD):
             if any(file[start + begin : start + end]):
@@ -282,9 +254,9 @@ def _views(file: mmap.mmap, start: int, layout: list[_Tensor]) -> Iterator[tuple
             _corrupted(f"tensor {name!r} cannot have the shape {shape}")
 
 
-def _foreign(file: mmap.mmap) -> str:
+def _foreign(file: memoryview) -> str:
     """A description of a file that does not start like a model."""
-    head = file[: mmap.PAGESIZE]
+    head = bytes(file[:HEAD_BYTES])
     length = int.from_bytes(head[:LENGTH_BYTES], "little")
     if head[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{" and length <= LONGEST_HEADER:
         return "is a safetensors file but not an fmcli model, or a model that another program has rewritten"

@@ -178,7 +178,7 @@ class Counts:
 
 
 def load_model(path: str) -> Scorer:
-    """Open a model file; its parameters are memory-mapped.
+    """Open a model file.
 
     Raises BadInputError for a file that is damaged or whose model this version does not know, and MissingInputError.
     """

@@ -182,3 +182,9 @@ def test_an_export_of_what_is_not_a_number_says_so(run, broken):
         done = run("export", broken, name)
         assert done.returncode == 0
         assert "fmcli: warning: w has numbers that are not finite" in done.stderr
+
+
+def test_a_model_from_a_pipe(run, adult_model, sample):
+    piped = run("predict", "-q", "/dev/stdin", sample / "adult.test.libsvm", input=adult_model.read_bytes())
+    assert (piped.returncode, piped.stderr) == (0, "")
+    assert piped.stdout == run("predict", "-q", adult_model, sample / "adult.test.libsvm").stdout

@@ -86,6 +86,22 @@ def test_a_child_leaves_its_parents_files(tmp_path):
     assert (tmp_path / "whole").read_bytes() == b"text"
 
 
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_model_that_is_truncated_while_it_is_used(start, adult_model, tmp_path, mapped):
+    """A mapped model ends the command with the status of an I/O error; a small one was copied."""
+    (tmp_path / "m").write_bytes(adult_model.read_bytes())
+    before = "import fmcli.model_file.contents as c; c.MOST_COPIED = 0" if mapped else "import fmcli"
+    process = start("predict", "--verbose", "m", before=before)
+    assert process.stderr.readline().startswith(b"m: fm, ")
+    os.truncate(tmp_path / "m", 0)
+    out, log = process.communicate(b"1 3:1\n", timeout=30)
+    if mapped:
+        last = b"fmcli: error: the model file was truncated, or cannot be read, while it is in use"
+        assert (process.returncode, out, log.splitlines()[-1]) == (74, b"", last)
+    else:
+        assert (process.returncode, len(out.splitlines())) == (0, 1)
+
+
 def test_a_signal_that_is_ignored_from_the_start_stays_so(start, adult_model):
     process = start("predict", adult_model, preexec=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.stdin.write(b"1 3:1\n")

@@ -27,12 +27,24 @@ inline void end_process(int number) {
     raise(number);  // is delivered after this handler returns
 }
 
+// SIGBUS: a page of a mapped file cannot be read, because the file was truncated, or its disk fails. Ends the process with
+// the exit status of an I/O error.
+inline void end_by_lost_page(int) {
+    constexpr int IO_ERROR = 74;
+    constexpr char TEXT[] = "fmcli: error: the model file was truncated, or cannot be read, while it is in use\n";
+    for (Temporary* entry = temporaries; entry; entry = entry->next) {
+        if (entry->owner == getpid()) unlink(entry->path);
+    }
+    (void)!write(STDERR_FILENO, TEXT, sizeof TEXT - 1);
+    _exit(IO_ERROR);
+}
+
 // Installs the handler for a signal, unless it is ignored. The process then still ends by this signal.
-inline void end_by(int number) {
+inline void end_by(int number, void (*handler)(int) = end_process) {
     struct sigaction action;
     if (sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
     std::memset(&action, 0, sizeof action);
-    action.sa_handler = end_process;
+    action.sa_handler = handler;
     sigfillset(&action.sa_mask);
     sigaction(number, &action, nullptr);
 }

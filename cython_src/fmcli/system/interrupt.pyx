@@ -12,21 +12,27 @@ from libc.signal cimport SIGINT, SIGTERM
 
 
 cdef extern from "<csignal>" nogil:
-    const int SIGHUP, SIGQUIT, SIGXCPU
+    const int SIGBUS, SIGHUP, SIGQUIT, SIGXCPU
 
 cdef extern from "fmcli/system/interrupt.h" namespace "fmcli" nogil:
     cppclass Entry "fmcli::Temporary":
         pass
 
     void end_by "fmcli::end_by"(int number)
+    void end_by "fmcli::end_by"(int number, void (*handler)(int))
+    void end_by_lost_page "fmcli::end_by_lost_page"(int number)
     Entry* remember(const char* path) except +
     void forget "fmcli::forget"(Entry* entry)
 
 
 def end_by_signals():
-    """From now on, let signals that end the process remove the temporary files first. Ignored signals stay ignored."""
+    """From now on, let signals that end the process remove the temporary files first. Ignored signals stay ignored.
+
+    If a page of a mapped file cannot be read (SIGBUS), the process ends with the exit status of an I/O error.
+    """
     for number in (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU):
         end_by(number)
+    end_by(SIGBUS, end_by_lost_page)
 
 
 cdef class Temporary:
