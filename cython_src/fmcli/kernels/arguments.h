@@ -79,6 +79,16 @@ typedef struct SampleRun {
     real *sums, *buffer;  // work space: 2 x lanes each, padded
 } SampleRun;
 
+// Some samples of a block, for block steps of a model of second order. The arrays have a number, or `lanes` numbers, for
+// each sample of the block.
+typedef struct BlockSamples {
+    SampleRun run;
+    ptrdiff_t begin;                        // the first sample of the block
+    real *sums, *slope;                     // of the features' gradients, which are formulas
+    real *of_bias, *of_constant, *of_beta;  // the gradients by rows of all samples; not used without such a block
+    double* loss;
+} BlockSamples;
+
 enum { MAX_ORDER = 64 };
 
 // The ANOVA kernel of one output.

@@ -62,6 +62,16 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
         real* sums
         real* buffer
 
+    struct BlockSamples:
+        SampleRun run
+        Py_ssize_t begin
+        real* sums
+        real* slope
+        real* of_bias
+        real* of_constant
+        real* of_beta
+        double* loss
+
     enum:
         MAX_ORDER
 

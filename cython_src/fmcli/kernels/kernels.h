@@ -152,6 +152,8 @@ typedef struct Kernels {
     double (*sgd_samples)(const SampleRun* run, const Sgd* body, const Sgd* weight, double total);
     double (*adagrad_samples)(const SampleRun* run, const Adagrad* body, const Adagrad* weight, double total);
     double (*ftrl_samples)(const SampleRun* run, const Ftrl* body, const Ftrl* weight, double total);
+    // The losses of samples of a block, and what their gradients depend on.
+    void (*block_gradients)(const BlockSamples* samples);
     // The step for a block of samples: one thread's share of the rows.
     void (*adagrad_block)(const Block* block, const BlockGradient* gradient, const Adagrad* body, const Adagrad* weight,
                           const ThreadShare* share);

@@ -82,6 +82,7 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         double (*sgd_samples)(const SampleRun*, const Sgd*, const Sgd*, double) noexcept nogil
         double (*adagrad_samples)(const SampleRun*, const Adagrad*, const Adagrad*, double) noexcept nogil
         double (*ftrl_samples)(const SampleRun*, const Ftrl*, const Ftrl*, double) noexcept nogil
+        void (*block_gradients)(const BlockSamples*) noexcept nogil
         void (*adagrad_block)(
             const Block*, const BlockGradient*, const Adagrad*, const Adagrad*, const ThreadShare*) noexcept nogil
         void (*ftrl_block)(

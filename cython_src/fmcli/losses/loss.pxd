@@ -1,3 +1,6 @@
+from fmcli.kernels.simd cimport ScalarLoss
+
+
 cdef class Loss:
     cdef readonly double smoothness
     cdef readonly int outputs
@@ -5,3 +8,4 @@ cdef class Loss:
     cdef double value(self, double y, const double* score) noexcept nogil
     cdef double curvature(self, double y, const double* score) noexcept nogil
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil
+    cdef ScalarLoss of_one_score(self) noexcept nogil

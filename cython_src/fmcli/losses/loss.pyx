@@ -2,12 +2,17 @@
 
 import numpy as np
 
+from fmcli.kernels.simd cimport ScalarLoss
 from libc.math cimport exp, fabs, log, log1p
 
 # After this many bisection steps, an interval of doubles cannot be halved further.
 HALVINGS = 100
 # A label value without rows counts as this part of a row, so that the logarithm of its frequency is finite.
 RARE = 0.5
+
+
+cdef double slope_of(void* loss, double label, const double* score, double* slope) noexcept nogil:
+    return (<Loss>loss).slope(label, score, slope)
 
 
 cdef class Loss:
@@ -41,6 +46,10 @@ cdef class Loss:
     # A bound on the second derivative with respect to one score; if there is none, the second derivative at this score.
     cdef double curvature(self, double y, const double* score) noexcept nogil:
         return self.smoothness
+
+    # The same as `slope`, for kernels.
+    cdef ScalarLoss of_one_score(self) noexcept nogil:
+        return ScalarLoss(<void*>self, slope_of)
 
     def evaluate(self, double y, double[::1] score):
         """(l, dl/dscore) of one sample, for tests and to inspect a loss; score is an array of C numbers."""

@@ -9,6 +9,7 @@ from fmcli.models.layout import allocate
 from fmcli.base.types cimport (
     MANY_ENTRIES, BlockGradient, RowEntries, Sample, Scratch, SparseGradient, ThreadShare, real)
 from fmcli.data.dataset cimport Dataset
+from fmcli.kernels.simd cimport NO_BLOCK, BlockSamples, SampleRun, kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model, Workspace, workspace_for
 from fmcli.solvers.stochastic.sample_blocks cimport SampleBlocks
@@ -61,6 +62,7 @@ cdef class BlockLoop:
     cdef double[:, ::1] room
     cdef Barrier barrier
     cdef int n_gradients, threads
+    cdef bint by_formula  # whether there are kernels for the gradients: the model is of second order, with one output
     cdef Py_ssize_t samples, entries, longest  # for which there is room
 
     def __cinit__(self, Model model, *args, **keywords):
@@ -76,12 +78,14 @@ cdef class BlockLoop:
 
     def __init__(self, Model model, Solver solver, Loss loss, double curvature, int threads=1):
         cdef int g
+        cdef SampleRun run
         model.require(training=True)
         solver.require(model)
         if not solver.takes_blocks or not takes_blocks(model) or threads < 1:
             raise ValueError("the model or the solver has no block steps, or there are no threads")
         self.model, self.solver, self.loss, self.threads = model, solver, loss, threads
         self.room = np.zeros((threads, model.room_size()))
+        self.by_formula = model.pair_block != NONE and model.outputs == 1 and model.describe(&run)
         self.samples = self.entries = self.longest = -1
         for g in range(self.n_gradients):
             self.gradients[g].block, self.gradients[g].curvature = g % model.n_blocks, curvature
@@ -194,7 +198,10 @@ cdef class BlockLoop:
         cdef ThreadShare share = ThreadShare(thread, self.threads, &self.room[thread, 0])
         if thread == 0:
             self.set_block(number, begin, n)
-        self.gradients_of(begin, begin + n * thread // self.threads, begin + n * (thread + 1) // self.threads, s)
+        if self.by_formula:
+            self.formulas_of(begin, begin + n * thread // self.threads, begin + n * (thread + 1) // self.threads, s)
+        else:
+            self.gradients_of(begin, begin + n * thread // self.threads, begin + n * (thread + 1) // self.threads, s)
         wait_for_all(&self.barrier)
         for g in range(self.n_gradients):
             if self.gradients[g].rows.row != NULL:
@@ -228,6 +235,28 @@ cdef class BlockLoop:
                 gradient.rows = self.blocks.rows[number]
             else:
                 set_shared_rows(&gradient.rows, self.model.block[gradient.block].rows, n, total)
+
+    # The same as `gradients_of`, in one call.
+    cdef void formulas_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:
+        cdef BlockSamples samples
+        cdef SampleRun* run = &samples.run
+        cdef int g = self.model.pair_block
+        self.model.describe(run)
+        run.data, run.label, run.weight = &self.data.csr, self.data.label_, self.data.weight_
+        run.weight_scale, run.start, run.stop, run.sums = self.weight_scale, start, stop, s.work
+        run.loss = self.loss.of_one_score()
+        samples.begin, samples.sums, samples.slope, samples.loss = begin, self.sums[g], self.slope[g], &self.losses[0]
+        samples.of_bias = self.weight[run.bias] if run.bias != NO_BLOCK else NULL
+        samples.of_constant = self.body[run.constant] if run.constant != NO_BLOCK else NULL
+        samples.of_beta = self.body[run.beta] if run.beta != NO_BLOCK else NULL
+        if start == begin and run.beta != NO_BLOCK:
+            self.keep_beta(g, self.model.block[run.beta].body)
+        kernels.block_gradients(&samples)
+
+    # Copy the weights of kernel values, because a thread may update them before another uses them.
+    cdef void keep_beta(self, int g, const real* beta) noexcept nogil:
+        memcpy(self.beta[g], beta, self.model.block[self.gradients[g].block].lanes * sizeof(real))
+        self.gradients[g].beta = self.beta[g]
 
     # The gradients of samples start .. stop - 1 of the block that begins with sample `begin`.
     cdef void gradients_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:
@@ -264,9 +293,8 @@ cdef class BlockLoop:
                     lanes = self.model.block[gradient.block].lanes
                     memcpy(self.sums[g] + (i - begin) * lanes, gradient.formula.sums, lanes * sizeof(real))
                     self.slope[g][i - begin] = <real>gradient.formula.slope
-                    if i == begin and gradient.formula.beta != NULL:  # copied, because a thread may update it first
-                        memcpy(self.beta[g], gradient.formula.beta, lanes * sizeof(real))
-                        self.gradients[g].beta = self.beta[g]
+                    if i == begin and gradient.formula.beta != NULL:
+                        self.keep_beta(g, gradient.formula.beta)
 
 
 # Each of these rows has an entry in each of the n samples. `curvature` is that of their steps.

@@ -2,7 +2,7 @@
 
 from fmcli.base.types cimport Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport SampleRun, ScalarLoss
+from fmcli.kernels.simd cimport SampleRun
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace, workspace_for
 from fmcli.solvers.stochastic.batch cimport Batch
@@ -15,11 +15,6 @@ cdef enum:
 # How many samples ahead parameter rows are prefetched; the entries of a sample are prefetched twice as early, and their
 # addresses three times. Of 2, 3, 4, 6 and 8 this was the best, by 4 to 8 % for AdaGrad.
 cdef Py_ssize_t AHEAD = 2
-
-
-# The slope of a loss as a function.
-cdef double slope_of(void* loss, double label, const double* score, double* slope) noexcept nogil:
-    return (<Loss>loss).slope(label, score, slope)
 
 
 cdef class Trainer:
@@ -102,7 +97,7 @@ cdef class Trainer:
         cdef Scratch* s = &self.workspace.scratch
         run.data, run.label, run.weight = &self.data.csr, self.data.label_, self.data.weight_
         run.weight_scale = self.weight_scale
-        run.loss = ScalarLoss(<void*>self.loss, slope_of)
+        run.loss = self.loss.of_one_score()
         run.sums, run.buffer = s.work, s.gradient_buffer
         return self.model.describe(run)
 

@@ -48,27 +48,49 @@ inline void step_of_body(Block b, const real* gradient, const Rule& rule) {
     update_rows(b, 1, [](ptrdiff_t) { return (ptrdiff_t)0; }, Numbers{gradient, nullptr, b.lanes}, rule, rule);
 }
 
-// LANES_EACH: the lanes of the features' factors, so that the loops over them are unrolled; -1: any number.
+// The parameters of the model of a run. LANES_EACH: the lanes of the features' factors, so that the loops over them are
+// unrolled; -1: any number.
+template <ptrdiff_t LANES_EACH>
+struct RunModel {
+    Block features;
+    const real *bias, *constant, *beta;  // NULL: there are none
+
+    explicit RunModel(const SampleRun& run) {
+        auto block = [&](int number) { return number == NO_BLOCK ? Block{} : run.block[number]; };
+        features = block(run.features);
+        if constexpr (LANES_EACH >= 0) features.lanes = LANES_EACH;
+        bias = block(run.bias).weight;
+        constant = block(run.constant).body;
+        beta = block(run.beta).body;
+    }
+
+    // Returns the weighted loss of a sample, and sets the weighted slope and the sums over the entries.
+    inline __attribute__((always_inline)) double loss(const SampleRun& run, ptrdiff_t row, const Sample& x, real* sums,
+                                                      double& slope) const {
+        double score = bias ? *bias : 0;
+        if (features.lanes) score += pairs({features.body, features.body_stride, features.lanes}, x, constant, beta, sums);
+        if (features.weight) score += linear_score({features.weight, features.weight_stride, 1}, x);
+        const double share = run.weight ? run.weight[row] : 1;
+        const double value = run.loss.slope(run.loss.self, run.label[row], &score, &slope);
+        slope *= share * run.weight_scale;
+        return share * value;
+    }
+};
+
 template <ptrdiff_t LANES_EACH, class Rule>
 inline __attribute__((always_inline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
     const Csr data = *run.data;
     const Rule on_body = body[run.features], on_weight = weight[run.features];
-    Block features = run.block[run.features];
-    if constexpr (LANES_EACH >= 0) features.lanes = LANES_EACH;
-    const Factors v = {features.body, features.body_stride, features.lanes}, w = {features.weight, features.weight_stride, 1};
-    auto single = [&](int block) -> const real* { return block == NO_BLOCK ? nullptr : run.block[block].body; };
-    const real *const constant = single(run.constant), *const beta = single(run.beta);
+    const RunModel<LANES_EACH> model(run);
+    const Block features = model.features;
+    const real *const constant = model.constant, *const beta = model.beta;
     real *const of_constant = run.buffer, *const of_beta = run.buffer + pad(features.lanes);
     for (ptrdiff_t i = run.start; i < run.stop; ++i) {
         prefetch_ahead(run, data, features, i);
         const ptrdiff_t row = run.order[i];
         const Sample x = sample_of(&data, row);
-        double score = run.bias == NO_BLOCK ? 0 : *run.block[run.bias].weight, slope;
-        if (features.lanes) score += pairs(v, x, constant, beta, run.sums);
-        if (w.at) score += linear_score(w, x);
-        const double share = run.weight ? run.weight[row] : 1, value = run.loss.slope(run.loss.self, run.label[row], &score, &slope);
-        total += share * value;
-        slope *= share * run.weight_scale;
+        double slope;
+        total += model.loss(run, row, x, run.sums, slope);
         if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, slope, of_constant, of_beta);
         if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)slope, weight[run.bias]);
         auto at = [&](ptrdiff_t j) { return (ptrdiff_t)x.index[j]; };
