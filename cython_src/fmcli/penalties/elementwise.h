@@ -34,6 +34,8 @@ inline double penalty_of(double v, const ExactStrength& s) {
 // for each lane.
 template <class V, class Threshold>
 inline V soft(V x, Threshold threshold) {
+    if constexpr (sizeof threshold < sizeof(Vec4))
+        if (threshold == 0) return x + 0;  // the usual case, in fewer instructions; -0 becomes 0, as below
     V over = x - threshold, under = x + threshold;
     return real(0.5) * ((over + magnitude(over)) + (under - magnitude(under)));
 }
