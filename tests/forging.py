@@ -210,7 +210,7 @@ def number_features(rng: random.Random, file: ModelFile, files: list[ModelFile])
     columns = file.meta.get("columns")
     if type(columns) is not int or not 0 < columns < MOST_NUMBERED:
         return
-    dimension = rng.choice((columns, columns + 1, 64 * columns + 1, 2**24, 2**31 - 1))
+    dimension = rng.choice((columns, columns + 1, 64 * columns + 1, 2**20, 2**31 - 1))
     ids = sorted(rng.sample(range(dimension), columns))
     if rng.random() < 0.5:  # the last bit of the last word
         ids[-1] = dimension - 1

@@ -25,6 +25,7 @@ from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
+    from fmcli.data.reader import Stream
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
 # If the share of unseen non-zeros is larger, the model probably does not belong to the data.
@@ -59,6 +60,29 @@ SUSPECT_SHARE = 0.5
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
 @option("output", "--sign", is_flag=True, help="The same as --output-type label.")
+@option(
+    "run",
+    "--unseen",
+    type=click.Choice(["zero", "warn", "error"]),
+    default="zero",
+    help="What to do with features that did not occur in training: count them as 0; also warn of them; or stop with an "
+    "error. [default: zero]",
+)
+@option(
+    "output",
+    "--id-column",
+    type=click.IntRange(1, 2),
+    metavar="N",
+    help="The N-th token of a line is an id, not part of the row: 1, or 2 if it follows the label. Each prediction is "
+    "written after the id and a tab. [default: none; 1 to 2]",
+)
+@option("output", "--passthrough", is_flag=True, help="Write each line of the input, a tab, and its prediction.")
+@option(
+    "output",
+    "--unbuffered",
+    is_flag=True,
+    help="Predict each line as soon as it has been read, for a program that waits for the answer. Slower.",
+)
 @option("output", "-o", "--output", metavar="FILE", help="Where to write predictions. [default: standard output]")
 @logging_options
 def command(
@@ -72,6 +96,10 @@ def command(
     raw: bool,
     sigmoid: bool,
     sign: bool,
+    unseen: str,
+    id_column: int | None,
+    passthrough: bool,
+    unbuffered: bool,
     output: str | None,
     quiet: int,
     verbose: bool,
@@ -80,6 +108,8 @@ def command(
 
     For a softmax model, a line has a number for each class, in increasing order of the labels. A blank line is a row
     without features; comment lines are skipped. Labels may be missing."""
+    from fmcli.data.reader import Stream
+
     inputs = inputs or ("-",)
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
@@ -90,7 +120,8 @@ def command(
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
         bad = bad_lines(on_bad_line, max_bad_lines, log)
-        run(log, model, inputs, output, wanted, format, threads, bad)
+        stream = Stream(unbuffered, id_column or 0, passthrough)
+        run(log, model, inputs, output, wanted, format, threads, bad, stream, unseen)
 
 
 def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: bool) -> OutputType | None:
@@ -116,6 +147,8 @@ def run(
     format: str,
     threads: int | None,
     bad: BadLines,
+    stream: Stream,
+    unseen: str,
 ) -> None:
     """Load the model, predict, and write."""
     from fmcli.scoring.prediction import Counts, load_model, predict
@@ -139,6 +172,8 @@ def run(
         threads=threads or cpu_count(),
         counts=counts,
         bad=bad,
+        stream=stream,
+        refuse_unseen=unseen == "error",
     )
     with open_sink(output) as sink:
         for text in lines:
@@ -146,6 +181,8 @@ def run(
             if log.due():
                 speed = counts.rows / (time.perf_counter() - begin)
                 log.progress(f"{counts.rows:,} rows  {speed:,.0f} rows/s")
+    if unseen == "warn" and counts.unseen:
+        log.warning(f"{counts.unseen:,} non-zeros have features that did not occur in training")
     log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from fmcli.data.dataset import Dataset
@@ -32,8 +32,15 @@ GROWTH = 64 << 20
 # Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
 MARGIN = 1.05
 LARGEST_INDEX = 2**31 - 2
-# The first feature token of a text: the first token with a colon, after the label and the query id, if there are any.
-FEATURE_TOKEN = re.compile(rb"^[ \t\r]*(?:[^\s:#][^\s:]*[ \t]+)?(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)", re.MULTILINE)
+# What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
+BEFORE_FEATURES = {
+    0: rb"(?:[^\s:#][^\s:]*[ \t]+)?",
+    1: rb"[^\s#]\S*[ \t]+(?:[^\s:#][^\s:]*[ \t]+)?",
+    2: rb"[^\s:#][^\s:]*[ \t]+\S+[ \t]+",
+}
+# The first feature token of a row: the first token with a colon, after a query id, if there is one.
+FEATURE = rb"(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)"
+COMMENT = re.compile(rb"[ \t\r]*#")
 # The first token of a line that is neither blank nor a comment.
 LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
 
@@ -52,14 +59,39 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Stream:
+    """How rows to predict are taken from text.
+
+    unbuffered : whether lines are scored as soon as they have been read.
+    id_column : the column of an id that is not part of the row: 1, or 2 after the label; 0: there is none.
+    passthrough : whether the key of a row is its whole line.
+    """
+
+    unbuffered: bool = False
+    id_column: int = 0
+    passthrough: bool = False
+
+    def keys(self, block: Block) -> list[bytes] | None:
+        """The key of each row of a block: its id, or its line; None if there are no keys."""
+        if self.passthrough:
+            return [line.rstrip(b"\r") for _, line in _row_lines(block)]
+        if self.id_column:
+            tokens = [line.split(None, self.id_column) for _, line in _row_lines(block)]
+            return [words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens]
+        return None
+
+
+@dataclass(frozen=True)
 class Piece:
     """Some consecutive rows to predict.
 
     skipped : int64, those rows that stand for lines with errors.
+    keys : as `Stream.keys` returns them.
     """
 
     data: Dataset
     skipped: NDArray[np.int64]
+    keys: list[bytes] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +172,8 @@ def score_chunks(
     labelled: bool = False,
     model: str = "this model",
     bad: BadLines | None = None,
+    stream: Stream = Stream(),
+    check: Callable[[Dataset], None] | None = None,
 ) -> Iterator[Chunk[T]]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
@@ -147,29 +181,39 @@ def score_chunks(
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
     a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
     entries beyond are left out and counted. With `labelled`, each row needs a label, blank lines are skipped as in
-    training, and `work` may raise RowError. `model` is for messages. All else is as in `read`; an error is raised
-    after the chunks before it.
+    training. `check` gets the rows with all entries first; it and `work` may raise RowError. `model` is for messages.
+    All else is as in `read`; an error is raised after the chunks before it.
     """
     bad = bad or BadLines()
-    text = _Text(paths, format, keep_fields, model, bad=bad)
-    highest = LARGEST_INDEX + 1 if labelled else limit
+    text = _Text(paths, format, keep_fields, model, bad=bad, stream=stream)
+    highest = LARGEST_INDEX + 1 if labelled or check else limit
 
     def parse(_: int, block: Block) -> _Parsed[Chunk[T] | None]:
-        rows = Rows(ffm=text.ffm, keep_fields=keep_fields, training=labelled, limit=highest, skip=bad.skip)
+        rows = Rows(
+            ffm=text.ffm,
+            keep_fields=keep_fields,
+            training=labelled,
+            limit=highest,
+            skip=bad.skip,
+            id_column=stream.id_column,
+        )
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
         if lines == 0 or (faulty and not bad.skip):
             return _Parsed(lines, faulty, faults, rows.rows, None)
         read, nnz, unseen, span = rows.rows, rows.nnz, rows.unseen, rows.span
         labels, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
-        data = rows.dataset(highest).within(limit)
-        unseen += nnz - data.nnz
+        data = rows.dataset(highest)
         try:
-            result = work(Piece(data, skipped))
+            if check:
+                check(data)
+            data = data.within(limit)
+            unseen += nnz - data.nnz
+            result = work(Piece(data, skipped, stream.keys(block)))
             chunk = Chunk(result, read, data.nnz, labels, comments, unseen, repeated, span)
             return _Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
-            before, column, label = _find_label(block, error.row)
-            fault = Fault(before, column, label, error.expected, "", b"", error.complaint, b"")
+            before, column, token = _find(block, error, labelled, text.ffm)
+            fault = Fault(before, column, token, error.expected, "", b"", error.complaint, b"")
             return _Parsed(lines, faulty, faults, read, None, fault)
 
     for _, parsed in text.parsed(parse, threads, blank_is_row=not labelled):
@@ -178,15 +222,16 @@ def score_chunks(
 
 
 class RowError(Exception):
-    """A row whose label is invalid.
+    """A row whose label or feature is invalid.
 
     row : its position in the chunk.
-    expected, complaint : ends of the message "found LABEL, expected ...; ...".
+    expected, complaint : ends of the message "found TOKEN, expected ...; ...".
+    feature : the feature; None: the label.
     """
 
-    def __init__(self, row: int, expected: str, complaint: str) -> None:
+    def __init__(self, row: int, expected: str, complaint: str, feature: int | None = None) -> None:
         super().__init__(row, expected, complaint)
-        self.row, self.expected, self.complaint = row, expected, complaint
+        self.row, self.expected, self.complaint, self.feature = row, expected, complaint, feature
 
 
 class _Parsed(NamedTuple, Generic[T]):
@@ -208,17 +253,25 @@ class _Text:
     """The text of inputs, and its format."""
 
     def __init__(
-        self, paths: Sequence[str], format: str, needs_fields: bool, model: str = "this model", *, bad: BadLines
+        self,
+        paths: Sequence[str],
+        format: str,
+        needs_fields: bool,
+        model: str = "this model",
+        *,
+        bad: BadLines,
+        stream: Stream = Stream(),
     ):
         self._spare: list[bytearray] = []
-        self._blocks = blocks(paths, self._spare, BLOCK_BYTES)
+        self._blocks = blocks(paths, self._spare, BLOCK_BYTES, stream.unbuffered)
+        self._form = re.compile(rb"^[ \t\r]*" + BEFORE_FEATURES[stream.id_column] + FEATURE, re.MULTILINE)
         self._bad = bad
         self._ahead = [next(self._blocks)]
         self._sure = True
         if format == "auto":
             token = self._first_token()
             # Without a feature token in this input, the next input is read ahead.
-            while not token and self._ahead[-1].last and (block := next(self._blocks, None)):
+            while not token and (self._ahead[-1].last or stream.unbuffered) and (block := next(self._blocks, None)):
                 self._ahead.append(block)
                 token = self._first_token()
             self._sure = token is not None
@@ -235,7 +288,7 @@ class _Text:
     def _first_token(self) -> re.Match[bytes] | None:
         """The first feature token of the most recently read block."""
         block = self._ahead[-1]
-        return FEATURE_TOKEN.search(block.data, block.start, block.stop)
+        return self._form.search(block.data, block.start, block.stop)
 
     def parsed(
         self, parse: Callable[[int, Block], _Parsed[T]], threads: int, blank_is_row: bool
@@ -288,9 +341,19 @@ def _require_memory(paths: Sequence[str], rest: int, taken: int) -> None:
         memory.require(taken + rest, purpose, held=taken)
 
 
-def _find_label(block: Block, row: int) -> tuple[int, int, bytes]:
-    """For a block in which each row has a label: the number of lines before a row, its label's column, its label."""
-    lines = bytes(block.data[block.start : block.stop]).split(b"\n")
-    labels = ((number, found) for number, line in enumerate(lines) if (found := LABEL.match(line)))
-    number, found = next(islice(labels, row, None))
+def _row_lines(block: Block, labelled: bool = False) -> list[tuple[int, bytes]]:
+    """The lines of a block that are rows, to predict or with a label, and the number of lines before each."""
+    lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+    if labelled:
+        return [(number, line) for number, line in enumerate(lines) if LABEL.match(line)]
+    return [(number, line) for number, line in enumerate(lines) if not COMMENT.match(line)]
+
+
+def _find(block: Block, error: RowError, labelled: bool, ffm: bool) -> tuple[int, int, bytes]:
+    """The number of lines before the row of an error, and the column and the text of its label or feature."""
+    number, line = _row_lines(block, labelled)[error.row]
+    field = rb"\+?\d+:" if ffm else b""
+    form = LABEL if error.feature is None else re.compile(rb"(?:.*?\s)??(%b\+?0*%d:\S*)" % (field, error.feature))
+    found = form.match(line)
+    assert found
     return number, found.start(1) + 1, found[1]

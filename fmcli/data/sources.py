@@ -51,11 +51,14 @@ class Block:
     last: bool  # the last block of its input
 
 
-def blocks(paths: Sequence[str], spare: list[bytearray], size: int) -> Generator[Block, None, None]:
+def blocks(
+    paths: Sequence[str], spare: list[bytearray], size: int, unbuffered: bool = False
+) -> Generator[Block, None, None]:
     """Yield the text of the inputs in order, at least one block (possibly empty) per input; "-" is standard input.
 
     Blocks have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
-    caller puts it there when it no longer needs a block. Raises MissingInputError for an input that cannot be read,
+    caller puts it there when it no longer needs a block. With `unbuffered`, a block has the whole lines that are there,
+    even if it is small. Raises MissingInputError for an input that cannot be read,
     BadInputError for compressed data that is truncated or corrupt, a binary format that is not text, and a line that is
     too long (LongLineError).
     """
@@ -65,7 +68,7 @@ def blocks(paths: Sequence[str], spare: list[bytearray], size: int) -> Generator
             kind = next((kind for magic, kind in MAGIC.items() if source.head.startswith(magic)), None)
             if not kind and (reason := binary(source.head)):
                 raise BadInputError(f"{source.name}: {reason}")
-            yield from _cut(_Inflated(source, kind) if kind else source, source.name, spare, size)
+            yield from _cut(_Inflated(source, kind) if kind else source, source.name, spare, size, unbuffered)
 
 
 def name_of(path: str) -> str:
@@ -86,7 +89,9 @@ class _Source(Protocol):
     def readinto(self, room: memoryview) -> int: ...
 
 
-def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Generator[Block, None, None]:
+def _cut(
+    source: _Source, name: str, spare: list[bytearray], size: int, unbuffered: bool
+) -> Generator[Block, None, None]:
     rest = b""  # the beginning of a line that has not been read completely
     first, ended = True, False
     while not ended:
@@ -99,7 +104,7 @@ def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Gener
                 if filled > LONGEST_LINE:
                     raise LongLineError(name, 1 if first else None)
                 data.extend(bytes(len(data)))
-            filled, ended = _fill(source, data, filled)
+            filled, ended = _fill(source, data, filled, once=unbuffered)
             stop = data.rfind(b"\n", searched, filled) + 1
             searched = filled
         start = len(BYTE_ORDER_MARK) if first and data.startswith(BYTE_ORDER_MARK, 0, filled) else 0
@@ -113,15 +118,17 @@ def _cut(source: _Source, name: str, spare: list[bytearray], size: int) -> Gener
         first = False
 
 
-def _fill(source: _Source, data: bytearray, filled: int) -> tuple[int, bool]:
-    """Read until the buffer is full except for its padding, or until the source ends. Returns the number of bytes
-    filled, and whether the source ended."""
+def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[int, bool]:
+    """Read until the buffer is full except for its padding, or until the source ends; with `once`, read what is there.
+    Returns the number of bytes filled, and whether the source ended."""
     with memoryview(data) as view:
         while filled + PADDING < len(data):
             count = source.readinto(view[filled : len(data) - PADDING])
             if count == 0:
                 return filled, True
             filled += count
+            if once:
+                break
     return filled, False
 
 
@@ -144,7 +151,8 @@ class _Raw:
                 raise self._unreadable(error) from error
         head = bytearray(LONGEST_HEAD)
         filled = 0
-        while filled < LONGEST_HEAD and (count := self.readinto(memoryview(head)[filled:])):
+        # Not beyond a line break, because the next line may come later.
+        while filled < LONGEST_HEAD and b"\n" not in head and (count := self.readinto(memoryview(head)[filled:])):
             filled += count
         self.head = bytes(head[:filled])
 

@@ -15,7 +15,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
-from fmcli.data.reader import Piece, score_chunks
+from fmcli.data.reader import Piece, RowError, Stream, score_chunks
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError
@@ -81,6 +81,18 @@ class Scorer:
     def dimension(self) -> int:
         """The number of features, of which some may have no column."""
         return self.model.features + self.model.absent
+
+    def refuse_unseen(self, data: Dataset) -> None:
+        """Raise RowError for the first entry of rows, with all their entries, whose feature was not in training."""
+        columns = data.index if self.numbering is None else self.numbering.columns_of(data.index)
+        known = (columns >= 0) & (columns < self.model.features)
+        known[known] = self.seen[columns[known]]
+        if not known.all():
+            entry = int(known.argmin())
+            row = int(np.searchsorted(data.indptr, entry, side="right")) - 1
+            feature = int(data.index[entry])
+            complaint = f"feature {feature} did not, and unseen features are an error"
+            raise RowError(row, "a feature that occurred in training", complaint, feature)
 
     def ids(self, columns: NDArray[Any]) -> list[int]:
         """The features that columns stand for."""
@@ -221,9 +233,11 @@ def predict(
     threads: int = 1,
     counts: Counts,
     bad: BadLines | None = None,
+    stream: Stream = Stream(),  # noqa: B008
+    refuse_unseen: bool = False,
 ) -> Iterator[bytes]:
     """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`. A skipped line with an
-    error gets nan.
+    error gets nan. If rows have keys, each line begins with the key and a tab.
 
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
@@ -233,9 +247,23 @@ def predict(
         with np.errstate(over="ignore"):
             finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
         predictions[piece.skipped] = np.nan
-        return scorer.text(predictions, output), piece.data.rows - int(finite.sum())
+        text = scorer.text(predictions, output)
+        if piece.keys is not None:
+            text = b"".join(map(b"%b\t%b\n".__mod__, zip(piece.keys, text.splitlines(), strict=True)))
+        return text, piece.data.rows - int(finite.sum())
 
-    for lines, not_finite in each_chunk(scorer, paths, work, format=format, threads=threads, counts=counts, bad=bad):
+    chunks = each_chunk(
+        scorer,
+        paths,
+        work,
+        format=format,
+        threads=threads,
+        counts=counts,
+        bad=bad,
+        stream=stream,
+        check=scorer.refuse_unseen if refuse_unseen else None,
+    )
+    for lines, not_finite in chunks:
         counts.not_finite += not_finite
         yield lines
 
@@ -250,6 +278,8 @@ def each_chunk(
     labelled: bool = False,
     counts: Counts,
     bad: BadLines | None = None,
+    stream: Stream = Stream(),  # noqa: B008
+    check: Callable[[Dataset], None] | None = None,
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
@@ -262,7 +292,7 @@ def each_chunk(
         if scorer.numbering is not None:
             data = data.renumbered(scorer.numbering)
         unknown -= data.nnz
-        return work(Piece(data, piece.skipped)), unknown + data.count_outside(scorer.marks)
+        return work(Piece(data, piece.skipped, piece.keys)), unknown + data.count_outside(scorer.marks)
 
     for piece in score_chunks(
         paths,
@@ -274,6 +304,8 @@ def each_chunk(
         labelled=labelled,
         model=scorer.path,
         bad=bad,
+        stream=stream,
+        check=check,
     ):
         result, cold = piece.result
         counts.rows += piece.rows

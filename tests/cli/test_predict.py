@@ -188,3 +188,70 @@ def test_a_model_from_a_pipe(run, adult_model, sample):
     piped = run("predict", "-q", "/dev/stdin", sample / "adult.test.libsvm", input=adult_model.read_bytes())
     assert (piped.returncode, piped.stderr) == (0, "")
     assert piped.stdout == run("predict", "-q", adult_model, sample / "adult.test.libsvm").stdout
+
+
+ROWS = b"a 1 1:1 2:1\nb:7 3:1\n# c\nc\n\n  d\t1 3:1 # x\r\n"
+BARE = b"1 1:1 2:1\n3:1\n# c\n\n\n1 3:1\n"
+
+
+def test_ids_and_lines_beside_predictions(run, adult_model):
+    scores = run("predict", adult_model, input=BARE).stdout.splitlines()
+    pairs = list(zip([b"a", b"b:7", b"c", b"", b"d"], scores, strict=True))
+    for threads in ("1", "3"):
+        done = run("predict", "-j", threads, "--id-column", "1", adult_model, input=ROWS)
+        assert done.stdout.splitlines() == [b"%b\t%b" % pair for pair in pairs]
+    done = run("predict", "--id-column", "2", adult_model, input=b"1 u1 1:1 2:1\n0 2:1\n-1 u3 qid:3 3:1\n")
+    assert [line.split(b"\t")[0] for line in done.stdout.splitlines()] == [b"u1", b"2:1", b"u3"]
+    lines = [line.rstrip(b"\r") for line in ROWS.split(b"\n")[:-1] if not line.startswith(b"#")]
+    passed = run("predict", "--id-column", "1", "--passthrough", adult_model, input=ROWS).stdout
+    assert passed == b"".join(b"%b\t%b\n" % pair for pair in zip(lines, scores, strict=True))
+    assert run("predict", "--id-column", "3", adult_model, input=ROWS).returncode == 2
+
+
+@pytest.mark.parametrize(("column", "text"), [(1, b"7 1 0:1:1\n"), (2, b"1 7:8 0:1:1\n"), (1, b"x:1:2:3 0:1:1\n")])
+def test_the_format_of_lines_with_ids(run, adult_model, column, text):
+    done = run("predict", "--id-column", str(column), adult_model, input=text)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split(b"\t")[1] == run("predict", adult_model, input=b"1 1:1\n").stdout
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_unbuffered(start, adult_model, threads):
+    process = start("predict", "-q", "--unbuffered", "-j", threads, adult_model)
+    for _ in range(3):
+        process.stdin.write(b"1 3:1\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+    out, _ = process.communicate(b"\n1", timeout=30)
+    assert (process.returncode, len(out.splitlines())) == (0, 2)
+
+
+def test_unseen_features(run, adult_model, tmp_path):
+    (tmp_path / "rows").write_bytes(b"1 1:1\n# c\n\n1 3:1 +0500:2 1:1\n1 600:0\n1 600:1\n")
+    known = run("predict", adult_model, "rows")
+    warned = run("predict", "-q", "--unseen", "warn", adult_model, "rows")
+    assert warned.stdout == known.stdout
+    assert warned.stderr == "fmcli: warning: 2 non-zeros have features that did not occur in training\n"
+    done = run("predict", "--unseen", "error", adult_model, "rows")
+    assert done.returncode == 65
+    assert done.stderr.splitlines()[-1] == (
+        "fmcli: error: rows:4:7: found '+0500:2', expected a feature that occurred in training; "
+        "feature 500 did not, and unseen features are an error"
+    )
+    assert run("predict", "--unseen", "error", adult_model, input=b"1 1:1\n600:0\n").returncode == 0
+
+
+def test_unseen_features_of_a_model_with_columns_for_some(run, tmp_path):
+    (tmp_path / "t").write_text("1 0:5:1 1:70000:1\n0 0:7:1 1:70000:1\n")
+    run("train", "-q", "-m", "ffm", "-e", "1", "-o", "m", "t")
+    assert run("predict", "--unseen", "error", "m", "t").returncode == 0
+    for feature in (0, 6, 8, 69_999, 70_001):
+        done = run("predict", "--unseen", "error", "m", input=b"1 0:5:1 1:%d:1\n" % feature)
+        assert f"<stdin>:1:9: found '1:{feature}:1', expected a feature that occurred" in done.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--unbuffered"], ["--passthrough"], ["--unseen", "error"]])
+def test_an_empty_input_has_no_predictions(run, adult_model, options):
+    for text in (b"", b"# only a comment\n", gzip.compress(b"")):
+        done = run("predict", *options, adult_model, input=text)
+        assert (done.returncode, done.stdout) == (0, b"")

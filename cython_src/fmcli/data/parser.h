@@ -37,6 +37,8 @@ inline const char* skip_blanks(const char* p) {
     return p;
 }
 
+inline bool ends_row(char c) { return c == '\n' || c == '#'; }
+
 inline const char* token_end(const char* p) {
     while (!ends_token(*p)) ++p;
     return p;
@@ -98,9 +100,12 @@ class Parser {
     // Parses one row. p points to its first token, and afterwards to the line break at its end.
     bool row(const char*& p) {
         double y = NAN;
-        bool has_label = true;
-        if (!label(p, y, has_label)) return false;
+        const int id_column = rows_.reading.id_column;
+        if (id_column == 1) p = skip_blanks(token_end(p));
+        bool has_label = !ends_row(*p);
+        if (has_label && !label(p, y, has_label)) return false;
         p = skip_blanks(p);
+        if (id_column == 2 && !ends_row(*p)) p = skip_blanks(token_end(p));
         if (p[0] == 'q' && std::memcmp(p, "qid:", 4) == 0 && !query(p)) return false;
 
         return entries(p, y, has_label);

@@ -30,6 +30,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         bint keep_fields
         bint training
         bint skip
+        int id_column
         int64_t limit
 
     cppclass TextRows "fmcli::Rows":
@@ -118,12 +119,13 @@ cdef class Rows:
     training : if true, each row needs a label, blank lines are ignored, and an index >= limit is a fault. Otherwise
         labels are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
     skip : whether to skip lines with faults. Without `training`, an empty row takes the place of each.
+    id_column : the number of the token of each line that is an id, which is skipped: 1, or 2 after the label; 0: none.
     limit : see `training`; 0 <= limit < 2**31.
     """
 
     cdef TextRows* text
 
-    def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False):
+    def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0):
         cdef Reading reading
         if not 0 <= limit < <int64_t>1 << 31:
             raise ValueError(f"the limit is {limit}")
@@ -131,6 +133,7 @@ cdef class Rows:
         reading.keep_fields = ffm and keep_fields
         reading.training = training
         reading.skip = skip
+        reading.id_column = id_column
         reading.limit = limit
         self.text = new TextRows(reading)
 

@@ -86,6 +86,7 @@ struct Reading {
     bool keep_fields;  // store fields; else the entries of a row are merged by index
     bool training;     // each row needs a label, blank lines are ignored, and an index >= limit is an error
     bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
+    int id_column;     // the number of the token that is an id, which is not read: 1, or 2 after the label; 0: none
     int64_t limit;     // entries with an index below it are stored; in prediction, others are counted and dropped
 };
 
