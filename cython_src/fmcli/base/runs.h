@@ -24,7 +24,7 @@ struct Order {
 // Calls f(at, Run) for the runs that together cover `lanes`, padded to LANES. A run has at most 16 lanes, so that its
 // accumulators stay in registers.
 template <class F>
-inline void by_run(ptrdiff_t lanes, F f) {
+inline __attribute__((always_inline)) void by_run(ptrdiff_t lanes, F f) {
     const ptrdiff_t padded = pad(lanes);
     ptrdiff_t at = 0;
     for (; at + 16 <= padded; at += 16) f(at, Run<Vec8, 2>{});
