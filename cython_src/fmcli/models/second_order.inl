@@ -33,7 +33,7 @@ inline __attribute__((always_inline)) double pairs(const Factors& v, const Sampl
     const ptrdiff_t stride = v.stride, lanes = v.lanes;
     real* const values = sums + pad(lanes);
     double total = 0;
-    by_run(lanes, [&](ptrdiff_t at, auto run) {
+    by_run(lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
         V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // two independent chains of additions: even and odd entries
@@ -100,8 +100,8 @@ void second_order_scores(const Factors* factors, const Factors* weights, double 
             if (w.at && !joined) prefetch_rows(&w, 1, next);
         }
         const Sample x = sample_of(&csr, number_of(rows, i));
-        double score = bias + second_order(&v, &x, nullptr, nullptr, sums);
-        if (w.at) score += linear(&w, &x);
+        double score = bias + pairs(v, x, nullptr, nullptr, sums);
+        if (w.at) score += linear_score(w, x);
         out[i * apart] = score;
     }
 }
