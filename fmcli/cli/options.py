@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +45,22 @@ def share(value: str) -> float:
     if not 0 <= number < 1:
         raise click.BadParameter(f"{number} is not in the range 0<=x<1.")
     return number
+
+
+def positive_number(value: str) -> float:
+    """A positive finite number. Raises ValueError."""
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{number} is not in the range x>0.")
+    return number
+
+
+def positive(value: str) -> float:
+    """The type of an option that is a positive number."""
+    try:
+        return positive_number(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a positive number.") from error
 
 
 class FileName(StringParamType):

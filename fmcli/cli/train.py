@@ -20,6 +20,8 @@ from fmcli.cli.options import (
     format_option,
     logging_options,
     option,
+    positive,
+    positive_number,
     share,
     threads_option,
 )
@@ -40,10 +42,12 @@ if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
     from fmcli.data.faults import BadLines
     from fmcli.data.reader import Table
+    from fmcli.data.weights import Weighting
     from fmcli.training.trained import Trained
     from fmcli.training.warm_start import WarmStart
 
 ENDING = ".fm"
+BALANCED = "balanced"
 PATIENCE = 3
 
 
@@ -71,6 +75,7 @@ class Request:
     settings: Settings
     inputs: tuple[str, ...]
     format: str
+    weighting: Weighting | None
     valid: tuple[str, ...]
     output: str
     keep_state: bool
@@ -119,6 +124,30 @@ class Request:
     help="Loss; see Losses. [default: logistic for two label values, else squared]",
 )
 @registered("penalty")
+@option(
+    "penalty",
+    "--sample-weights",
+    metavar="FILE",
+    help="Weights of the rows of TRAIN: a file with one number per line. A row of weight 2 counts like two equal rows; "
+    "metrics of training and held-out rows are weighted as well. [default: all 1]",
+)
+@option(
+    "penalty",
+    "--class-weight",
+    "class_weights",
+    multiple=True,
+    metavar="LABEL=W",
+    help="Weight of rows with a label; may be repeated. balanced: all labels get the same total weight. Probabilities "
+    "are then those for labels whose frequencies were multiplied by the weights. [default: all 1]",
+)
+@option(
+    "penalty",
+    "--pos-weight",
+    type=positive,
+    metavar="W",
+    help="Weight of rows with the larger one of two labels. It multiplies the predicted odds of that label by about W. "
+    "[default: 1; > 0]",
+)
 @option(
     "solver",
     "-s",
@@ -214,6 +243,9 @@ def command(
     model: str | None,
     solver: str | None,
     loss: str | None,
+    sample_weights: str | None,
+    class_weights: tuple[str, ...],
+    pos_weight: float | None,
     init_model: str | None,
     format: str,
     threads: int | None,
@@ -260,14 +292,17 @@ def command(
         raise UsageError(f"--refit needs held-out rows, but with {none} there are none; leave one of them out")
     if log_every and not spec.by_rows:
         raise UsageError(f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out")
+    weighting = parse_weights(sample_weights, class_weights, pos_weight)
+    if sample_weights and (on_bad_line == "skip" or max_bad_lines):
+        raise UsageError("--sample-weights has a line for each row, so that no line can be skipped")
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     outputs = [path for path in (output, log_json) if path not in (None, "-")]
-    check_files([*inputs, *valid], outputs)
+    check_files([*inputs, *valid, *([sample_weights] if sample_weights else [])], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
-    request = Request(settings, inputs, format, valid, output, keep_state, dry_run, log_json, log_every)
+    request = Request(settings, inputs, format, weighting, valid, output, keep_state, dry_run, log_json, log_every)
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
 
@@ -304,9 +339,42 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     return os.path.basename(inputs[0].rstrip(os.sep)) + ENDING
 
 
+def parse_weights(file: str | None, by_label: tuple[str, ...], positive: float | None) -> Weighting | None:
+    """The weighting of the rows; None if there is none. Raises UsageError."""
+    if file is None and not by_label and positive is None:
+        return None
+    if by_label and positive is not None:
+        raise UsageError("--class-weight and --pos-weight both give weights to labels; choose one")
+    from fmcli.data.weights import Weighting
+
+    if by_label == (BALANCED,):
+        return Weighting(file, balanced=True)
+    weights = {}
+    for text in by_label:
+        label, _, weight = text.partition("=")
+        try:
+            weights[float(label)] = positive_number(weight)
+        except ValueError as error:
+            raise UsageError(
+                f"--class-weight {text}: it must be LABEL=W with a number W > 0, such as 1=2.5, or {BALANCED} alone"
+            ) from error
+    if len(weights) < len(by_label):
+        raise UsageError("--class-weight gives a label two weights; give one of them")
+    return Weighting(file, weights, positive=positive)
+
+
 def run(log: Log, request: Request, bad: BadLines) -> None:
     """Read the data, train the model, and save it."""
-    from fmcli.cli.training_log import Progress, log_best_epoch, log_divergence, log_plan, log_refit, needs, sizes
+    from fmcli.cli.training_log import (
+        Progress,
+        log_best_epoch,
+        log_divergence,
+        log_plan,
+        log_refit,
+        log_weights,
+        needs,
+        sizes,
+    )
     from fmcli.training import job
     from fmcli.training.refit import refit, refits, whole
 
@@ -316,7 +384,14 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     log.detail(f"{threads} threads")
     table = read_rows(log, request.inputs, request.format, spec, threads, bad)
     valid = read_rows(log, request.valid, table.format, spec, threads, bad).dataset if request.valid else None
-    plan = job.prepare(settings, table.dataset, valid)
+    rows = table.dataset
+    if request.weighting:
+        from fmcli.data.weights import weigh, weigh_labels
+
+        rows, of_labels = weigh(rows, request.weighting)
+        valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
+        log_weights(log, rows, of_labels)
+    plan = job.prepare(settings, rows, valid)
     again = refits(plan)
     log_plan(log, plan, again)
     if settings.refit and not again:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fmcli.base.finite import finite
@@ -23,9 +24,11 @@ from fmcli.training.planning import Plan
 from fmcli.training.trained import Epoch, Trained
 
 if TYPE_CHECKING:
+    from fmcli.data.dataset import Dataset
     from fmcli.data.reader import Table
     from fmcli.training.warm_start import WarmStart
 
+MOST_WEIGHTS = 4  # of labels that are shown
 # The least duration from which a rate is computed.
 LEAST_SECONDS = 1e-9
 
@@ -47,6 +50,18 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
     if table.repeated_rows:
         rows = "1 row has" if table.repeated_rows == 1 else f"{table.repeated_rows:,} rows have"
         log.warning(f"{rows} an index more than once; the values of such an index were added")
+
+
+def log_weights(log: Log, data: Dataset, of_labels: Mapping[float, float]) -> None:
+    """Log the weights of rows and labels."""
+    if data.weight is None:
+        log.line("weights: all 1")
+        return
+    shown = list(of_labels.items())[:MOST_WEIGHTS]
+    labels = ", ".join(f"{weight:g} for label {number(label)}" for label, weight in shown)
+    by_label = f"; by label: {labels}" + (" and others" if len(of_labels) > len(shown) else "") if shown else ""
+    low, high, total = data.weight.min(), data.weight.max(), data.weight.sum()
+    log.line(f"weights: from {low:g} to {high:g}, {total:g} in total{by_label}")
 
 
 def log_plan(log: Log, plan: Plan, again: bool) -> None:

@@ -29,7 +29,7 @@ WORDS: dict[str, dict[str, str]] = {
         "t": "passes over the data (libffm's -t) are -e; to test (VW's -t) is fmcli predict; fmcli export writes "
         "parameters (xLearn's -t)",
         "u": "the standard deviation of the initial factors (xLearn's -u) is --init-std",
-        "w": "rows of all labels have the same weight; liblinear's -w has no counterpart",
+        "w": "the weight of a label (liblinear's -w) is --class-weight LABEL=W",
         "B": "a bias is learned unless --no-bias is given (liblinear's -B)",
         "C": "to tune the penalty (liblinear's -C), try values of --l2 with -v FILE",
         "R": "the bias is never penalised, so that liblinear's -R is not needed",

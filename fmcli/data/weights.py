@@ -1,0 +1,116 @@
+"""Weights of training rows: from a file with a number for each row, and by label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.faults import quote
+from fmcli.data.labels import few_distinct, listed
+from fmcli.data.reader import BLOCK_BYTES
+from fmcli.data.sources import blocks, name_of
+from fmcli.errors import LEAVE_OUT, BadInputError
+from fmcli.text import number
+
+Floats = NDArray[np.float64]
+
+# Labels with more values are numbers rather than classes, which could be balanced.
+MOST_CLASSES = 10_000
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """How the rows are weighted. The weight of a row is the product of all that apply.
+
+    file : a file with a line for each training row; None: 1 for each.
+    by_label : label -> weight; 1 for all other labels.
+    balanced : whether all labels get the same total weight.
+    positive : the weight of the larger one of two labels; None: 1.
+    """
+
+    file: str | None = None
+    by_label: Mapping[float, float] = field(default_factory=dict)
+    balanced: bool = False
+    positive: float | None = None
+
+    def of_labels(self, label: Floats, weight: Floats) -> dict[float, float]:
+        """label -> weight, for training rows with these labels and weights. Raises BadInputError."""
+        for value in self.by_label:
+            if not (label == value).any():
+                raise BadInputError(
+                    f"no row has the label {number(value)}, which has a weight, only {listed(label)}",
+                    class_weight=None,
+                )
+        if self.balanced:
+            values, places = np.unique(label, return_inverse=True)
+            if len(values) > MOST_CLASSES:
+                raise BadInputError(
+                    f"labels with {len(values):,} values are not classes that can be balanced", class_weight=LEAVE_OUT
+                )
+            totals = np.bincount(places, weights=weight)
+            with np.errstate(divide="ignore"):
+                balanced = np.where(totals > 0, weight.sum() / (len(values) * totals), 1.0)
+            return dict(zip(values.tolist(), balanced.tolist(), strict=True))
+        if self.positive is not None:
+            two = few_distinct(label)
+            if two is None or len(two) != 2:
+                raise BadInputError(
+                    f"a weight of positive rows needs labels with two values, but these are {listed(label)}",
+                    pos_weight=LEAVE_OUT,
+                )
+            return {float(two[1]): self.positive}
+        return dict(self.by_label)
+
+
+def weigh(data: Dataset, weighting: Weighting) -> tuple[Dataset, dict[float, float]]:
+    """Training rows with their weights, and the weights by label that other rows also get.
+
+    Raises BadInputError, for example if the file has more or fewer lines than there are rows, and MissingInputError.
+    """
+    weight = np.ones(data.rows) if weighting.file is None else read_weights(weighting.file, data.rows)
+    of_labels = weighting.of_labels(data.label, weight)
+    return weigh_labels(data.changed(weight=weight), of_labels), of_labels
+
+
+def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
+    """The rows with their weights multiplied by those of their labels. Raises BadInputError if all are 0."""
+    weight: Floats = np.ones(data.rows) if data.weight is None else data.weight.copy()
+    for label, factor in of_labels.items():
+        weight[data.label == label] *= factor
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not 0 < total < np.inf:
+        raise BadInputError("the sum of the weights must be positive and finite; check the weights of rows and labels")
+    return data.changed(weight=None if (weight == 1).all() else weight)
+
+
+def read_weights(path: str, rows: int) -> Floats:
+    """(rows) the weights in a file, one per line. Raises BadInputError, which names file and line."""
+    weight = np.concatenate([np.empty(0), *_numbers(path)])
+    if len(weight) != rows:
+        raise BadInputError(
+            f"{name_of(path)} has {len(weight):,} lines, but there are {rows:,} training rows; each needs one weight"
+        )
+    return weight
+
+
+def _numbers(path: str) -> Iterator[Floats]:
+    before = 0
+    for block in blocks([path], [], BLOCK_BYTES):
+        lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+        yield np.array([_weight(line, f"{block.name}:{before + at}") for at, line in enumerate(lines, 1)])
+        before += len(lines)
+
+
+def _weight(line: bytes, where: str) -> float:
+    try:
+        weight = float(line)
+    except ValueError:
+        weight = np.nan
+    if not 0 <= weight < np.inf:
+        raise BadInputError(f"{where}: found {quote(line)}, expected a weight: a finite number that is not negative")
+    return weight
