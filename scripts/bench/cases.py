@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,9 +24,19 @@ FIELDS, RANK, FFM_RANK, EPOCHS = 20, 8, 4, 2
 BLOCK, BLOCK_EPOCHS = 1024, 4
 THREADS = (1, 2)
 # Names of cases that do not measure fmcli contain one of these words.
-OTHERS = ("scikit-learn", "Vowpal Wabbit", "myFM", "limit")
+OTHERS = ("scikit-learn", "Vowpal Wabbit", "xLearn", "myFM", "limit")
 # Bytes of text for the readers of other tools, whose speed does not depend on the size.
 PEER_BYTES = 20_000_000
+# Trains xLearn, which prints the seconds of each epoch at the end of a line.
+XLEARN = """
+import sys, xlearn
+kind, solver, rank, epochs, data, model = sys.argv[1:]
+trained = getattr(xlearn, f"create_{kind}")()
+trained.setTrain(data)
+trained.disableEarlyStop()
+trained.fit({"task": "binary", "opt": solver, "k": int(rank), "epoch": int(epochs), "nthread": 1}, model)
+"""
+XLEARN_EPOCH = re.compile(r"\s\d+\s+\d+\.\d+\s+(\d+\.\d+)\s*$", re.MULTILINE)
 HERE = Path(__file__).resolve().parent
 Run = Callable[[], float]
 
@@ -115,6 +126,17 @@ class Bench:
         options = f"-d {self.text('vw')} --loss_function logistic --lrqfa ff{RANK} -b 22 --quiet"
         return self.per(name, seconds(lambda: Workspace(options).finish()), self.rows_of().nnz, "ns/non-zero")
 
+    def xlearn(self, name: str, kind: str, solver: str, rank: int, form: str) -> float:
+        data = self.rows_of("ffm", 0.1) if form == "ffm" else self.rows_of()
+        path = self.folder / f"xlearn.{form}"
+        if not path.exists():
+            write(path, data, form)
+        arguments = [kind, solver, str(rank), str(EPOCHS), str(path), str(self.folder / "xlearn.model")]
+        command = [sys.executable, "-c", XLEARN, *arguments]
+        environment = {"USER": "bench", **os.environ}  # without which it aborts
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return self.per(name, min(map(float, XLEARN_EPOCH.findall(done.stdout))), data.nnz, "ns/non-zero")
+
     def myfm(self, name: str) -> float:
         import myfm
         import scipy.sparse
@@ -172,6 +194,10 @@ def cases(bench: Bench) -> dict[str, Run]:
     add("epoch: limit, touching the rows", bench.limit)
     if installed("vowpalwabbit"):
         add("epoch: Vowpal Wabbit --lrqfa, with reading", bench.vw)
+    if installed("xlearn"):
+        for solver in ("sgd", "adagrad", "ftrl"):
+            add(f"epoch: xLearn fm {solver} k = {RANK}", bench.xlearn, "fm", solver, RANK, "one-hot")
+        add(f"ffm: xLearn adagrad k = {FFM_RANK}", bench.xlearn, "ffm", "adagrad", FFM_RANK, "ffm")
     for solver in ("adagrad", "ftrl"):
         for threads in THREADS:
             name = f"epoch: fm {solver} k = {RANK}, blocks, {in_words(threads)}"
