@@ -16,6 +16,7 @@ from fmcli.cli.options import (
     bad_lines,
     check_files,
     format_option,
+    label_weights_option,
     logging_options,
     option,
     threads_option,
@@ -53,6 +54,7 @@ class Request:
     format: str
     threads: int | None
     json: bool
+    label_weights: bool
 
     @property
     def named(self) -> list[str]:
@@ -114,6 +116,7 @@ class Request:
     "validation", "--raw", is_flag=True, help="With --predictions: these are raw scores, as predict --raw writes them."
 )
 @format_option()
+@label_weights_option()
 @threads_option()
 @bad_line_options()
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
@@ -126,6 +129,7 @@ def command(
     loss: str | None,
     raw: bool,
     format: str,
+    label_weights: bool,
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
@@ -141,6 +145,8 @@ def command(
     model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
     if predictions is None and (loss is not None or raw):
         raise UsageError("--loss and --raw apply only to --predictions; a MODEL has its own loss")
+    if predictions is not None and label_weights:
+        raise UsageError("--label-weights applies only to a MODEL, not to --predictions")
     if predictions is not None and (on_bad_line or max_bad_lines):
         raise UsageError("with --predictions, each line needs a prediction, so that no line can be skipped")
     if not inputs:
@@ -150,7 +156,7 @@ def command(
         find_name("loss", loss, LOSSES)
     check_files([path for path in (model, predictions, *inputs) if path is not None])
     parsed = tuple(map(parse_limit, limits))
-    request = Request(model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json)
+    request = Request(model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json, label_weights)
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
 
@@ -198,7 +204,15 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
         scorer = load_model(request.model)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
-        outcome = evaluate_model(scorer, request.inputs, format=request.format, threads=threads, counts=counts, bad=bad)
+        outcome = evaluate_model(
+            scorer,
+            request.inputs,
+            format=request.format,
+            threads=threads,
+            counts=counts,
+            bad=bad,
+            label_weights=request.label_weights,
+        )
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts
     assert request.predictions is not None

@@ -195,6 +195,17 @@ def format_option(section: str = "run") -> Callable[[F], F]:
     )
 
 
+def label_weights_option(section: str = "run") -> Callable[[F], F]:
+    """--label-weights: labels with weights."""
+    return option(
+        section,
+        "--label-weights",
+        is_flag=True,
+        help="A label may be followed by a colon and the weight of the row, as in the text format of XGBoost: "
+        "label:weight index:value ...",
+    )
+
+
 def bad_line_options(section: str = "run") -> Callable[[F], F]:
     """--on-bad-line and --max-bad-lines, the arguments of `bad_lines`."""
 

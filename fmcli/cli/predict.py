@@ -15,6 +15,7 @@ from fmcli.cli.options import (
     check_files,
     check_last,
     format_option,
+    label_weights_option,
     logging_options,
     option,
     threads_option,
@@ -47,6 +48,7 @@ SUSPECT_SHARE = 0.5
 @click.argument("model", metavar="MODEL")
 @click.argument("inputs", metavar="[INPUT...]", nargs=-1)
 @format_option()
+@label_weights_option()
 @threads_option()
 @bad_line_options()
 @option(
@@ -89,6 +91,7 @@ def command(
     model: str,
     inputs: tuple[str, ...],
     format: str,
+    label_weights: bool,
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
@@ -110,6 +113,8 @@ def command(
     without features; comment lines are skipped. Labels may be missing."""
     from fmcli.data.reader import Stream
 
+    if label_weights and id_column:
+        raise UsageError("--label-weights and --id-column cannot be combined")
     inputs = inputs or ("-",)
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
@@ -120,7 +125,7 @@ def command(
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
         bad = bad_lines(on_bad_line, max_bad_lines, log)
-        stream = Stream(unbuffered, id_column or 0, passthrough)
+        stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
         run(log, model, inputs, output, wanted, format, threads, bad, stream, unseen)
 
 

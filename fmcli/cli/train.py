@@ -18,6 +18,7 @@ from fmcli.cli.options import (
     check_files,
     check_last,
     format_option,
+    label_weights_option,
     logging_options,
     option,
     positive,
@@ -131,6 +132,7 @@ class Request:
     help="Weights of the rows of TRAIN: a file with one number per line. A row of weight 2 counts like two equal rows; "
     "metrics of training and held-out rows are weighted as well. [default: all 1]",
 )
+@label_weights_option("penalty")
 @option(
     "penalty",
     "--class-weight",
@@ -244,6 +246,7 @@ def command(
     solver: str | None,
     loss: str | None,
     sample_weights: str | None,
+    label_weights: bool,
     class_weights: tuple[str, ...],
     pos_weight: float | None,
     init_model: str | None,
@@ -292,7 +295,7 @@ def command(
         raise UsageError(f"--refit needs held-out rows, but with {none} there are none; leave one of them out")
     if log_every and not spec.by_rows:
         raise UsageError(f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out")
-    weighting = parse_weights(sample_weights, class_weights, pos_weight)
+    weighting = parse_weights(sample_weights, class_weights, pos_weight, label_weights)
     if sample_weights and (on_bad_line == "skip" or max_bad_lines):
         raise UsageError("--sample-weights has a line for each row, so that no line can be skipped")
     output = output_path(inputs, output)
@@ -339,16 +342,18 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     return os.path.basename(inputs[0].rstrip(os.sep)) + ENDING
 
 
-def parse_weights(file: str | None, by_label: tuple[str, ...], positive: float | None) -> Weighting | None:
+def parse_weights(
+    file: str | None, by_label: tuple[str, ...], positive: float | None, beside_labels: bool
+) -> Weighting | None:
     """The weighting of the rows; None if there is none. Raises UsageError."""
-    if file is None and not by_label and positive is None:
+    if file is None and not by_label and positive is None and not beside_labels:
         return None
     if by_label and positive is not None:
         raise UsageError("--class-weight and --pos-weight both give weights to labels; choose one")
     from fmcli.data.weights import Weighting
 
     if by_label == (BALANCED,):
-        return Weighting(file, balanced=True)
+        return Weighting(file, balanced=True, beside_labels=beside_labels)
     weights = {}
     for text in by_label:
         label, _, weight = text.partition("=")
@@ -360,7 +365,7 @@ def parse_weights(file: str | None, by_label: tuple[str, ...], positive: float |
             ) from error
     if len(weights) < len(by_label):
         raise UsageError("--class-weight gives a label two weights; give one of them")
-    return Weighting(file, weights, positive=positive)
+    return Weighting(file, weights, positive=positive, beside_labels=beside_labels)
 
 
 def run(log: Log, request: Request, bad: BadLines) -> None:
@@ -381,9 +386,14 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     begin = time.perf_counter()
     settings = request.settings
     spec, threads = settings.spec, settings.threads
+    beside_labels = request.weighting is not None and request.weighting.beside_labels
     log.detail(f"{threads} threads")
-    table = read_rows(log, request.inputs, request.format, spec, threads, bad)
-    valid = read_rows(log, request.valid, table.format, spec, threads, bad).dataset if request.valid else None
+    table = read_rows(log, request.inputs, request.format, spec, threads, bad, beside_labels)
+    valid = (
+        read_rows(log, request.valid, table.format, spec, threads, bad, beside_labels).dataset
+        if request.valid
+        else None
+    )
     rows = table.dataset
     if request.weighting:
         from fmcli.data.weights import weigh, weigh_labels
@@ -422,7 +432,9 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         finish(trained, diverged=False)
 
 
-def read_rows(log: Log, inputs: tuple[str, ...], format: str, spec: Spec, threads: int, bad: BadLines) -> Table:
+def read_rows(
+    log: Log, inputs: tuple[str, ...], format: str, spec: Spec, threads: int, bad: BadLines, label_weights: bool
+) -> Table:
     """Read examples as the spec's model needs them, and log what was read."""
     from fmcli.cli.training_log import log_read
     from fmcli.data.reader import read
@@ -432,7 +444,15 @@ def read_rows(log: Log, inputs: tuple[str, ...], format: str, spec: Spec, thread
     kind = MODELS[spec.model]
     fields = kind.needs_fields(spec.values)
     before = bad.count
-    table = read(inputs, format=format, keep_fields=fields, compact=kind.compact, threads=threads, bad=bad)
+    table = read(
+        inputs,
+        format=format,
+        keep_fields=fields,
+        compact=kind.compact,
+        threads=threads,
+        bad=bad,
+        label_weights=label_weights,
+    )
     log_read(log, inputs, table, time.perf_counter() - begin)
     if bad.count > before:
         log.line(f"{bad.count - before:,} lines with errors were skipped")

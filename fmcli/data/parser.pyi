@@ -20,7 +20,15 @@ class Fault(NamedTuple):
 
 class Rows:
     def __init__(
-        self, *, ffm: bool, keep_fields: bool, training: bool, limit: int, skip: bool = False, id_column: int = 0
+        self,
+        *,
+        ffm: bool,
+        keep_fields: bool,
+        training: bool,
+        limit: int,
+        skip: bool = False,
+        id_column: int = 0,
+        label_weights: bool = False,
     ) -> None: ...
     def parse(self, data: bytearray, start: int, stop: int) -> tuple[int, int, list[Fault]]: ...
     def has_room(self, other: Rows) -> bool: ...

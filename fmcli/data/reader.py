@@ -38,6 +38,7 @@ BEFORE_FEATURES = {
     1: rb"[^\s#]\S*[ \t]+(?:[^\s:#][^\s:]*[ \t]+)?",
     2: rb"[^\s:#][^\s:]*[ \t]+\S+[ \t]+",
 }
+BEFORE_WEIGHTED = rb"[^\s#]\S*[ \t]+"  # the same if labels may have weights: then they cannot be missing
 # The first feature token of a row: the first token with a colon, after a query id, if there is one.
 FEATURE = rb"(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)"
 COMMENT = re.compile(rb"[ \t\r]*#")
@@ -65,11 +66,13 @@ class Stream:
     unbuffered : whether lines are scored as soon as they have been read.
     id_column : the column of an id that is not part of the row: 1, or 2 after the label; 0: there is none.
     passthrough : whether the key of a row is its whole line.
+    label_weights : whether a label may be followed by a colon and the weight of the row.
     """
 
     unbuffered: bool = False
     id_column: int = 0
     passthrough: bool = False
+    label_weights: bool = False
 
     def keys(self, block: Block) -> list[bytes] | None:
         """The key of each row of a block: its id, or its line; None if there are no keys."""
@@ -116,20 +119,29 @@ def read(
     compact: bool = False,
     threads: int = 1,
     bad: BadLines | None = None,
+    label_weights: bool = False,
 ) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
     `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
     which libsvm text does not have; otherwise the entries of a row are merged by index. With `compact`,
-    there are columns only for the features that occur. `bad` determines what happens to lines with errors, and counts
-    them; by default, the first one is an error. Raises BadInputError, MissingInputError and
+    there are columns only for the features that occur. With `label_weights`, a label may be followed by a colon and the
+    weight of the row. `bad` determines what happens to lines with errors, and counts them; by default, the first one is
+    an error. Raises BadInputError, MissingInputError and
     NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
     """
     bad = bad or BadLines()
-    text = _Text(paths, format, keep_fields, bad=bad)
+    text = _Text(paths, format, keep_fields, bad=bad, stream=Stream(label_weights=label_weights))
 
     def new_rows() -> Rows:
-        return Rows(ffm=text.ffm, keep_fields=keep_fields, training=True, limit=LARGEST_INDEX + 1, skip=bad.skip)
+        return Rows(
+            ffm=text.ffm,
+            keep_fields=keep_fields,
+            training=True,
+            limit=LARGEST_INDEX + 1,
+            skip=bad.skip,
+            label_weights=label_weights,
+        )
 
     total = new_rows()
     appender = Appender(total, first=1)
@@ -196,6 +208,7 @@ def score_chunks(
             limit=highest,
             skip=bad.skip,
             id_column=stream.id_column,
+            label_weights=stream.label_weights,
         )
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
         if lines == 0 or (faulty and not bad.skip):
@@ -264,7 +277,8 @@ class _Text:
     ):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES, stream.unbuffered)
-        self._form = re.compile(rb"^[ \t\r]*" + BEFORE_FEATURES[stream.id_column] + FEATURE, re.MULTILINE)
+        before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
+        self._form = re.compile(rb"^[ \t\r]*" + before + FEATURE, re.MULTILINE)
         self._bad = bad
         self._ahead = [next(self._blocks)]
         self._sure = True

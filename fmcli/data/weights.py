@@ -30,12 +30,14 @@ class Weighting:
     by_label : label -> weight; 1 for all other labels.
     balanced : whether all labels get the same total weight.
     positive : the weight of the larger one of two labels; None: 1.
+    beside_labels : whether labels in the text may be followed by a colon and a weight.
     """
 
     file: str | None = None
     by_label: Mapping[float, float] = field(default_factory=dict)
     balanced: bool = False
     positive: float | None = None
+    beside_labels: bool = False
 
     def of_labels(self, label: Floats, weight: Floats) -> dict[float, float]:
         """label -> weight, for training rows with these labels and weights. Raises BadInputError."""
@@ -71,7 +73,9 @@ def weigh(data: Dataset, weighting: Weighting) -> tuple[Dataset, dict[float, flo
 
     Raises BadInputError, for example if the file has more or fewer lines than there are rows, and MissingInputError.
     """
-    weight = np.ones(data.rows) if weighting.file is None else read_weights(weighting.file, data.rows)
+    weight = np.ones(data.rows) if data.weight is None else data.weight
+    if weighting.file is not None:
+        weight = weight * read_weights(weighting.file, data.rows)
     of_labels = weighting.of_labels(data.label, weight)
     return weigh_labels(data.changed(weight=weight), of_labels), of_labels
 

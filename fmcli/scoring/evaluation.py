@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.faults import BadLines, quote
 from fmcli.data.labels import Labels, few_distinct, fit_labels, listed
-from fmcli.data.reader import LARGEST_INDEX, Piece, RowError, score_chunks
+from fmcli.data.reader import LARGEST_INDEX, Piece, RowError, Stream, score_chunks
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss
@@ -82,31 +82,44 @@ def evaluate_model(
     threads: int,
     counts: Counts,
     bad: BadLines | None = None,
+    label_weights: bool = False,
 ) -> Outcome:
-    """Score labelled rows, and add their numbers to `counts`. The result is the same for any number of threads.
+    """Score labelled rows, and add their numbers to `counts`. With `label_weights`, labels may have weights, which then
+    count in the metrics. The result is the same for any number of threads.
 
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
     labels, outputs = scorer.labels, scorer.model.outputs
 
-    def work(piece: Piece) -> tuple[Floats, Floats]:
+    def work(piece: Piece) -> tuple[Floats, Floats, Floats]:
         label = labels_of(piece)
         known = labels.known(label)
         if not known.all():
             raise unknown(labels, int(known.argmin()))
-        return labels.encode(label), scorer.scores(piece.data)
+        weight = np.ones(len(label)) if piece.data.weight is None else piece.data.weight
+        return labels.encode(label), scorer.scores(piece.data), weight
 
     pieces = []
-    scored = each_chunk(scorer, paths, work, format=format, threads=threads, labelled=True, counts=counts, bad=bad)
+    scored = each_chunk(
+        scorer,
+        paths,
+        work,
+        format=format,
+        threads=threads,
+        labelled=True,
+        counts=counts,
+        bad=bad,
+        stream=Stream(label_weights=label_weights),
+    )
     for piece in scored:
         pieces.append(piece)
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
-    label, score = map(np.concatenate, zip(*pieces, strict=True))
+    label, score, weight = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite = len(score) - int(np.isfinite(score).all(axis=1).sum())
-    return Outcome(labels.loss, label, score, clip=scorer.clip)
+    return Outcome(labels.loss, label, score, weight if label_weights else None, clip=scorer.clip)
 
 
 def unknown(labels: Labels, row: int) -> RowError:

@@ -99,20 +99,23 @@ class Parser {
 
     // Parses one row. p points to its first token, and afterwards to the line break at its end.
     bool row(const char*& p) {
-        double y = NAN;
+        double y = NAN, weight = 1;
         const int id_column = rows_.reading.id_column;
         if (id_column == 1) p = skip_blanks(token_end(p));
         bool has_label = !ends_row(*p);
-        if (has_label && !label(p, y, has_label)) return false;
+        if (has_label) {
+            const bool read = rows_.reading.label_weights ? weighted_label(p, y, weight) : label(p, y, has_label);
+            if (!read) return false;
+        }
         p = skip_blanks(p);
         if (id_column == 2 && !ends_row(*p)) p = skip_blanks(token_end(p));
         if (p[0] == 'q' && std::memcmp(p, "qid:", 4) == 0 && !query(p)) return false;
 
-        return entries(p, y, has_label);
+        return entries(p, y, has_label, weight);
     }
 
     // Parses the entries at `position`, up to the line break. `parse_text` has reserved memory for all of them.
-    bool entries(const char*& position, double y, bool has_label) {
+    bool entries(const char*& position, double y, bool has_label, double weight) {
         const Reading& reading = rows_.reading;
         const uint64_t limit = reading.limit;
         int32_t* const index = rows_.index.data();
@@ -181,7 +184,7 @@ class Parser {
         rows_.unseen += unseen;
         rows_.beyond = beyond;
         if (n > start) rows_.lowest = std::min(rows_.lowest, static_cast<int64_t>(index[start]));
-        rows_.end_row(n, y, has_label);
+        rows_.end_row(n, y, has_label, weight);
         return true;
     }
 
@@ -199,6 +202,21 @@ class Parser {
                    fail("the row has no label, and only predict takes it so", "", "a label", token, token);
         }
         if (const char* wrong = read_number(token.begin, token.end, y)) return fail(wrong, "label", "a label", token, token);
+        p = token.end;
+        return true;
+    }
+
+    // A label, or label:weight.
+    bool weighted_label(const char*& p, double& y, double& weight) {
+        const Span token = {p, token_end(p)}, part = {p, std::find(p, token.end, ':')};
+        const char* const expected = "label:weight";
+        if (const char* wrong = read_number(part.begin, part.end, y)) return fail(wrong, "label", expected, token, part);
+        if (part.end != token.end) {
+            const Span rest = {part.end + 1, token.end};
+            const char* wrong = read_number(rest.begin, rest.end, weight);
+            if (!wrong && weight < 0) wrong = "is negative";
+            if (wrong) return fail(wrong, "weight", expected, token, rest);
+        }
         p = token.end;
         return true;
     }

@@ -30,6 +30,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         bint keep_fields
         bint training
         bint skip
+        bint label_weights
         int id_column
         int64_t limit
 
@@ -39,7 +40,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         Array[int64_t] indptr
         Array[int32_t] index, field
         Array[float] value
-        Array[double] label
+        Array[double] label, weight
         vector[int64_t] skipped
         int64_t comments, labelled, repeated, unseen, features, fields, lowest, beyond
         bint all_ones()
@@ -120,12 +121,14 @@ cdef class Rows:
         labels are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
     skip : whether to skip lines with faults. Without `training`, an empty row takes the place of each.
     id_column : the number of the token of each line that is an id, which is skipped: 1, or 2 after the label; 0: none.
+    label_weights : whether a label may be followed by a colon and the weight of the row. Each row then needs a label.
     limit : see `training`; 0 <= limit < 2**31.
     """
 
     cdef TextRows* text
 
-    def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0):
+    def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0,
+                  bint label_weights=False):
         cdef Reading reading
         if not 0 <= limit < <int64_t>1 << 31:
             raise ValueError(f"the limit is {limit}")
@@ -134,6 +137,7 @@ cdef class Rows:
         reading.training = training
         reading.skip = skip
         reading.id_column = id_column
+        reading.label_weights = label_weights
         reading.limit = limit
         self.text = new TextRows(reading)
 
@@ -206,7 +210,7 @@ cdef class Rows:
         """Bytes that the rows take."""
         text = self.text
         return (
-            8 * (text.indptr.size() + text.label.size())
+            8 * (text.indptr.size() + text.label.size() + text.weight.size())
             + 4 * (text.index.size() + text.field.size() + text.value.size())
         )
 
@@ -255,21 +259,23 @@ cdef class Rows:
     def dataset(self, features):
         """Hand the rows over as a Dataset with this number of columns. Afterwards, this object must not be used.
 
-        The Dataset has no values if they are all 1, and no labels if no row has one.
+        The Dataset has no values if they are all 1, and no labels if no row has one. Weights are those of the labels.
         """
         self.require()
         text = self.text
         cdef size_t rows = text.label.size(), nnz = text.index.size(), fields = text.field.size()
-        value = label = field = None
+        value = label = field = weight = None
         if not text.all_ones():
             value = numpy_array(text.value.release(), nnz, np.float32)
         if text.labelled:
             label = numpy_array(text.label.release(), rows, np.float64)
+        if text.reading.label_weights:
+            weight = numpy_array(text.weight.release(), rows, np.float64)
         if text.reading.keep_fields:
             field = numpy_array(text.field.release(), fields, np.int32)
         indptr = numpy_array(text.indptr.release(), rows + 1, np.int64)
         index = numpy_array(text.index.release(), nnz, np.int32)
-        return Dataset(indptr, index, value, label, features, field, trusted=text.features <= features)
+        return Dataset(indptr, index, value, label, features, field, weight, trusted=text.features <= features)
 
 
 cdef class Room:

@@ -86,6 +86,7 @@ struct Reading {
     bool keep_fields;  // store fields; else the entries of a row are merged by index
     bool training;     // each row needs a label, blank lines are ignored, and an index >= limit is an error
     bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
+    bool label_weights;  // a label may be followed by a colon and the weight of the row
     int id_column;     // the number of the token that is an id, which is not read: 1, or 2 after the label; 0: none
     int64_t limit;     // entries with an index below it are stored; in prediction, others are counted and dropped
 };
@@ -98,7 +99,8 @@ struct Rows {
     Array<int64_t> indptr;
     Array<int32_t> index, field;
     Array<float> value;
-    Array<double> label;  // NaN for a row without a label
+    Array<double> label;   // NaN for a row without a label
+    Array<double> weight;  // only with label_weights
     bool valued = false;
     int64_t comments = 0;  // comment lines
     int64_t labelled = 0;  // rows with a label
@@ -121,6 +123,7 @@ struct Rows {
         auto times = [factor](size_t size) { return static_cast<size_t>(factor * static_cast<double>(size)); };
         indptr.reserve(times(indptr.size()));
         label.reserve(times(label.size()));
+        if (reading.label_weights) weight.reserve(times(weight.size()));
         index.reserve(times(index.size()));
         if (reading.keep_fields) field.reserve(times(field.size()));
         if (valued) value.reserve(index.capacity());
@@ -140,12 +143,13 @@ struct Rows {
         end_row(index.size(), NAN, false);
     }
 
-    void end_row(size_t entries, double y, bool has_label) {
+    void end_row(size_t entries, double y, bool has_label, double row_weight = 1) {
         index.resize(entries);
         if (reading.keep_fields) field.resize(entries);
         if (valued) value.resize(entries);
         indptr.push(static_cast<int64_t>(entries));
         label.push(y);
+        if (reading.label_weights) weight.push(row_weight);
         labelled += has_label;
     }
 
@@ -193,7 +197,8 @@ struct Rows {
     // Whether `make_room` for these rows leaves the arrays where they are.
     bool has_room(const Rows& other) const {
         const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
-        return rows < indptr.capacity() && rows <= label.capacity() && entries <= index.capacity() &&
+        return rows < indptr.capacity() && rows <= label.capacity() &&
+            (!reading.label_weights || rows <= weight.capacity()) && entries <= index.capacity() &&
             (!reading.keep_fields || entries <= field.capacity()) && (!valued || entries <= value.capacity());
     }
 
@@ -203,6 +208,7 @@ struct Rows {
         const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
         indptr.reserve(rows + 1);
         label.reserve(rows);
+        if (reading.label_weights) weight.reserve(rows);
         index.reserve(entries);
         if (reading.keep_fields) field.reserve(entries);
         if (other.valued && !valued) start_values(index.size());
@@ -210,6 +216,7 @@ struct Rows {
         const Place place = {label.size(), index.size(), valued};
         indptr.resize(rows + 1);
         label.resize(rows);
+        if (reading.label_weights) weight.resize(rows);
         index.resize(entries);
         if (reading.keep_fields) field.resize(entries);
         if (valued) value.resize(entries);
@@ -227,6 +234,7 @@ struct Rows {
         for (size_t i = 1; i <= rows; ++i)
             indptr[place.row + i] = other.indptr[i] + static_cast<int64_t>(place.entry);
         std::copy_n(other.label.data(), rows, label.data() + place.row);
+        std::copy_n(other.weight.data(), other.weight.size(), weight.data() + place.row);
         std::copy_n(other.index.data(), other.index.size(), index.data() + place.entry);
         std::copy_n(other.field.data(), other.field.size(), field.data() + place.entry);
         if (!place.valued) return;
@@ -246,6 +254,7 @@ struct Rows {
         field.resize(0);
         value.resize(0);
         label.resize(0);
+        weight.resize(0);
         skipped.clear();
         valued = false;
         comments = labelled = repeated = unseen = features = fields = 0;
