@@ -76,7 +76,8 @@ typedef struct SampleRun {
     const Block* block;  // the model's blocks
     int bias, features, constant, beta;  // numbers of blocks, or NO_BLOCK
     bool trains_beta;
-    real *sums, *buffer;  // work space: 2 x lanes each, padded
+    real *sums;    // work space of `second_order`
+    real *buffer;  // work space for the gradients of `constant` and `beta`, where the model has them: lanes each
 } SampleRun;
 
 // Some samples of a block, for block steps of a model of second order. The arrays have a number, or `lanes` numbers, for

@@ -84,7 +84,7 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
     const RunModel<LANES_EACH> model(run);
     const Block features = model.features;
     const real *const constant = model.constant, *const beta = model.beta;
-    real *const of_constant = run.buffer, *const of_beta = run.buffer + pad(features.lanes);
+    real *const of_constant = run.buffer, *const of_beta = run.buffer + (constant ? features.lanes : 0);
     for (ptrdiff_t i = run.start; i < run.stop; ++i) {
         prefetch_ahead(run, data, features, i);
         const ptrdiff_t row = run.order[i];
