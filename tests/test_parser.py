@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import fmcli.system
 from fmcli.cli.flags import with_flags
-from fmcli.data import reader, sources
+from fmcli.data import mistaken, reader, sources
 from fmcli.data.faults import BadLines
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.workers import BLOCKS_AHEAD
@@ -270,7 +270,7 @@ def test_ffm_rows(path, text, **how):
 )
 @example(text=b"\xef\xbb\xbf", ffm=False, keep_fields=False, training=False, skip=False, threads=1, block=1)
 def test_junk_is_refused_where_the_slow_parser_refuses_it(path, text, **how):
-    if looks_compressed(text):
+    if looks_binary(text):
         with pytest.raises(BadInputError):
             reader.read([write(path, text)])
     else:
@@ -287,12 +287,12 @@ def test_changed_bytes_are_refused_where_the_slow_parser_refuses_them(path, chan
     for place, replacement in places:
         at = place % (len(text) + 1)
         text = text[:at] + replacement + text[at + 1 :]
-    if not looks_compressed(text):
+    if not looks_binary(text):
         agree(path, text, ffm=ffm, **how)
 
 
-def looks_compressed(text):
-    return text.startswith(tuple(sources.MAGIC))
+def looks_binary(text):
+    return text.startswith(tuple(sources.MAGIC)) or mistaken.binary(text[: mistaken.LONGEST_HEAD]) is not None
 
 
 @pytest.mark.parametrize("entries", [48, 49, 97, 300, 5000])
