@@ -9,13 +9,13 @@ from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import blocks
-from fmcli.solvers.stochastic.block_loop import takes_blocks
-from fmcli.solvers.stochastic.blocks import SAMPLES_BEFORE, block_ends, growing, mean_product
+from fmcli.solvers.stochastic.block_loop import BlockLoop, takes_blocks
+from fmcli.solvers.stochastic.blocks import SAMPLES_BEFORE, mean_product
 from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training.job import plan, train
 
-FEATURES, ROWS, SIZE = 12, 700, 4  # blocks of 4 rows are complete after 1024 rows, in the third epoch
+FEATURES, ROWS, SIZE = 12, 700, 4  # blocks of 4 rows begin after 1024 rows, in the second epoch
 WITH_BLOCKS = [name for name, kind in TRAINED.items() if kind.blocks]
 BLOCK_SOLVERS = [name for name, solver in ROW_SOLVERS.items() if solver.blocks]
 
@@ -42,60 +42,57 @@ def assert_same_bits(first, second):
         assert array.tobytes() == second[name].tobytes(), name
 
 
-@pytest.mark.parametrize(
-    ("rows", "before", "size"), [(5, 0, 8), (3000, 0, 8), (3000, 3000, 8), (700, 100, 4), (9, 10**9, 3)]
-)
-def test_blocks_grow_with_the_samples_that_training_has_seen(rows, before, size):
-    ends = block_ends(rows, before, size)
-    assert (ends[0], ends[-1]) == (0, rows)
-    sizes = np.diff(ends)
-    for start, width, following in zip(ends, sizes, [*sizes[1:], None], strict=False):
-        seen = max(1, (before + start) // SAMPLES_BEFORE)
-        assert 1 <= width <= min(size, seen)
-        if following is not None:  # except at the end of a stage or of the epoch, blocks are as large as they may be
-            assert 2 * width > min(size, seen) or (before + start + width) % SAMPLES_BEFORE == 0
-    if before + rows >= 2 * growing(size):
-        assert sizes.max() == size
-
-
-@pytest.mark.parametrize("size", [1, 3, 4, 1024])
-def test_blocks_are_complete_once_they_no_longer_grow(size):
-    rows = 10 * size
-    np.testing.assert_array_equal(np.diff(block_ends(rows, growing(size), size)), size)
-
-
 @pytest.mark.parametrize(("name", "solver", "weights"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [True, False]))
 def test_the_number_of_threads_does_not_change_a_bit(name, solver, weights, monkeypatch):
-    monkeypatch.setattr(blocks, "SAMPLES_BEFORE", 4)  # large blocks, because threads wait for each other after each one
+    monkeypatch.setattr(blocks, "SAMPLES_BEFORE", 1)  # large blocks, because threads wait for each other after each one
     data = rows_with_labels(300, weights=weights)
     one, *others = [trained(data, name, solver, threads, epochs=2, block_size=64) for threads in (1, 2, 3, 8)]
     for other in others:
         assert_same_bits(arrays(one), arrays(other))
 
 
-def test_complete_blocks_stay_together(monkeypatch):
-    """Blocks are complete after 324 rows of the second epoch. Its other rows stay in their blocks; its first 324
-    rows are in complete blocks from the third epoch on."""
-    arranged = []
+def test_blocks_stay_together(monkeypatch):
+    """They begin after 324 rows of the second epoch. Its other rows stay in their blocks; its first 324 rows are in
+    blocks from the third epoch on."""
+    arranged, trained_on = [], []
 
     class Recorded(SampleBlocks):
-        def __init__(self, data, *arguments, **keywords):
-            super().__init__(data, *arguments, **keywords)
-            arranged.append(data)
+        def __init__(self, data, ends, **keywords):
+            super().__init__(data, ends, **keywords)
+            arranged.append(len(self))
+
+    class Loop(BlockLoop):
+        def run(self, pool, of, order, start, stop, total=0):
+            trained_on.append((of.data.rows, order[start:stop].tolist()))
+            return super().run(pool, of, order, start, stop, total)
 
     monkeypatch.setattr(blocks, "SampleBlocks", Recorded)
-    trained(rows_with_labels(), "fm", "adagrad", epochs=5)
-    assert [data.rows for data in arranged] == [700, 324, 376, 324]
-    np.testing.assert_array_equal(arranged[1].index, arranged[3].index)
+    monkeypatch.setattr(blocks, "BlockLoop", Loop)
+    trained(rows_with_labels(), "fm", "adagrad", epochs=4)
+    assert arranged == [94, 81]
+    assert sorted(rows for rows, _ in trained_on) == [324, 324, 376, 376, 376]
+    orders = [order for rows, order in trained_on if rows == 376]
+    assert orders[0] == list(range(94))
+    assert all(sorted(order) == orders[0] for order in orders)
+    assert orders[0] != orders[1] != orders[2]
 
 
 @pytest.mark.parametrize(("name", "solver", "ones"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [True, False]))
-def test_blocks_of_one_row_are_the_usual_steps(name, solver, ones):
-    data = rows_with_labels(2 * SAMPLES_BEFORE - 1, ones=ones)
-    assert (np.diff(block_ends(data.rows, 0, SIZE)) == 1).all()
-    in_blocks, by_rows = [trained(data, name, solver, epochs=1, block_size=size) for size in (SIZE, 1)]
+def test_blocks_of_one_row_are_the_usual_steps(name, solver, ones, monkeypatch):
+    data = rows_with_labels(ones=ones)
+    by_rows = trained(data, name, solver, epochs=1, block_size=1)
+    monkeypatch.setattr(blocks, "SAMPLES_BEFORE", 0)
+    monkeypatch.setattr(blocks, "block_ends", lambda rows, size: np.arange(rows + 1))
+    in_blocks = trained(data, name, solver, epochs=1)
     assert_same_bits(arrays(in_blocks), arrays(by_rows))
     assert in_blocks.epochs[0].loss == pytest.approx(by_rows.epochs[0].loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("solver", BLOCK_SOLVERS)
+def test_the_first_steps_are_of_single_rows(solver):
+    data = rows_with_labels(SAMPLES_BEFORE * SIZE)
+    in_blocks, by_rows = [trained(data, "fm", solver, epochs=1, block_size=size) for size in (SIZE, 1)]
+    assert_same_bits(arrays(in_blocks), arrays(by_rows))
 
 
 def test_components_declare_whether_they_have_block_steps():

@@ -77,7 +77,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
             "as they are"
         )
     size = spec.values["block_size"]
-    blocks = f" in blocks of up to {size:,} rows" if size > 1 else ""
+    blocks = f" in blocks of {size:,} rows" if size > 1 else ""
     log.line(f"model {spec.model}, solver {spec.solver}{blocks}, {plan.model.parameter_count:,} parameters")
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)

@@ -264,7 +264,7 @@ _OPTIONS = (
         "block_size",
         int,
         1,
-        "Largest number of rows in a block step, which threads share without any effect on the result, for adagrad and "
+        "Number of rows in a block step, which threads share without any effect on the result, for adagrad and "
         "ftrl; 1 means a step for each row.",
         "run",
         low=1,

@@ -1,13 +1,12 @@
 """Block steps: one step for a block of many samples, which threads share without any effect on the result.
 
 All gradients of a block are computed from the parameters before it; then, each parameter row that the block touches is
-updated once, by the sum of its gradients and the sum of their squares. Blocks grow during training, because in the
-beginning every step changes the slopes of the next samples much.
+updated once, by the sum of its gradients and the sum of their squares. In the beginning, when every step changes the
+slopes of the next samples much, each sample has its own step.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -18,8 +17,9 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Workspace
-from fmcli.registry.streams import BLOCK_STREAM, PAIR_STREAM, SHUFFLE_STREAM, generator
+from fmcli.registry.streams import BLOCK_STREAM, PAIR_STREAM, generator
 from fmcli.solvers.stochastic.block_loop import BlockLoop
+from fmcli.solvers.stochastic.rows import RowEpochs
 from fmcli.solvers.stochastic.sample_blocks import GroupingRoom, SampleBlocks
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fmcli.solvers.stochastic.solver import Solver
     from fmcli.solvers.trainer import Task
 
-# A block has at most a sample for this many samples that training has seen before it. With 64, training was slower.
+# Blocks of n samples begin after this many times n samples. With 64, training was slower.
 SAMPLES_BEFORE = 256
 # Rows are copied in the order of training, and grouped, in pieces of this many, which fit in a cache.
 PIECE = 1 << 15
@@ -35,31 +35,9 @@ PIECE = 1 << 15
 PAIRS = 20_000
 
 
-def block_ends(rows: int, before: int, size: int) -> NDArray[np.int64]:
-    """The first sample of each block in an epoch, and the end of the last block: int64 (blocks + 1).
-
-    Block sizes are the largest powers of two of at most a 256th of the samples seen, and of at most `size`.
-
-    Parameters
-    ----------
-    rows : samples in the epoch.
-    before : samples of all epochs before.
-    """
-    parts, at = [np.zeros(1, dtype=np.int64)], 0
-    while at < rows:
-        seen = max(1, (before + at) // SAMPLES_BEFORE)
-        power = 1 << (seen.bit_length() - 1)
-        width = min(power, size)
-        last = 2 * power * SAMPLES_BEFORE - before if power < size else rows  # where larger blocks begin
-        stop = min(rows, last)
-        parts.append(np.arange(at + width, stop + width, width, dtype=np.int64).clip(max=stop))
-        at = stop
-    return np.concatenate(parts)
-
-
-def growing(size: int) -> int:
-    """The number of samples after which all blocks have `size` samples."""
-    return SAMPLES_BEFORE << (size - 1).bit_length()
+def block_ends(rows: int, size: int) -> NDArray[np.int64]:
+    """The first row of each block of `size` rows, and the end of the last block, which may be smaller."""
+    return np.append(np.arange(0, rows, size, dtype=np.int64), rows)
 
 
 def mean_product(data: Dataset, rows: NDArray[np.int32], random: np.random.Generator) -> float:
@@ -73,40 +51,12 @@ def mean_product(data: Dataset, rows: NDArray[np.int32], random: np.random.Gener
     return math.sqrt(float(np.mean((1 + products) ** 2)))
 
 
-class Piece:
-    """Consecutive blocks of an epoch.
-
-    Parameters
-    ----------
-    rows : int32, the indices of the rows in the order of training.
-    ends : int64 (blocks + 1), the first row of each block among them, and their number.
-    repeats : whether later epochs have the same blocks.
-
-    Attributes
-    ----------
-    blocks : the rows and their grouped entries, if they are kept.
-    """
-
-    def __init__(self, rows: NDArray[np.int32], ends: NDArray[np.int64], repeats: bool) -> None:
-        self.rows, self.ends, self.repeats = rows, ends, repeats
-        self.blocks: SampleBlocks | None = None
-
-
-def pieces(rows: NDArray[np.int32], ends: NDArray[np.int64], repeats: bool = True) -> list[Piece]:
-    """The pieces of rows with these ends of blocks, each of PIECE rows and the rest of a block."""
-    bounds = np.unique([*np.searchsorted(ends, np.arange(0, len(rows), PIECE)), len(ends) - 1])
-    return [
-        Piece(rows[ends[first] : ends[last]], ends[first : last + 1] - ends[first], repeats)
-        for first, last in itertools.pairwise(bounds)
-    ]
-
-
 class BlockEpochs:
     """The epochs of a task by block steps.
 
     Parameters
     ----------
-    task : its option block_size is the size of blocks when they no longer grow.
+    task : its option block_size is the number of samples of a block.
     mean_weight : mean of the rows' weights.
 
     Attributes
@@ -119,6 +69,8 @@ class BlockEpochs:
         self.task, self.size = task, int(task.spec.values["block_size"])
         self.divisor = mean_weight if solver.averages_weights else 1.0
         self.seen, self.unit, self._first = 0, 1, 0
+        self._kept: dict[tuple[int, int], SampleBlocks] = {}
+        self.rows = RowEpochs(task, solver, loss, mean_weight)
         product = mean_product(task.data, task.rows, generator(task.spec, PAIR_STREAM))
         self.loop = BlockLoop(task.model, solver, loss, loss.smoothness * product, task.threads)
         self.rooms = [GroupingRoom(task.data.features) for _ in range(task.threads)]
@@ -131,39 +83,43 @@ class BlockEpochs:
         rooms = task.threads * GroupingRoom.bytes_needed(data.features, entries)
         workspaces = task.threads * Workspace.bytes_needed(model, data.longest)
         copied = len(task.rows) / max(1, data.rows) * (data.nbytes + SampleBlocks.bytes_needed(data))
-        return int(copied) + BlockLoop.bytes_needed(model, size, entries) + rooms + workspaces
+        steps = RowEpochs.bytes_needed(task) + BlockLoop.bytes_needed(model, size, entries)
+        return int(copied) + steps + rooms + workspaces
 
     def begin(self, number: int, pool: Executor, last: bool) -> None:
-        """Divide an epoch into blocks.
+        """Divide an epoch into single rows, which come first, and blocks.
 
-        Once blocks no longer grow, all epochs have the same blocks in a new random order, namely those of the epoch in
-        which they stopped growing.
+        The order of the epoch in which the first block begins determines the blocks of all later epochs, in which their
+        order is random.
 
         last : whether no epoch follows, so that nothing needs to be kept.
         """
-        rows, shuffle, complete = len(self.task.rows), self.task.spec.values["shuffle"], growing(self.size)
+        rows, shuffle, single = len(self.task.rows), self.task.spec.values["shuffle"], SAMPLES_BEFORE * self.size
         epoch = self.task.epochs_before + number
-        # The epoch in which blocks stop growing. It is the same in a run that resumes with as many rows.
-        first = max(1, epoch - 1 - (self.seen - complete) // rows) if self.seen >= complete else epoch
-        grown = max(0, min(rows, complete - self.seen + (epoch - first) * rows))  # rows of that epoch before they do
+        # The epoch in which the first block begins. It is the same in a run that resumes with as many rows.
+        first = max(1, epoch - 1 - (self.seen - single) // rows) if self.seen >= single else epoch
         if self._first != first:
-            self._first, self._order = first, self.task.rows.copy()
-            if shuffle:
-                generator(self.task.spec, SHUFFLE_STREAM, first).shuffle(self._order)
-            parts = self._order[:grown], self._order[grown:]
-            self._complete = [pieces(part, block_ends(len(part), complete, self.size)) for part in parts]
-        early, late = self._complete
-        if first == epoch:
-            early = pieces(self._order[:grown], block_ends(grown, self.seen, self.size), repeats=False)
-        random = generator(self.task.spec, BLOCK_STREAM, epoch) if shuffle and first < epoch else None
-        self._keep, self._arranged, self._pool = not last, self._arrange([*early, *late], random, pool), pool
-        self._next, self._ends = 0, np.zeros(1, dtype=np.int64)
+            self._first, self._kept = first, {}
+            self.rows.begin(first - self.task.epochs_before, pool, last)
+        self._single = max(0, min(rows, single - self.seen + (epoch - first) * rows))
+        scheduled = self._pieces(self._single, rows)
+        random = None
+        if first < epoch:
+            scheduled, self._single = [*self._pieces(0, self._single), *scheduled], 0
+            random = generator(self.task.spec, BLOCK_STREAM, epoch) if shuffle else None
+        self._keep, self._arranged, self._pool = not last, self._arrange(scheduled, random, pool), pool
+        self._done, self._next, self._ends = 0, 0, np.zeros(0, dtype=np.int64)
         self.seen += rows
 
+    def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The first and the last place, plus 1, of each piece of these places in the order of rows."""
+        step = math.ceil(PIECE / self.size) * self.size
+        return [(at, min(at + step, stop)) for at in range(start, stop, step)]
+
     def _arrange(
-        self, scheduled: list[Piece], random: np.random.Generator | None, pool: Executor
+        self, scheduled: list[tuple[int, int]], random: np.random.Generator | None, pool: Executor
     ) -> Iterator[tuple[SampleBlocks, NDArray[np.int32]]]:
-        """The blocks of each piece of an epoch, and their order. Each thread arranges a piece."""
+        """The blocks of each piece, and their order. Each thread arranges a piece."""
         if random:
             random.shuffle(scheduled)
         threads = self.task.threads
@@ -175,39 +131,44 @@ class BlockEpochs:
                     random.shuffle(order)
                 yield blocks, order
 
-    def _blocks_of(self, piece: Piece, room: GroupingRoom) -> SampleBlocks:
+    def _blocks_of(self, piece: tuple[int, int], room: GroupingRoom) -> SampleBlocks:
         """The rows of a piece, copied in their order, and their grouped entries."""
-        if piece.blocks:
-            return piece.blocks
-        by_sample = self.task.model.pair_block >= 0
+        if piece in self._kept:
+            return self._kept[piece]
+        rows, by_sample = self.rows.order[slice(*piece)], self.task.model.pair_block >= 0
         blocks = SampleBlocks(
-            self.task.data.take(piece.rows), piece.ends, mean_weight=self.divisor, by_sample=by_sample, room=room
+            self.task.data.take(rows),
+            block_ends(len(rows), self.size),
+            mean_weight=self.divisor,
+            by_sample=by_sample,
+            room=room,
         )
-        if piece.repeats and self._keep:
-            piece.blocks = blocks
+        if self._keep:
+            self._kept[piece] = blocks
         return blocks
 
     def train(self, stop: int, total: float) -> tuple[int, float, float]:
-        """Train on the next blocks, up to the one that contains sample `stop`.
+        """Train on the next rows and blocks, up to the block that contains sample `stop`.
 
-        Returns how many samples of the epoch are done then, the weight of these blocks, and `total` plus their weighted
+        Returns how many samples of the epoch are done then, the weight of the new ones, and `total` plus their weighted
         losses.
         """
         weight = 0.0
-        while (done := int(self._ends[self._next])) < stop:
-            if self._next == len(self._ends) - 1:
+        if self._done < self._single:
+            self._done, weight, total = self.rows.train(min(stop, self._single), total)
+        while self._done < stop:
+            if self._next == len(self._ends):
                 self._blocks, self._order = next(self._arranged)
-                self._ends = done + np.cumsum([0, *np.diff(self._blocks.ends)[self._order]])
+                self._ends = self._done + np.cumsum(np.diff(self._blocks.ends)[self._order])
                 self._next = 0
-            last = min(int(np.searchsorted(self._ends, stop)), len(self._order))
+            last = min(int(np.searchsorted(self._ends, stop)) + 1, len(self._ends))
             total = self.loop.run(self._pool, self._blocks, self._order, self._next, last, total)
-            weight += self._weight(self._next, last)
-            self._next = last
-        return done, weight, total
+            weight += self._weight(self._order[self._next : last])
+            self._next, self._done = last, int(self._ends[last - 1])
+        return self._done, weight, total
 
-    def _weight(self, first: int, last: int) -> float:
-        """The total weight of the blocks first .. last - 1 of the current piece."""
-        weight = self._blocks.data.weight
-        if weight is None:
-            return float(self._ends[last] - self._ends[first])
-        return float(np.add.reduceat(weight, self._blocks.ends[:-1])[self._order[first:last]].sum())
+    def _weight(self, blocks: NDArray[np.int32]) -> float:
+        """The total weight of some blocks of the current piece."""
+        by_row, ends = self._blocks.data.weight, self._blocks.ends
+        by_block = np.diff(ends) if by_row is None else np.add.reduceat(by_row, ends[:-1])
+        return float(by_block[blocks].sum())
