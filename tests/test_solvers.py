@@ -224,11 +224,18 @@ SECOND_ORDER = {
     "anova": ("anova", {"order": 2}), "shfm": ("shfm", {}), "sha2": ("sha2", {}),
     "sha2 with fixed beta": ("sha2", {"fit_beta": False}),
 }  # fmt: skip
+RUN_SOLVERS = {
+    **{name: (name, {}) for name in ("sgd", "adagrad", "ftrl", "fobos")}, "adaptive": ("fobos", {"adaptive": True})
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "solver", "rank", "penalty"),
-    pairwise(SECOND_ORDER, ["sgd", "adagrad", "ftrl"], [3, 8, 9, 20], ["none", "both", "by-part"]),
+    [
+        *pairwise(SECOND_ORDER, [*RUN_SOLVERS], [3, 8, 9, 20], ["none", "both", "by-part"]),
+        ("fm", "adaptive", 8, "group"),
+        ("sha2", "fobos", 9, "group"),
+    ],
 )
 def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, rank, penalty):
     """Rank 8 has loops of its own. One sample is empty."""
@@ -237,10 +244,11 @@ def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, ran
     rows = [*random_rows(rng, 3 * ROWS, FEATURES), {}]
     data = dataset(rows, FEATURES, rng.choice([-1.0, 1.0], len(rows)), rng.uniform(0.5, 2, len(rows)))
     order = rng.permutation(len(rows)).astype(np.int32)
+    solver, options = RUN_SOLVERS[solver]
+    options = {key: value for key, value in NUMBERS.items() if key in ROW_SOLVERS[solver].options} | options
     ends = []
     for runs, formulas in ((True, True), (False, True), (False, False)):
         model = build(kind, FEATURES, 1, **taken(kind, {"rank": rank} | chosen))
-        options = {key: value for key, value in NUMBERS.items() if key in ROW_SOLVERS[solver].options}
         trained = ROW_SOLVERS[solver].load()(**make_spec("fm", solver, None, options).keywords(ROW_SOLVERS[solver]))
         trained.takes_runs &= runs
         trained.takes_formulas &= formulas
@@ -264,7 +272,8 @@ def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, ran
 @pytest.mark.parametrize(
     ("kind", "outputs", "solver", "options", "penalty", "batch_size"),
     [
-        ("fm", 3, "sgd", {}, "both", 1), ("hofm", 1, "sgd", {}, "both", 1), ("fm", 1, "fobos", {}, "both", 1),
+        ("fm", 3, "sgd", {}, "both", 1), ("hofm", 1, "sgd", {}, "both", 1),
+        ("fm", 1, "fobos", {"prox": "exact"}, "both", 1),
         ("fm", 1, "sgd", {"schedule": "inverse"}, "both", 1), ("fm", 1, "sgd", {}, "group", 1),
         ("fm", 1, "sgd", {}, "both", 2),
     ],

@@ -11,6 +11,19 @@ namespace {
 typedef real Vec4 __attribute__((vector_size(4 * sizeof(real))));
 typedef real Vec8 __attribute__((vector_size(8 * sizeof(real))));
 
+// Four numbers in double.
+typedef double Wide4 __attribute__((vector_size(4 * sizeof(double))));
+
+inline Wide4 wide(Vec4 v) { return __builtin_convertvector(v, Wide4); }
+inline Vec4 narrow(Wide4 v) { return __builtin_convertvector(v, Vec4); }
+
+// v if `yes`, which is 0 or 1, else the number `other`; without a branch.
+inline Wide4 chosen(int yes, Wide4 v, double other) {
+    typedef int64_t Bits __attribute__((vector_size(sizeof(Wide4))));
+    const Bits mask = -(int64_t)yes - Bits{};
+    return (Wide4)(((Bits)v & mask) | ((Bits)(other - Wide4{}) & ~mask));
+}
+
 // An unsigned integer with the size of a real.
 template <int bytes>
 struct Unsigned;

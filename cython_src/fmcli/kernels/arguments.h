@@ -78,6 +78,8 @@ typedef struct SampleRun {
     bool trains_beta;
     real *sums;    // work space of `second_order`
     real *buffer;  // work space for the gradients of `constant` and `beta`, where the model has them: lanes each
+    void* solver;
+    void (*before)(void* solver, ptrdiff_t i);  // called before the score of sample order[i]; NULL: nothing to do
 } SampleRun;
 
 // Some samples of a block, for block steps of a model of second order. The arrays have a number, or `lanes` numbers, for

@@ -61,6 +61,8 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
         bint trains_beta
         real* sums
         real* buffer
+        void* solver
+        void (*before)(void* solver, Py_ssize_t i) noexcept nogil
 
     struct BlockSamples:
         SampleRun run

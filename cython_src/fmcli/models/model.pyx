@@ -439,6 +439,7 @@ cdef class Model:
     # Describe the model's blocks to steps for runs of samples; returns whether it is linear or of second order.
     cdef bint describe(self, SampleRun* run) noexcept nogil:
         run.block = self.block
+        run.before = NULL
         run.bias = 0 if self.has_bias else NO_BLOCK
         run.constant = run.beta = NO_BLOCK
         run.trains_beta = False

@@ -30,16 +30,36 @@ inline DeferredProx<real> steps_between(const CombinedSteps& a, const CombinedSt
     return {(real)left, (real)(b.sum - left * a.sum)};
 }
 
-// `steps` steps with the same h combined, by the sum of a geometric series.
+// `steps` steps with the same h combined, by doubling: no term is negative, so that no digits are lost.
 template <class V>
-inline DeferredProx<V> equal_steps(V h, double steps, double l2) {
-    DeferredProx<V> m;
-    for (int i = 0; i < width<V>; ++i) {
-        const double growth = steps * __builtin_log1p(l2 / h[i]);
-        m.decay[i] = (real)__builtin_exp(-growth);
-        m.rate[i] = (real)(l2 > 0 ? -__builtin_expm1(-growth) / l2 : steps / h[i]);
+inline __attribute__((always_inline)) DeferredProx<V> equal_steps(V h, int32_t steps, real l2) {
+    if (l2 == 0) return {1 + V{}, (real)steps / h};
+    constexpr int N = width<V> / width<Vec4>;
+    Vec4 part[N];
+    __builtin_memcpy(part, &h, sizeof h);
+    Wide4 rate[N], decay[N], all_rate[N] = {}, all_decay[N];  // of 1, 2, 4, .. steps; of all counted so far
+    for (int i = 0; i < N; ++i) {
+        rate[i] = 1 / (wide(part[i]) + (double)l2);
+        decay[i] = wide(part[i]) * rate[i];
+        all_decay[i] = 1 + Wide4{};
     }
-    return m;
+    for (;; steps >>= 1) {
+        for (int i = 0; i < N; ++i) {
+            all_rate[i] = all_rate[i] * chosen(steps & 1, decay[i], 1) + chosen(steps & 1, rate[i], 0);
+            all_decay[i] *= chosen(steps & 1, decay[i], 1);
+        }
+        if (steps == 1) break;
+        for (int i = 0; i < N; ++i) {
+            rate[i] += rate[i] * decay[i];
+            decay[i] *= decay[i];
+        }
+    }
+    DeferredProx<V> found;
+    for (int i = 0; i < N; ++i) part[i] = narrow(all_decay[i]);
+    __builtin_memcpy(&found.decay, part, sizeof h);
+    for (int i = 0; i < N; ++i) part[i] = narrow(all_rate[i]);
+    __builtin_memcpy(&found.rate, part, sizeof h);
+    return found;
 }
 
 }  // namespace

@@ -29,6 +29,12 @@ inline double penalty_of(double v, const ExactStrength& s) {
     return l1_term(sums, s) + l2_term(sums, s);
 }
 
+// Whether any penalty acts.
+template <class T>
+inline bool acts(const StrengthOf<T>& s) {
+    return s.l1 > 0 || s.l2 > 0 || s.group > 0;
+}
+
 // The soft threshold sign(x) max(|x| - threshold, 0), without branches: x + |x| is twice the positive part of x, and
 // x - |x| is twice its negative part, both without rounding. The threshold is a scalar, or a vector with one threshold
 // for each lane.

@@ -6,6 +6,7 @@ cdef extern from "fmcli/penalties/elementwise.h" nogil:
     double penalty_of(double v, const ExactStrength& s)
     double prox(double hu, double h, const ExactStrength& s)
     double reduce(double hu, double h, const ExactStrength& s, double& d)
+    bint acts(const PenaltyStrength& s)
     ScaledProx scaled_prox(double rate, const PenaltyStrength& s)
 
 

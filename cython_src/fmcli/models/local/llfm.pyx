@@ -7,7 +7,8 @@ from fmcli.models.local.kmeans import bytes_needed, kmeans
 from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout, allocate
 from fmcli.errors import UsageError
 
-from fmcli.base.types cimport LANES, Block, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, prefetch_reals, real
+from fmcli.base.types cimport (
+    LANES, Block, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.losses.loss cimport Loss
@@ -78,9 +79,9 @@ cdef class LLFM(Model):
     cdef unsigned char* marks
     cdef vector[Move] moves
     cdef object start_needed  # bytes for start values and k-means
-    # While the model is frozen, the codes of the samples of one Dataset are kept until the anchors change: the number of
-    # active anchors, the active anchors, and their shares, followed by the sum before it was normalized. If the number is
-    # negative, the anchors have changed, but these are still the most likely ones.
+    # While the model is frozen, the codes of the samples of one Dataset are kept until the anchors change: the number
+    # of active anchors, the active anchors, and their shares, followed by the sum before it was normalized. If the
+    # number is negative, the anchors have changed, but these are still the most likely ones.
     cdef Dataset coded
     cdef int32_t[::1] kept_n
     cdef int32_t[:, ::1] kept_active

@@ -6,17 +6,18 @@ from fmcli.solvers.stochastic.adagrad import AdaGrad
 from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain
 
-from fmcli.base.types cimport GradientFormula, Sample, Scratch, SparseGradient, prefetch_line, real
+from fmcli.base.types cimport GradientFormula, Sample, Scratch, SparseGradient, prefetch_line, real, sample_of
 from fmcli.kernels.simd cimport Fobos as Rule
-from fmcli.kernels.simd cimport FOBOS_PARTS, CombinedSteps, PenaltyStrength, kernels, rounded
+from fmcli.kernels.simd cimport FOBOS_PARTS, CombinedSteps, PenaltyStrength, SampleRun, kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS, Model
-from fmcli.penalties.formulas cimport with_step
+from fmcli.penalties.formulas cimport acts, with_step
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.sgd cimport SGD
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, steps_by_part
 from libc.stdint cimport int32_t
 
 cdef enum:
+    AHEAD = 4  # how many samples of a run ahead the numbers of rows' last steps are prefetched
     # The number of steps that the tables of running sums hold. After this many steps, all rows are brought up to date.
     LONGEST = 1 << 20
 
@@ -24,17 +25,21 @@ cdef enum:
 cdef double SMALLEST_DECAY = 1e-200
 
 
+cdef void before_sample(void* solver, Py_ssize_t i) noexcept nogil:
+    (<FOBOS>solver).before(i)
+
+
 cdef class FOBOS(Solver):
     """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
 
-    The step itself is that of SGD or, with `adaptive`, that of AdaGrad. The prox steps of rows that an update does not
-    touch are deferred: they are applied when the row is read next, and to all rows at the end of an epoch. They have a
-    closed form, which uses running sums (deferred.h). With prox="exact", they are applied step by step instead, which
-    is slow and tests the closed form. They are also applied step by step if the prox steps of the group penalty have no
-    closed form.
+    The gradient step is that of SGD or, with `adaptive`, that of AdaGrad. All prox steps are deferred: they are applied
+    when the row is read next, and to all rows at the end of an epoch. They have a closed form, which uses running sums
+    or powers (deferred.h). With prox="exact", they are applied step by step instead, which is slow and tests the closed
+    form. They are also applied step by step if the prox steps of the group penalty have no closed form.
     """
 
     cdef Solver inner
+    cdef const SampleRun* current  # valid in `run`
     cdef SGD plain  # the inner solver if it is SGD, else None
     cdef bint one_by_one, exact  # whether steps are applied one by one: as requested, and as the penalty requires
     cdef Steps rates
@@ -65,6 +70,7 @@ cdef class FOBOS(Solver):
             self.inner = self.plain
         self.slots, self.averages_weights, self.takes_formulas = self.inner.slots, True, False
         self.one_by_one = prox == "exact"
+        self.takes_runs = self.inner.takes_runs and not self.one_by_one
         # Not np.zeros: it may reuse freed memory, and would then write the whole array.
         table = self.table = allocate(2 * FOBOS_PARTS * (LONGEST + 1), np.float64)
         self.steps = <CombinedSteps*>&table[0]
@@ -81,18 +87,22 @@ cdef class FOBOS(Solver):
 
     def bind(self, Model model, Penalty penalty):
         cdef int32_t[::1] visited
-        self.inner.bind(model, penalty)
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
         self.exact = self.one_by_one or not penalty.steps_add_up
+        self.takes_runs &= not self.exact
+        self.inner.bind(model, penalty if self.exact else Penalty())
         Solver.bind(self, model, penalty)
         self.memory = []
-        for i, layout in enumerate(model.layout):
-            self.penalised[i] = layout.penalty != "none"
+        for i in range(model.n_blocks):
             visited = np.zeros(max(model.outputs * model.block[i].rows, 1), dtype=np.int32)
             self.memory.append(visited)
             self.visited[i] = &visited[0]
         self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
+
+    @property
+    def whole_rows(self):
+        return self.exact and self.penalty.group > 0
 
     def load_strengths(self):
         Solver.load_strengths(self)
@@ -103,6 +113,7 @@ cdef class FOBOS(Solver):
         cdef int part = 1 if body or one_part or layout.penalty == "l2" or layout.part == "v" else 0
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]
         rule[0] = self.rule(part, rounded(self.penalty.strength(layout, body)))
+        self.penalised[block] = acts(self.body[block].strength) or acts(self.weight[block].strength)
 
     def resume(self, updates):
         self.require()
@@ -180,14 +191,27 @@ cdef class FOBOS(Solver):
         self.visited[b][row] = self.now
 
     cdef void step(self, Scratch* s) noexcept nogil:
-        cdef int i, part
+        cdef int i
         cdef Py_ssize_t j
-        cdef double rate
         cdef SparseGradient* gradient
-        cdef CombinedSteps* last = self.steps
+        if not self.exact:
+            self.inner.step(s)
+            self.count_step()
+            return
         for i in range(s.n_gradients):
             s.gradients[i].touched = NULL  # the prox step acts on whole rows; `catch_up` brought them up to date
         self.inner.step(s)
+        for i in range(s.n_gradients):
+            gradient = &s.gradients[i]
+            for j in range(gradient.n):
+                self.visited[gradient.block][gradient.first + gradient.row[j]] = self.now + 1
+        self.count_step()
+
+    # Count a gradient step that was made. Its prox step is still missing unless steps are exact.
+    cdef void count_step(self) noexcept nogil:
+        cdef int part
+        cdef double rate
+        cdef CombinedSteps* last = self.steps
         self.now += 1
         if self.plain is not None:
             self.shares[self.now] = self.plain.share
@@ -195,14 +219,42 @@ cdef class FOBOS(Solver):
             for part in range(FOBOS_PARTS):
                 rate = self.plain.share * self.rate[part]
                 last[part] = with_step(last[part - FOBOS_PARTS], rate, self.l2[part])
-        for i in range(s.n_gradients):
-            gradient = &s.gradients[i]
-            for j in range(gradient.n):
-                self.visited[gradient.block][gradient.first + gradient.row[j]] = self.now
         if self.now == LONGEST or (
             self.plain is not None and min(last[0].decay, last[1].decay) < SMALLEST_DECAY
         ):
             self.all_up_to_date()
+
+    # A run of the inner solver. If there are penalties, a sample's rows are brought up to date before its score.
+    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+        cdef SampleRun steps = run[0]
+        cdef int b
+        for b in range(self.model.n_blocks):
+            if self.penalised[b]:
+                steps.before, steps.solver = before_sample, <void*>self
+        self.current = run
+        total = self.inner.run(&steps, total)
+        if steps.before != NULL:
+            self.count_step()
+        return total
+
+    cdef void before(self, Py_ssize_t i) noexcept nogil:
+        cdef int b
+        cdef Sample x
+        cdef const SampleRun* run = self.current
+        if i > run.start:
+            self.count_step()
+        if i + AHEAD < run.end:
+            x = sample_of(run.data, run.order[i + AHEAD])
+            self.prefetch(&x)
+        if i + 1 < run.end:
+            x = sample_of(run.data, run.order[i + 1])
+            self.prefetch_next(&x)
+        x = sample_of(run.data, run.order[i])
+        for b in range(self.model.n_blocks):
+            if self.model.by_feature[b]:
+                self.bring_up(b, x.index, x.nnz, 0)
+            else:
+                self.bring_up(b, NULL, self.model.block[b].rows, 0)
 
     cdef void all_up_to_date(self) noexcept nogil:
         cdef int b

@@ -84,7 +84,7 @@ cdef class Trainer:
     @property
     def single(self):
         """Whether a step needs no more than the gradient of one sample, number by number."""
-        return self.batch_size == 1 and self.solver.penalty.group == 0
+        return self.batch_size == 1 and not self.solver.whole_rows
 
     @property
     def by_runs(self):

@@ -422,6 +422,7 @@ void catch_up(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, i
         each_vector(b, r, [&](auto v, real* p, ptrdiff_t apart, ptrdiff_t at, bool whole) __attribute__((always_inline)) {
             using V = decltype(v);
             const Fobos& rule = whole ? on_body : on_weight;
+            if (!acts(rule.strength)) return;
             const DeferredProx<real>& of_row = whole ? of_body : of_weight;
             const DeferredProx<V> m = adaptive ? deferred(rule, since, take<V>(p + apart, whole))
                                          : DeferredProx<V>{of_row.decay - V{}, of_row.rate - V{}};

@@ -89,6 +89,7 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
         prefetch_ahead(run, data, features, i);
         const ptrdiff_t row = run.order[i];
         const Sample x = sample_of(&data, row);
+        if (run.before) run.before(run.solver, i);
         double slope;
         total += model.loss(run, row, x, run.sums, slope);
         if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, slope, of_constant, of_beta);
