@@ -17,10 +17,42 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.solvers.stochastic import trainer
 from fmcli.training import checkpoints, job
+from fmcli.training.refit import refits
 
 
 def train(data, model="fm", solver="adagrad", loss=None, *, plan=None, **options):
     return job.train(job.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
+
+
+# ---- The deadline ----
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "fobos", "cd", "lbfgs"])
+def test_training_ends_at_the_deadline(solver, monkeypatch):
+    """After the first rows, if the deadline has passed, with a stochastic solver; with an epoch, with others."""
+    monkeypatch.setattr(trainer, "CHUNK_NONZEROS", 100)
+    data = planted("fm", "squared")[0]
+    late, whole = (train(data, solver=solver, epochs=4, plan={"deadline": end}) for end in (0.0, None))
+    one = train(data, solver=solver, epochs=1)
+    assert (late.out_of_time, whole.out_of_time, one.out_of_time) == (True, False, False)
+    assert (len(late.epochs), len(whole.epochs)) == (1, 4)
+    same = late.epochs[0].loss == one.epochs[0].loss
+    assert same == (solver in ("cd", "lbfgs"))
+    if not same:  # the mean loss over the first rows of the epoch
+        shown = []
+        observer = job.Observer()
+        observer.every, observer.loss = 1, lambda epoch, rows, loss: shown.append((rows, loss))
+        job.train(job.plan(data, make_spec("fm", solver, None, {"epochs": 1})), observer=observer)
+        rows = 100 * data.rows // data.nnz
+        assert late.epochs[0].loss == pytest.approx(dict(shown)[rows], rel=1e-12)
+    assert np.isfinite(score_all(late.plan.model, data)).all()
+
+
+def test_no_refit_with_a_deadline():
+    data = planted("fm", "squared")[0]
+    spec = make_spec("fm", "adagrad", None, {"epochs": 2})
+    assert refits(job.plan(data, spec, holdout=0.2))
+    assert not refits(job.plan(data, spec, holdout=0.2, deadline=1e18))
 
 
 # ---- Labels ----

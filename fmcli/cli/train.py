@@ -172,6 +172,14 @@ class Request:
 @threads_option()
 @bad_line_options()
 @option(
+    "run",
+    "--max-seconds",
+    type=positive,
+    metavar="N",
+    help="End training N seconds after the start of the command, with the best model so far; cd and lbfgs end after an "
+    "epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
+)
+@option(
     "run", "--dry-run", is_flag=True, help="Read the data, print the size of the model and the memory needed, and exit."
 )
 @option(
@@ -254,6 +262,7 @@ def command(
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
+    max_seconds: float | None,
     dry_run: bool,
     valid: tuple[str, ...],
     holdout: float | None,
@@ -273,6 +282,7 @@ def command(
 
     With -m KIND, --help shows only the options of this kind and its solver, with their defaults.
     """
+    begin = time.perf_counter()
     choices = {name: value for name, value in options.items() if value is not None}
     spec, warm_start = choose(model, solver, loss, choices, init_model, log_json)
     if valid and holdout:
@@ -287,12 +297,15 @@ def command(
         patience=patience,
         stream="-" in inputs,
         threads=threads or cpu_count(),
+        deadline=None if max_seconds is None else begin + max_seconds,
     )
     if valid or holdout:
         settings.check_chooser()
     if refit and (valid or holdout == 0):
         none = "-v" if valid else "--holdout 0"
         raise UsageError(f"--refit needs held-out rows, but with {none} there are none; leave one of them out")
+    if refit and max_seconds:
+        raise UsageError("--max-seconds cannot limit the time of --refit, which repeats the best epochs; leave one out")
     if log_every and not spec.by_rows:
         raise UsageError(f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out")
     weighting = parse_weights(sample_weights, class_weights, pos_weight, label_weights)

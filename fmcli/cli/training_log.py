@@ -186,7 +186,10 @@ def needs(plan: Plan) -> dict[str, str]:
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     """Log which epoch was kept, or chosen for the refit, and why training stopped early."""
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
-    log_convergence(log, trained)
+    if trained.out_of_time:
+        log.line(f"stopped with epoch {before + len(epochs)}: the time is over (--max-seconds)")
+    else:
+        log_convergence(log, trained)
     if validation is None or not epochs:
         return
     name = validation.chooser
@@ -197,7 +200,7 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
         log.line(
             f"stopped after epoch {before + len(epochs)}: no better {name} in {validation.patience} epochs (--patience)"
         )
-    last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.converged
+    last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.converged and not trained.out_of_time
     still = ", and the last one: still improving, so try more epochs (-e)" if last else ""
     verb = "chose" if again else "kept"
     log.line(f"{verb} epoch {before + trained.best}, the best by {name} on the validation data{still}")

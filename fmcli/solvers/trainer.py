@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class Task:
     rows : int32, the indices of the rows to train on.
     threads : the number of threads that solvers may use.
     epochs_before : the number of epochs trained in earlier runs; the order of rows depends on it.
+    deadline : the value of time.perf_counter() at which training ends; None: it has no limit.
     """
 
     spec: Spec
@@ -50,6 +52,11 @@ class Task:
     rows: NDArray[np.int32]
     threads: int = 1
     epochs_before: int = 0
+    deadline: float | None = None
+
+    def late(self, seconds: float = 0) -> bool:
+        """Whether the deadline has passed, or passes in so many seconds."""
+        return self.deadline is not None and time.perf_counter() + seconds >= self.deadline
 
     @property
     def all_rows(self) -> bool:
@@ -69,7 +76,13 @@ class Trainer(ABC):
     """Trains the model of a task: `prepare` once, then `run`.
 
     `slots` and `bytes_needed` may be read before that; they allocate nothing.
+
+    Attributes
+    ----------
+    partial : whether the last epoch ended before all rows were done, because of the deadline.
     """
+
+    partial = False
 
     def __init__(self, task: Task) -> None:
         self.task = task

@@ -71,28 +71,32 @@ def train(
         plan.warm_start.restore_state(model, trainer)
     best = BestEpoch(plan.validation, model, trainer, plan.eligible, spec.values["epochs"])
     trained = Trained(plan, seen, baseline)
-    begin = time.perf_counter()
+    begin, late, epochs = time.perf_counter(), False, spec.values["epochs"]
 
     def after(loss: float, penalty: float) -> bool:
         """Evaluate an epoch; return whether training stops."""
-        nonlocal begin
+        nonlocal begin, late
         number = len(trained.epochs) + 1
         divergence.epoch(number, loss)
         valid = best.evaluate(number)
-        trained.epochs.append(Epoch(number, loss, penalty, valid, time.perf_counter() - begin))
+        took = time.perf_counter() - begin
+        trained.epochs.append(Epoch(number, loss, penalty, valid, took))
         on_epoch(trained.epochs[-1])
         begin = time.perf_counter()
-        return best.enough or trained.converged
+        if best.enough or trained.converged:
+            return True
+        late = trainer.partial or (number < epochs and plan.task.late(0 if spec.by_rows else took))
+        return late
 
     try:
-        if spec.values["epochs"]:
-            trainer.run(spec.values["epochs"], after)
+        if epochs:
+            trainer.run(epochs, after)
     except DivergedError as error:
         if best.number:
             error.trained = finish(replace(trained, best=best.restore(), updates=trainer.updates), divergence)
         raise
     kept = best.restore() or len(trained.epochs)
-    return finish(replace(trained, best=kept, updates=trainer.updates), divergence)
+    return finish(replace(trained, best=kept, updates=trainer.updates, out_of_time=late), divergence)
 
 
 def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:

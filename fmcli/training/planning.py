@@ -69,7 +69,10 @@ class Plan:
     @property
     def task(self) -> Task:
         """What the run's trainer trains."""
-        return Task(self.spec, self.model, self.data, self.rows, self.settings.threads, self.epochs_before)
+        settings = self.settings
+        return Task(
+            self.spec, self.model, self.data, self.rows, settings.threads, self.epochs_before, settings.deadline
+        )
 
     @property
     def one_pass(self) -> bool:

@@ -27,7 +27,9 @@ def refits(plan: Plan) -> bool:
     epochs, asked = plan.spec.values["epochs"], plan.settings.refit
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
-    return epochs * plan.data.nnz * rank_of(plan) <= AFFORDABLE if asked is None else asked
+    if asked is None:
+        return plan.settings.deadline is None and epochs * plan.data.nnz * rank_of(plan) <= AFFORDABLE
+    return asked
 
 
 def rank_of(plan: Plan) -> int:

@@ -30,6 +30,8 @@ class Settings:
     patience : training stops after this many epochs without a better one.
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
     threads : how many threads.
+    deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
+        after the last epoch that ends before it, if each takes as long as the one before. None: there is no limit.
 
     Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
     other parameters than the spec's.
@@ -44,6 +46,7 @@ class Settings:
     patience: int = 3
     stream: bool = False
     threads: int = 1
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
         if self.warm_start:

@@ -49,6 +49,7 @@ class Trained:
     best : number of the epoch whose parameters the model has; 0: the start values.
     updates : number of updates that the solver had made by then, if the next update depends on it.
     outcome : scores and labels of the training rows; None until training has finished.
+    out_of_time : whether the deadline ended training.
     chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 
@@ -59,6 +60,7 @@ class Trained:
     best: int = 0
     updates: int = 0
     outcome: Outcome | None = None
+    out_of_time: bool = False
     chosen_by: Trained | None = None
 
     @property
@@ -103,6 +105,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "epochs": plan.epochs_before + len(validated.epochs),
         "best_epoch": plan.epochs_before + validated.best,
         "refit": trained.chosen_by is not None,
+        "out_of_time": trained.out_of_time,
         "loss": kept and kept.loss,
         "penalty": kept and kept.penalty,
         "objective": kept and kept.objective,

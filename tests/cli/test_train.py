@@ -1,9 +1,11 @@
 """fmcli train: its output files, its log, and the effect of its options."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import time
 
 import click
 import numpy as np
@@ -332,3 +334,18 @@ def test_more_anchors_than_rows_get_a_warning(run, tmp_path):
     assert "use --anchors 5 or fewer" in log
     assert "anchors start" not in run("train", "-m", "llfm", "--anchors", "5", "-e", "1", "t").stderr
     assert "anchors start" not in run("train", "-i", "t.fm", "-e", "1", "-o", "again", "t").stderr
+
+
+def test_max_seconds(run, sample, tmp_path):
+    path = sample / "adult.train.libsvm"
+    begin = time.monotonic()
+    options = ("-e", "1000000", "--holdout", "0", "--max-seconds", "0.5", "--log-json", "log", "-o", "m")
+    done = run("train", *options, path)
+    assert done.returncode == 0
+    assert time.monotonic() - begin < 60
+    assert "the time is over (--max-seconds)" in done.stderr
+    assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["out_of_time"] is True
+    assert run("predict", "m", path).returncode == 0
+    refused = run("train", "--max-seconds", "1", "--refit", path)
+    assert refused.returncode == 2
+    assert "--max-seconds cannot limit the time of --refit" in refused.stderr

@@ -63,15 +63,18 @@ class StochasticTrainer(Trainer):
         with ThreadPoolExecutor(self.task.threads) as pool:
             for number in range(1, epochs + 1):
                 self.epochs.begin(number, pool, number == epochs)
-                total = self.epoch(number)
+                total, weight = self.epoch(number)
                 self.solver.end_epoch()
                 self.task.model.end_epoch()
                 value = self.penalty.value(self.task.model)
-                if after(total / self.total_weight, value / (1 if self.solver.averages_weights else self.total_weight)):
+                if after(total / weight, value / (1 if self.solver.averages_weights else self.total_weight)):
                     break
 
-    def epoch(self, number: int) -> float:
-        """One pass over the rows; the sum of their weighted losses."""
+    def epoch(self, number: int) -> tuple[float, float]:
+        """One pass over the rows, or over as many as the deadline allows.
+
+        Returns the sums of their weighted losses and of their weights.
+        """
         data, rows, unit, every = self.task.data, len(self.task.rows), self.epochs.unit, self.observer.every
         step = max(1, CHUNK_NONZEROS * data.rows // max(data.nnz, data.rows) // unit) * unit
         every = math.ceil(every / unit) * unit if every else rows + 1
@@ -86,7 +89,10 @@ class StochasticTrainer(Trainer):
             if done // every > start // every:
                 self.observer.loss(number, done, total / weight if weight else math.nan)
             self.observer.rows(number, done)
-        return total
+            if done < rows and self.task.late():
+                self.partial = True
+                return total, weight
+        return total, self.total_weight
 
 
 def make_solver(spec: Spec) -> Solver:
