@@ -1,6 +1,5 @@
 """Training that resumes from an earlier model: exactness, inherited settings, and errors."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ from problems import ROW_SOLVERS
 from test_every_pair import planted
 
 from fmcli.data import reader
-from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
@@ -153,12 +152,6 @@ def test_files_without_a_record_of_given_options_keep_values_other_than_defaults
     spec = warm_start.continued(None, None, None, {})
     assert (spec.solver, spec.values["rank"], spec.values["l2_v"]) == ("sgd", 3, 0.25)
     assert warm_start.run.epochs == 0
-
-
-def test_a_named_pipe_is_no_model_and_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(MissingInputError, match="so that it must be a regular file"):
-        checkpoints.load_warm_start(str(tmp_path / "pipe"))
 
 
 def test_a_file_with_inconsistent_components_is_refused(tmp_path):
