@@ -8,7 +8,7 @@ import pytest
 from problems import dataset
 
 from fmcli.cli.models import lines
-from fmcli.cli.options import notes
+from fmcli.cli.registered import notes
 from fmcli.registry import catalogue
 from fmcli.registry.derived import Derived
 from fmcli.registry.options import OPTIONS

@@ -78,6 +78,7 @@ def planted(model, loss, seed=0, rows=ROWS):
     score = 2 * (score - np.median(score, axis=0))
     draw = {
         "binary": lambda: np.where(rng.random(len(samples)) < prediction.probability(score[:, 0]), 1.0, 0.0),
+        "soft": lambda: rng.beta(*(5 * p for p in soft(score[:, 0]))),
         "real": lambda: score[:, 0] / 2 + 0.1 * rng.normal(size=len(samples)),
         "counts": lambda: rng.poisson(np.exp(np.clip(score[:, 0] / 2, -3, 1.5))).astype(float),
         "classes": lambda: (score + rng.gumbel(size=score.shape)).argmax(axis=1) * 10.0,
@@ -85,6 +86,12 @@ def planted(model, loss, seed=0, rows=ROWS):
     label = draw[LOSSES[loss].task]()
     assert np.ptp(label) > 0
     return dataset(samples[:rows], FEATURES, label[:rows]), dataset(samples[rows:], FEATURES, label[rows:])
+
+
+def soft(score):
+    """Return the probabilities of both labels, which are not 0."""
+    p = np.clip(prediction.probability(score), 0.01, 0.99)
+    return p, 1 - p
 
 
 def coordinate(model, j):

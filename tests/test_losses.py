@@ -17,6 +17,7 @@ LABELS = {
     "binary": (-1.0, 1.0),
     "real": (-2.0, 0.0, 0.5, 3.0),
     "counts": (0.0, 1.0, 4.0),
+    "soft": (0.0, 0.3, 1.0),
     "classes": (0.0, 1.0, 2.0),
 }
 # Class scores: moderate, equal, and so far apart that exp would overflow.

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import Outcome, allowed, check, default_metrics, measure
+from reference import slow_losses
 
 CLIP = 1e-15
-REAL = [name for name, loss in LOSSES.items() if loss.task in ("real", "counts")]
+REAL = [name for name, loss in LOSSES.items() if loss.task in ("real", "counts", "soft")]
+SOFT = [name for name, loss in LOSSES.items() if loss.task == "soft"]
 BINARY = [name for name, loss in LOSSES.items() if loss.task == "binary"]
 COUNTS = [name for name, loss in LOSSES.items() if loss.task == "counts"]
 CLASSES = [name for name, loss in LOSSES.items() if loss.task == "classes"]
@@ -34,6 +36,8 @@ def outcomes(draw, loss):
         labels = st.integers(0, draw(st.integers(0, outputs - 1)))
     elif loss in BINARY:
         labels = st.sampled_from([-1, 1])
+    elif loss in SOFT:
+        labels = st.integers(0, 8).map(lambda eighths: eighths / 8)
     else:
         labels = st.integers(-40, 40).map(lambda eighths: eighths / 8)
     weights = st.sampled_from([0.0, 0.25, 1.0, 2.5])  # their sums are exact in floating point
@@ -62,6 +66,8 @@ def predicted_class(loss, score):
 
 
 def prediction(loss, score):
+    if loss in SOFT:
+        return float(scipy.special.expit(score[0]))
     return math.exp(score[0]) if loss in COUNTS else score[0]
 
 
@@ -73,6 +79,9 @@ def slow_logloss(loss, rows):
         total = math.fsum(math.exp(s - top) for s in score)
         return -math.log(max(CLIP, math.exp(score[int(y)] - top) / total))
 
+    if loss in SOFT:
+        largest = -math.log(CLIP)
+        return mean(rows, lambda y, s: slow_losses.soft_logistic(y, np.clip(s, -largest, largest)))
     return mean(rows, loss_of_row)
 
 
@@ -203,6 +212,10 @@ def told(outcome):
 
 def sk_logloss(outcome):
     score = outcome.score
+    if outcome.loss in SOFT:  # which scikit-learn's log_loss does not take
+        y, odds = outcome.label, score[:, 0].clip(math.log(CLIP), -math.log(CLIP))
+        losses = -y * scipy.special.log_expit(odds) - (1 - y) * scipy.special.log_expit(-odds)
+        return float(np.average(losses, weights=outcome.weight))
     binary = outcome.loss == "logistic"
     p = scipy.special.expit(np.hstack([-score, score])) if binary else scipy.special.softmax(score, axis=1)
     labels = [-1, 1] if binary else range(score.shape[1])
@@ -377,7 +390,7 @@ def test_every_registered_loss_has_metrics():
 
 
 def test_logloss_needs_probabilities():
-    assert [loss for loss in LOSSES if "logloss" in allowed(loss)] == ["logistic", "softmax"]
+    assert [loss for loss in LOSSES if "logloss" in allowed(loss)] == ["logistic", "soft-logistic", "softmax"]
 
 
 def test_a_metric_that_does_not_fit_names_those_that_do():

@@ -9,7 +9,13 @@ from scipy.optimize import minimize
 from fmcli.registry import losses as registry
 from reference.slow_losses import FROM_ZERO, LOSSES, SMOOTHNESS, best_constants, slopes
 
-LABELS = {"binary": (-1.0, 1.0), "real": (-2.0, 0.5), "counts": (0.0, 3.0), "classes": (0, 1, 2)}
+LABELS = {
+    "binary": (-1.0, 1.0),
+    "soft": (0.0, 0.25, 1.0),
+    "real": (-2.0, 0.5),
+    "counts": (0.0, 3.0),
+    "classes": (0, 1, 2),
+}
 
 
 def labels_of(name: str) -> tuple[float, ...]:

@@ -134,6 +134,7 @@ def labels_of(loss, rng):
     draw = {
         "binary": lambda: rng.choice([-1.0, 1.0], size=ROWS),
         "real": lambda: rng.normal(size=ROWS),
+        "soft": lambda: rng.random(ROWS),
         "counts": lambda: rng.poisson(2, size=ROWS).astype(float),
         "classes": lambda: rng.integers(3, size=ROWS).astype(float),
     }

@@ -309,7 +309,7 @@ def test_columns_that_the_model_lacks_are_left_out_of_validation_data():
 # ---- Convergence ----
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "squared-hinge", "huber", "poisson"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "soft-logistic", "squared-hinge", "huber", "poisson"])
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "fobos"])
 def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
     """On dense rows, the stochastic solvers minimize the same objective F as SciPy's L-BFGS."""
@@ -319,6 +319,7 @@ def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
     score = X @ rng.normal(size=d) * 0.5 + 0.3
     label = {
         "binary": lambda: np.where(rng.random(n) < prediction.probability(score), 1.0, -1.0),
+        "soft": lambda: prediction.probability(score + 0.3 * rng.normal(size=n)),
         "real": lambda: score + 0.3 * rng.normal(size=n),
         "counts": lambda: rng.poisson(np.exp(np.clip(score, -3, 1.5))).astype(float),
     }[LOSSES[loss].task]()

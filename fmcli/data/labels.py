@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import BadInputError
-from fmcli.registry.losses import LOSSES
+from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.text import number
 
 Floats = NDArray[np.float64]
 
 # The default loss for labels with two distinct values, and for other labels.
 TWO_VALUES, OTHERS = "logistic", "squared"
+# The smallest and the largest label, by task, and what such labels are.
+RANGES = {"counts": (0.0, np.inf), "soft": (0.0, 1.0)}
+RANGE_NAMES = {"counts": "counts", "soft": "labels from 0 to 1"}
 # Integer labels with at most this many distinct values are probably classes.
 FEW_CLASSES = 20
 # Whether there are many distinct labels is mostly known from this many.
@@ -46,7 +49,7 @@ class Labels:
         Raises BadInputError for a label that is not one of the values. The message names the source, if one is given.
         """
         if self.values is None:
-            check_counts(self.loss, label, source)
+            check_numbers(self.loss, label, source)
             return label
         known = self.known(label)
         if not known.all():
@@ -67,7 +70,8 @@ class Labels:
     def known(self, label: Floats) -> NDArray[np.bool_]:
         """bool (rows): whether a label is one of the values; if labels are numbers, whether the loss accepts it."""
         if self.values is None:
-            return np.greater_equal(label, 0 if LOSSES[self.loss].task == "counts" else -np.inf)
+            low, high = RANGES.get(LOSSES[self.loss].task, (-np.inf, np.inf))
+            return np.greater_equal(label, low) & np.less_equal(label, high)
         if len(self.values) <= FEW_CLASSES:
             known = np.zeros(len(label), dtype=np.bool_)
             for value in self.values:
@@ -96,6 +100,8 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
             return Labels(TWO_VALUES, tuple(distinct.tolist()))
         whole = distinct is not None and len(distinct) <= FEW_CLASSES and (distinct == np.round(distinct)).all()
         return Labels(OTHERS, None, may_be_classes=bool(whole))
+    if loss == LOGISTIC and (distinct is None or len(distinct) > 2) and 0 <= label.min() <= label.max() <= 1:
+        return Labels(SOFT_LOGISTIC, None)
     task = LOSSES[loss].task
     if task == "binary":
         if distinct is None or len(distinct) > 2:
@@ -107,17 +113,22 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
         return Labels(loss, tuple(distinct.tolist()))
     if task == "classes":
         return Labels(loss, tuple(np.unique(label).tolist()))
-    check_counts(loss, label)
+    check_numbers(loss, label)
     two_values = signs and distinct is not None and len(distinct) == 2
     return Labels(loss, tuple(np.unique(label).tolist()) if two_values else None)
 
 
-def check_counts(loss: str, label: Floats, source: str = "") -> None:
-    """Raise BadInputError for negative labels if the loss takes counts. The message names the source, if given."""
-    if LOSSES[loss].task == "counts" and label.size and label.min() < 0:
+def check_numbers(loss: str, label: Floats, source: str = "") -> None:
+    """Raise BadInputError for labels that a loss of numbers does not take. The message names the source, if given."""
+    task = LOSSES[loss].task
+    if task not in RANGES or not label.size:
+        return
+    low, high = RANGES[task]
+    extreme = label.min() if label.min() < low else label.max()
+    if not low <= extreme <= high:
         where = source and f"{source}: "
         raise BadInputError(
-            f"{where}loss {loss} takes counts, but a label is {number(label.min())}",
+            f"{where}loss {loss} takes {RANGE_NAMES[task]}, but a label is {number(extreme)}",
             loss={"squared": "for such labels"},
         )
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from fmcli.registry.entry import Entry
 
+# The loss for labels from 0 to 1 if LOGISTIC is asked for.
+LOGISTIC, SOFT_LOGISTIC = "logistic", "soft-logistic"
 # The loss whose predictions can be clipped to the range of the labels.
 CLIPPED_LOSS = "squared"
 # The loss of models that are solved in closed form.
@@ -16,7 +18,7 @@ CLOSED_FORM_LOSS = "squared"
 class LossEntry(Entry):
     """A loss.
 
-    task : the type of the labels: binary (two values), real, counts or classes.
+    task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts or classes.
     smooth : whether it is differentiable.
     bounded : whether its second derivative is bounded.
     """
@@ -30,6 +32,12 @@ _LOSSES = (
     LossEntry("squared", "Half the squared error.", "fmcli.losses.loss:Squared", task="real"),
     LossEntry(
         "logistic", "Logistic loss (log loss), for labels with two values.", "fmcli.losses.loss:Logistic", task="binary"
+    ),
+    LossEntry(
+        "soft-logistic",
+        "Logistic loss for soft labels, which are probabilities from 0 to 1.",
+        "fmcli.losses.loss:SoftLogistic",
+        task="soft",
     ),
     LossEntry(
         "squared-hinge",

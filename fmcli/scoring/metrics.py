@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
-from fmcli.losses.loss import Logistic, Loss
+from fmcli.losses.loss import Logistic, Loss, SoftLogistic
 from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.rows import row_losses
@@ -31,16 +31,17 @@ Range = tuple[float, float]
 # Smaller probabilities are replaced by this one, so that a single confident error does not make the logloss infinite.
 SMALLEST_PROBABILITY = 1e-15
 
-# The tasks of losses, as registry/losses.py names them: numbers and counts, two label values, classes.
-NUMBERS, BINARY, CLASSES = ("real", "counts"), ("binary",), ("classes",)
+# The tasks of losses, as registry/losses.py names them: numbers and counts, two label values, soft labels, classes.
+NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft"), ("binary",), ("soft",), ("classes",)
 # The losses whose scores give probabilities.
-PROBABLE = ("logistic", "softmax")
+PROBABLE = ("logistic", "soft-logistic", "softmax")
 
 # The default metrics by task, and by loss for losses with other defaults; early stopping uses the first one. Hinge
 # losses give no probabilities.
 USUAL = {
     "real": ("rmse", "mae"),
     "counts": ("rmse", "mae"),
+    "soft": ("logloss", "rmse"),
     "binary": ("accuracy", "auc"),
     "classes": ("accuracy", "macro-f1"),
 }
@@ -207,9 +208,12 @@ class Outcome:
 
 
 def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
-    """The predictions if labels are numbers: the scores, clipped to a range, or for counts their exponentials."""
+    """The predictions if labels are numbers: the scores, clipped to a range; for counts their exponentials; for soft
+    labels their probabilities."""
     if clip:
         return np.clip(score, *clip)
+    if LOSSES[loss].task in SOFT:
+        return probability(score)
     if LOSSES[loss].task != "counts":
         return score
     with np.errstate(over="ignore"):  # inf is a valid result
@@ -218,6 +222,13 @@ def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Fl
 
 def logloss(outcome: Outcome) -> float:
     """The mean of -log(probability of the label)."""
+    if outcome.task in SOFT:
+        odds = outcome.score[:, 0]
+        if outcome.probable:
+            with np.errstate(divide="ignore"):
+                odds = np.log(odds) - np.log1p(-odds)
+        largest = -math.log(SMALLEST_PROBABILITY)
+        return outcome.mean(row_losses(SoftLogistic(), outcome.label, np.clip(odds, -largest, largest)[:, None]))
     if outcome.probable:
         with np.errstate(divide="ignore"):
             losses = -np.log(label_probability(outcome))
@@ -345,7 +356,7 @@ METRICS = {
             "logloss",
             "Mean negative logarithm of the probability of the label.",
             False,
-            BINARY + CLASSES,
+            BINARY + SOFT + CLASSES,
             logloss,
             True,
         ),

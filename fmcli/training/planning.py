@@ -202,8 +202,8 @@ def labels_of(spec: Spec, data: Dataset, warm_start: WarmStart | None) -> Labels
 
 
 def with_loss(spec: Spec, loss: str) -> Spec:
-    """The spec with a loss and the defaults of its options, unless it has one already."""
-    if spec.loss is not None:
+    """The spec with the loss of the labels and the defaults of its options, unless it has this loss already."""
+    if spec.loss == loss:
         return spec
     loss_options = {name: OPTIONS[name].default for name in LOSSES[loss].options}
     return replace(spec, loss=loss, values={**spec.values, **loss_options})

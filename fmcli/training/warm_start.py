@@ -17,7 +17,7 @@ from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.state import parameter_of, state_name
 from fmcli.models.model import Model
 from fmcli.registry.build import build_model
-from fmcli.registry.losses import LOSSES
+from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Trainer
@@ -117,6 +117,8 @@ class WarmStart:
     def labels_for(self, spec: Spec) -> Labels:
         """The labels of this model, under the loss of the spec. Raises UsageError for a loss that takes others."""
         loss = spec.loss or self.run.loss
+        if (loss, self.run.loss) == (LOGISTIC, SOFT_LOGISTIC):  # as the labels of this model decided
+            loss = SOFT_LOGISTIC
         if LOSSES[loss].task != LOSSES[self.run.loss].task:
             raise UsageError(
                 f"{self.path} was trained with loss {self.run.loss}, not {loss}, whose labels mean something else",

@@ -30,6 +30,11 @@ def logistic(y: float, scores: np.ndarray) -> Number:
     return log1p_exp(-y * scores[0])
 
 
+def soft_logistic(y: float, scores: np.ndarray) -> Number:
+    """The logistic loss of a coin that shows +1 with probability y."""
+    return y * logistic(1, scores) + (1 - y) * logistic(-1, scores)
+
+
 def hinge(y: float, scores: np.ndarray) -> Number:
     return 1 - y * scores[0] if np.real(y * scores[0]) < 1 else 0.0
 
@@ -58,6 +63,7 @@ def softmax(y: float, scores: np.ndarray) -> Number:
 LOSSES: dict[str, Loss] = {
     "squared": squared,
     "logistic": logistic,
+    "soft-logistic": soft_logistic,
     "squared-hinge": squared_hinge,
     "hinge": hinge,
     "huber": huber,
@@ -66,7 +72,14 @@ LOSSES: dict[str, Loss] = {
 }
 
 # κ, the maximum of the second derivative by one score. Hinge has no second derivative, that of poisson is unbounded.
-SMOOTHNESS = {"squared": 1.0, "logistic": 0.25, "squared-hinge": 2.0, "huber": 1.0, "softmax": 0.25}
+SMOOTHNESS = {
+    "squared": 1.0,
+    "logistic": 0.25,
+    "soft-logistic": 0.25,
+    "squared-hinge": 2.0,
+    "huber": 1.0,
+    "softmax": 0.25,
+}
 # Losses whose bias starts from 0 instead of from the constant with the least loss.
 FROM_ZERO = ("hinge", "squared-hinge")
 
@@ -93,6 +106,8 @@ def best_constants(
         return np.log([s[y == c].sum() / s.sum() for c in range(outputs)])
     if name == "logistic":
         return np.array([np.log(s[y > 0].sum() / s[y < 0].sum())])
+    if name == "soft-logistic":
+        return np.array([np.log(np.sum(s * y) / np.sum(s * (1 - y)))])
     if name == "poisson":
         return np.array([np.log(np.sum(s * y) / np.sum(s))])
     loss = partial(huber, delta=delta) if name == "huber" else LOSSES[name]

@@ -15,6 +15,14 @@ cdef double slope_of(void* loss, double label, const double* score, double* slop
     return (<Loss>loss).slope(label, score, slope)
 
 
+def log_odds(probability, weight):
+    """float64 (1): the log-odds of the weighted mean of probabilities (rows), which differs from 0 and 1 at least by
+    RARE / rows."""
+    least = RARE / len(probability)
+    mean = np.clip(np.average(probability, weights=weight), least, 1 - least)
+    return np.array([np.log(mean) - np.log1p(-mean)])
+
+
 cdef class Loss:
     """Base of all losses.
 
@@ -107,9 +115,33 @@ cdef class Logistic(Loss):
 
     def best_constant(self, label, weight):
         """The log-odds of the two labels, one of which may be missing in the training rows."""
-        least = RARE / len(label)
-        share = np.clip(np.average(label > 0, weights=weight), least, 1 - least)
-        return np.array([np.log(share) - np.log1p(-share)])
+        return log_odds(label > 0, weight)
+
+
+cdef class SoftLogistic(Loss):
+    """log(1 + exp(score)) - y score, the logistic loss for labels from 0 to 1, which are probabilities."""
+
+    def __init__(self):
+        self.smoothness = 0.25
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double s = score[0]
+        return log1p(exp(-fabs(s))) + ((1 - y) * s if s > 0 else -y * s)  # without overflow and cancellation
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double s = score[0]
+        cdef double e
+        if s > 0:
+            e = exp(-s)
+            slope[0] = (1 - y) - e / (1 + e)
+            return log1p(e) + (1 - y) * s
+        e = exp(s)
+        slope[0] = e / (1 + e) - y
+        return log1p(e) - y * s
+
+    def best_constant(self, label, weight):
+        """The log-odds of the mean label, which may be 0 or 1."""
+        return log_odds(label, weight)
 
 
 cdef class Hinge(Loss):
