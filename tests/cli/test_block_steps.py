@@ -7,7 +7,7 @@ import pytest
 @pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_run_resumes_in_the_same_blocks(run, tmp_path, solver, shuffle):
-    """Blocks are complete after the second of five epochs."""
+    """Blocks begin in the second of five epochs."""
     rng = np.random.default_rng(4)
     text = "".join(
         f"{rng.integers(2)} " + " ".join(f"{j}:1" for j in sorted(rng.choice(12, 4, replace=False))) + "\n"
