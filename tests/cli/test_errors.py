@@ -90,7 +90,7 @@ MISUSE = [
     (["train", "--learning_rate", "3", "t"], 2, "there is no option '--learning_rate'; did you mean --learning-rate?"),
     (["train", "--sigmoid", "t"], 2, "there is no option '--sigmoid': it belongs to fmcli predict"),
     (["predict", "-k8", "t"], 2, "there is no option '-k': it belongs to fmcli train"),
-    (["predict", "--zzz", "t"], 2, "there is no option '--zzz'; there are: --format, --threads, "),
+    (["predict", "--zzz", "t"], 2, "there is no option '--zzz'; there are: --format, --label-weights, --threads, "),
     (["train", "-m", "hoffm", "t"], 2, "there is no model 'hoffm'; did you mean hofm"),
     (["train", "-m", "FM", "t"], 2, "there is no model 'FM'; did you mean fm?"),
     (["train", "-s", "adagrd", "t"], 2, "there is no solver 'adagrd'; did you mean adagrad? there are: sgd, adagrad"),
