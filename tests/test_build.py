@@ -102,7 +102,7 @@ def test_a_module_depends_on_what_it_includes_and_on_nothing_else():
     depends = {module.name: {Path(path).name for path in module.depends} for module in build_script().modules()}
     assert {"types.h", "kernels.inl", "row_updates.inl", "anova.inl", "vector.h"} <= depends["fmcli.kernels.simd"]
     assert {"solver.pxd", "model.pxd", "kernels.h"} <= depends["fmcli.solvers.stochastic.sgd"]
-    assert depends["fmcli.losses.loss"] == {"loss.pxd"}
+    assert depends["fmcli.data.numbering"] == {"numbering.pxd"}
     assert "row_updates.inl" not in depends["fmcli.solvers.stochastic.sgd"]
 
 
