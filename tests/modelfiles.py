@@ -7,6 +7,7 @@ from problems import dataset
 
 from fmcli.data.dataset import Dataset
 from fmcli.model_file.container import ModelFile, load
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
@@ -40,6 +41,8 @@ def write(path: str, kind: str, solver: str | None = None, loss: str = "squared"
     data = rows()
     if loss == "logistic":
         data = data.changed(label=(data.label > 0).astype(float))
+    elif LOSSES[loss].task == "soft":
+        data = data.changed(label=data.label / 2)
     if "fields" not in MODELS[kind].context:
         data = data.changed(field=None)
     solver = solver or MODELS[kind].solver
