@@ -13,10 +13,11 @@ typedef struct Barrier {
 } Barrier;
 
 // Waits until all threads have arrived. What a thread wrote before is visible to all threads afterwards. A waiting
-// thread spins, because the others arrive within microseconds if each has a core. Then it lets other threads run, and at
-// last it sleeps, so that it costs nothing if there are fewer cores than threads.
+// thread spins for some 20 microseconds, because the others arrive by then if each has a core. Then it lets other threads
+// run for a millisecond, and at last it sleeps, so that it costs nothing if there are fewer cores than threads. To sleep
+// earlier takes longer than most waits: with shorter limits, two threads were slower than one.
 static inline void wait_for_all(Barrier* barrier) {
-    enum { SPINS = 1 << 12, YIELDS = 1 << 4 };
+    enum { SPINS = 1 << 16, YIELDS = 1 << 12 };
     const struct timespec nap = {0, 20000};  // 20 microseconds
     if (barrier->threads == 1) return;
     const int generation = __atomic_load_n(&barrier->generation, __ATOMIC_RELAXED);
