@@ -468,7 +468,7 @@ def read_rows(
     )
     log_read(log, inputs, table, time.perf_counter() - begin)
     if bad.count > before:
-        log.line(f"{bad.count - before:,} lines with errors were skipped")
+        log.line(f"skipped lines with errors: {bad.count - before:,}")
     return table
 
 

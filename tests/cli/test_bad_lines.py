@@ -23,7 +23,7 @@ def test_skipped_lines(run, files):
         "fmcli: warning: bad:5:7: found '2', expected index:value; the colon is missing; the line is skipped",
     )
     assert tuple(done.stderr.splitlines()[:2]) == first
-    assert done.stderr.count("\n2 lines with errors were skipped\n") == 2
+    assert done.stderr.count("\nskipped lines with errors: 2\n") == 2
     assert json.loads((files / "log").read_text().splitlines()[-1])["bad_lines"] == 4
     run("train", "-q", "-e", "1", "-v", "clean", "-o", "n", "clean")
     assert (files / "m").read_bytes() == (files / "n").read_bytes()
