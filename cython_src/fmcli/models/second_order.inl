@@ -3,7 +3,7 @@
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
 #include "fmcli/kernels/kernels.h"
-#include "fmcli/models/pairs.h"
+#include "fmcli/base/pairs.h"
 
 namespace {
 

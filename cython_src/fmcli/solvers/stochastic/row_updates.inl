@@ -1,7 +1,7 @@
 // The updates that row solvers apply to the rows of a block.
 
 #include "fmcli/kernels/kernels.h"
-#include "fmcli/models/pairs.h"
+#include "fmcli/base/pairs.h"
 #include "fmcli/penalties/group_penalties.h"
 #include "fmcli/solvers/stochastic/update_rules.h"
 

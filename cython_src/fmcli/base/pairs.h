@@ -1,4 +1,4 @@
-// The derivative of the pairs of a factorization machine.
+// The derivative of the pairs of a factorization machine, for its gradients, its steps and coordinate descent.
 #ifndef FMCLI_PAIRS_H
 #define FMCLI_PAIRS_H
 
