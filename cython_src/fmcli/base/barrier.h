@@ -13,9 +13,9 @@ typedef struct Barrier {
 } Barrier;
 
 // Waits until all threads have arrived. What a thread wrote before is visible to all threads afterwards. A waiting
-// thread spins for some 20 microseconds, because the others arrive by then if each has a core. Then it lets other threads
-// run for a millisecond, and at last it sleeps, so that it costs nothing if there are fewer cores than threads. To sleep
-// earlier takes longer than most waits: with shorter limits, two threads were slower than one.
+// thread spins, because the others arrive soon if each has a core. Then it lets other threads run, and at last it sleeps,
+// in case there are fewer cores than threads. With limits of 2^12 and 2^4, two threads on two cores slept so often that they
+// were slower than one; with these, eight threads on two cores take longer.
 static inline void wait_for_all(Barrier* barrier) {
     enum { SPINS = 1 << 16, YIELDS = 1 << 12 };
     const struct timespec nap = {0, 20000};  // 20 microseconds
