@@ -10,7 +10,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import blocks
 from fmcli.solvers.stochastic.block_loop import BlockLoop, takes_blocks
-from fmcli.solvers.stochastic.blocks import SAMPLES_BEFORE, mean_product
+from fmcli.solvers.stochastic.blocks import SAMPLES_BEFORE
 from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training.job import plan, train
@@ -45,6 +45,7 @@ def assert_same_bits(first, second):
 @pytest.mark.parametrize(("name", "solver", "weights"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [True, False]))
 def test_the_number_of_threads_does_not_change_a_bit(name, solver, weights, monkeypatch):
     monkeypatch.setattr(blocks, "SAMPLES_BEFORE", 1)  # large blocks, because threads wait for each other after each one
+    monkeypatch.setattr(blocks, "cpu_count", lambda: 8)
     data = rows_with_labels(300, weights=weights)
     one, *others = [trained(data, name, solver, threads, epochs=2, block_size=64) for threads in (1, 2, 3, 8)]
     for other in others:
@@ -123,26 +124,19 @@ def test_blocks_are_refused_where_there_are_none(options, words):
         make_spec(**options)
 
 
-def test_the_effect_of_a_row_on_another_does_not_depend_on_the_scale_of_columns():
-    data = rows_with_labels()
-    scaled = data.changed(value=(data.value * 2.0**data.index).astype(np.float32))
-    rows = np.arange(data.rows, dtype=np.int32)
-    one, other = [mean_product(d, rows, np.random.default_rng(0)) for d in (data, scaled)]
-    assert one == pytest.approx(other, rel=1e-6)
-    squares = np.bincount(data.index, data.value**2, FEATURES) / np.bincount(data.index, minlength=FEATURES)
-    every = np.zeros((data.rows, FEATURES))
-    every[np.repeat(rows, np.diff(data.indptr)), data.index] = data.value
-    products = (every / squares) @ every.T
-    different = ~np.eye(data.rows, dtype=bool)
-    assert one == pytest.approx(np.sqrt(np.mean((1 + products[different]) ** 2)), rel=0.05)
-    assert one > 1.5
-    first, second = rows[:50], rows[50:100]
-    dense = np.zeros((data.rows, FEATURES))
-    for i in rows:
-        dense[i, data.index[data.indptr[i] : data.indptr[i + 1]]] = data.value[data.indptr[i] : data.indptr[i + 1]]
-    both = dense[:100]
-    squares = (both**2).sum(axis=0) / np.maximum((both != 0).sum(axis=0), 1)
-    np.testing.assert_allclose(data.products(first, second), (both[:50] * both[50:] / squares).sum(axis=1), rtol=1e-5)
+def test_no_more_threads_than_processors(monkeypatch):
+    started = []
+
+    class Loop(BlockLoop):
+        def __init__(self, model, solver, loss, threads):
+            super().__init__(model, solver, loss, threads)
+            started.append(threads)
+
+    monkeypatch.setattr(blocks, "cpu_count", lambda: 2)
+    monkeypatch.setattr(blocks, "BlockLoop", Loop)
+    for threads in (1, 2, 8):
+        trained(rows_with_labels(20), "fm", "adagrad", threads, epochs=1)
+    assert started == [1, 2, 2]
 
 
 def test_blocks_must_cover_the_samples():

@@ -106,9 +106,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     for epoch, order in enumerate(orders, start=1):
         total = 0.0
         if block_ends:
-            blocks, loop = in_blocks(
-                model, trained, loss, data.take(order), block_ends, mean, options.curvature, threads
-            )
+            blocks, loop = in_blocks(model, trained, loss, data.take(order), block_ends, mean, threads)
         for number, (first, last) in enumerate(zip([0, *ends_of], ends_of, strict=False)):
             if block_ends:
                 total += loop.run(POOL, blocks, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
@@ -123,11 +121,11 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     assert next(step, None) is None
 
 
-def in_blocks(model, solver, loss, data, ends, mean_weight, curvature, threads):
+def in_blocks(model, solver, loss, data, ends, mean_weight, threads):
     """These data in blocks, and the loop of block steps."""
     divisor = mean_weight if solver.averages_weights else 1
     blocks = SampleBlocks(data, np.array([0, *ends]), mean_weight=divisor, by_sample=model.pair_block >= 0)
-    return blocks, BlockLoop(model, solver, loss, curvature, threads)
+    return blocks, BlockLoop(model, solver, loss, threads)
 
 
 def labels_of(loss, rng):
@@ -166,7 +164,7 @@ def test_steps(name, solver, loss, penalty):
     )  # fmt: skip
 
 
-# Kinds, solvers, penalties, whether samples have weights, ranks, losses, and bounds on the curvature, for block steps.
+# Kinds, solvers, penalties, whether samples have weights, ranks, losses, and step sizes, for block steps.
 BLOCKS = pairwise(
     [name for name, kind in TRAINED.items() if kind.blocks],
     [name for name, solver in ROW_SOLVERS.items() if solver.blocks],
@@ -174,19 +172,20 @@ BLOCKS = pairwise(
     [False, True],
     [2, 4, 9],
     ["logistic", "softmax"],
-    [0.05, 5.0],
+    [0.02, 2.0],
 )
 
 
-@pytest.mark.parametrize(("name", "solver", "penalty", "weighted", "rank", "loss", "curvature"), BLOCKS)
-def test_block_steps(name, solver, penalty, weighted, rank, loss, curvature):
-    """The bound on the curvature is active if it is large."""
+@pytest.mark.parametrize(("name", "solver", "penalty", "weighted", "rank", "loss", "size"), BLOCKS)
+def test_block_steps(name, solver, penalty, weighted, rank, loss, size):
+    """The bound on the curvature is active if the step size is large."""
     rng = np.random.default_rng(1)
     model = build(name, FEATURES, outputs_of(loss), rank=rank)
     weights = rng.uniform(0.5, 2, size=ROWS) if weighted else None
     follow(
         name, model, solver, make_loss(loss), loss, labels_of(loss, rng), penalty=penalty, weights=weights,
-        block_ends=(2, 9), threads=2, curvature=curvature, chosen={"rank": rank},
+        block_ends=(2, 9), threads=2, chosen={"rank": rank}, learning_rate=size, alpha=size,
+        curvature=slow_losses.SMOOTHNESS[loss],
     )  # fmt: skip
 
 

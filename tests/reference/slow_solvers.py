@@ -46,7 +46,7 @@ class Options(Penalty):
     l1_from_epoch: int | None = None  # None: 2 for ftrl, else 1
     batch_size: int = 1
     block_ends: Sequence[int] = ()  # block steps: where the blocks of each epoch end
-    curvature: float = 0.0  # of block steps
+    curvature: float = 0.0  # block steps: the largest second derivative of the loss
     model: Choices = field(default_factory=dict)
 
 
@@ -345,9 +345,9 @@ def block_step(
     All gradients are those at the parameters before the block.
     """
     total = 0.0
-    # The gradients of each row, and their weights in its curvature.
+    # The gradients of each row, and their effects on the slopes of all samples.
     found: list[list[np.ndarray]] = [[] for _ in states]
-    squares: list[list[float]] = [[] for _ in states]
+    effects: list[list[float]] = [[] for _ in states]
     for i in block:
         scores = score(kind, params, samples[i], o.model)
         total += s[i] * np.real(value(labels[i], scores))
@@ -359,10 +359,10 @@ def block_step(
                 found[number].append(scale[i] * sum(slope[c] * gather(part, r.where) for c, part in enumerate(parts)))
                 name, at = r.where[0]
                 x = samples[i][at[1]] if per_feature(name) else 1.0
-                squares[number].append(scale[i] * x**2)
-    for r, gradients, weights in zip(states, found, squares, strict=True):
+                effects[number].append(scale[i] * abs(x) * (1 + sum(map(abs, samples[i].values()))))
+    for r, gradients, each in zip(states, found, effects, strict=True):
         if gradients:
-            least = o.curvature * sum(weights) * (len(weights) - 1) / len(weights)
+            least = o.curvature * sum(each) * (len(each) - 1) / len(each)
             BLOCK_UPDATES[solver](r, np.array(gradients), least, o)
             constrain(r)
             r.seen = True

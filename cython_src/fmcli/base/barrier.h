@@ -14,8 +14,8 @@ typedef struct Barrier {
 
 // Waits until all threads have arrived. What a thread wrote before is visible to all threads afterwards. A waiting
 // thread spins, because the others arrive soon if each has a core. Then it lets other threads run, and at last it sleeps,
-// in case there are fewer cores than threads. With limits of 2^12 and 2^4, two threads on two cores slept so often that they
-// were slower than one; with these, eight threads on two cores take longer.
+// in case other programs use the cores. With limits of 2^12 and 2^4, two threads on two cores slept so often that they were
+// slower than one; with these, more threads than cores take longer.
 static inline void wait_for_all(Barrier* barrier) {
     enum { SPINS = 1 << 16, YIELDS = 1 << 12 };
     const struct timespec nap = {0, 20000};  // 20 microseconds

@@ -92,7 +92,7 @@ typedef struct RowEntries {
     int32_t* start;               // where the entries of each row begin, and the end of the last
     int32_t* entry;               // the numbers of the entries, or of their samples, in the order of samples for each row
     float* value;                 // of the entries, if they are not all 1 and a formula needs them
-    real* curvature;              // of each row, as in Samples (update_rules.h); NULL: its number of entries - 1
+    real* curvature;              // of each row, as in Samples (update_rules.h), for a loss of curvature 1
 } RowEntries;
 
 // The gradients of a block of samples by the rows of a Block: numbers for each entry, or a formula of second order.
@@ -105,7 +105,7 @@ typedef struct BlockGradient {
     const real* slope;   // of a formula: samples; the entries are numbered by their samples
     const real* sums;    // of a formula: samples x lanes; else NULL
     const real* beta;    // of a formula
-    double curvature;    // of the loss, times the effect of a sample's update on the scores of other samples
+    double curvature;    // the bound of the loss's curvature
 } BlockGradient;
 
 // What one of several threads does: the `part`-th of `parts` equal parts.

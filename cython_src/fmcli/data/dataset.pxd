@@ -17,7 +17,6 @@ cdef class Dataset:
         x[0] = sample_of(&self.csr, i)
 
     cdef check_entries(self)
-    cdef mean_squares(self, const int32_t[::1] rows)
     cdef counts_of(self, const int32_t[::1] rows)
     cdef selected(self, index, kept, features, numbering)
     cdef places(self, const int32_t[::1] features)

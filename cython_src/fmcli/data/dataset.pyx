@@ -389,52 +389,6 @@ cdef class Dataset:
                         smallest[column] = size
         return largest_, smallest_
 
-    def products(self, const int32_t[::1] first, const int32_t[::1] second):
-        """float64 (n): the inner products of pairs of rows with these indices. Each column is divided by the root mean
-        square of its entries in these rows. The rows must have no index twice."""
-        cdef Py_ssize_t i, a, b, n = first.shape[0]
-        cdef Sample x, y
-        cdef double product
-        self.check_rows(first)
-        self.check_rows(second)
-        if second.shape[0] != n:
-            raise ValueError(f"there are {n} first and {second.shape[0]} second rows")
-        products_ = np.zeros(n)
-        cdef double[::1] products = products_
-        cdef double[::1] square = self.mean_squares(np.concatenate([first, second]))
-        with nogil:
-            for i in range(n):
-                self.sample(first[i], &x)
-                self.sample(second[i], &y)
-                a = b = 0
-                product = 0
-                while a < x.nnz and b < y.nnz:
-                    if x.index[a] == y.index[b]:
-                        product += x.value[a] * <double>y.value[b] / square[x.index[a]]
-                    if x.index[a] <= y.index[b]:
-                        a += 1
-                    elif x.index[a] > y.index[b]:
-                        b += 1
-                products[i] = product
-        return products_
-
-    # float64 (features): the mean square of the entries of each column in these rows; 1 if there are none.
-    cdef mean_squares(self, const int32_t[::1] rows):
-        sums, counts = np.zeros(self.features), np.zeros(self.features)
-        cdef double[::1] sum_ = sums
-        cdef double[::1] count = counts
-        cdef Py_ssize_t i, j
-        cdef Sample x
-        if self.csr.constant:
-            return np.ones(self.features)
-        with nogil:
-            for i in range(rows.shape[0]):
-                self.sample(rows[i], &x)
-                for j in range(x.nnz):
-                    sum_[x.index[j]] += <double>x.value[j] * x.value[j]
-                    count[x.index[j]] += 1
-        return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
-
     def longest_square(self):
         """The largest squared norm of a row; 0 without rows."""
         if self.csr.constant:

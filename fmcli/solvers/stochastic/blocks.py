@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import Dataset
 from fmcli.models.model import Workspace
-from fmcli.registry.streams import BLOCK_STREAM, PAIR_STREAM, generator
+from fmcli.registry.streams import BLOCK_STREAM, generator
 from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.rows import RowEpochs
 from fmcli.solvers.stochastic.sample_blocks import GroupingRoom, SampleBlocks
+from fmcli.system.machine import cpu_count
 
 if TYPE_CHECKING:
     from fmcli.losses.loss import Loss
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 SAMPLES_BEFORE = 256
 # Rows are copied in the order of training, and grouped, in pieces of this many, which fit in a cache.
 PIECE = 1 << 15
-# Pairs of rows whose products are averaged.
-PAIRS = 20_000
 
 
 def block_ends(rows: int, size: int) -> NDArray[np.int64]:
@@ -40,15 +38,10 @@ def block_ends(rows: int, size: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, rows, size, dtype=np.int64), rows)
 
 
-def mean_product(data: Dataset, rows: NDArray[np.int32], random: np.random.Generator) -> float:
-    """The root mean square of 1 + <x, y> over pairs of different rows: the effect that an update by one row has on the
-    score of another. Each column is divided by the root mean square of its entries."""
-    if len(rows) < 2:
-        return 1.0
-    first = random.integers(len(rows), size=PAIRS)
-    second = (first + random.integers(1, len(rows), size=PAIRS)) % len(rows)
-    products = data.products(rows[first], rows[second])
-    return math.sqrt(float(np.mean((1 + products) ** 2)))
+def threads_of(task: Task) -> int:
+    """How many threads share the steps: no more than there are processors, because threads wait for each other twice a
+    block, which takes long if one of them is not running."""
+    return min(task.threads, cpu_count())
 
 
 class BlockEpochs:
@@ -71,17 +64,18 @@ class BlockEpochs:
         self.seen, self.unit, self._first = 0, 1, 0
         self._kept: dict[tuple[int, int], SampleBlocks] = {}
         self.rows = RowEpochs(task, solver, loss, mean_weight)
-        product = mean_product(task.data, task.rows, generator(task.spec, PAIR_STREAM))
-        self.loop = BlockLoop(task.model, solver, loss, loss.smoothness * product, task.threads)
-        self.rooms = [GroupingRoom(task.data.features) for _ in range(task.threads)]
+        self.threads = threads_of(task)
+        self.loop = BlockLoop(task.model, solver, loss, self.threads)
+        self.rooms = [GroupingRoom(task.data.features) for _ in range(self.threads)]
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
         """Bytes of the copied rows, of their entries grouped by feature, of a block's gradients, and of the threads."""
         data, model, size = task.data, task.model, int(task.spec.values["block_size"])
+        threads = threads_of(task)
         entries = min(data.nnz, size * data.longest)
-        rooms = task.threads * GroupingRoom.bytes_needed(data.features, entries)
-        workspaces = task.threads * Workspace.bytes_needed(model, data.longest)
+        rooms = threads * GroupingRoom.bytes_needed(data.features, entries)
+        workspaces = threads * Workspace.bytes_needed(model, data.longest)
         copied = len(task.rows) / max(1, data.rows) * (data.nbytes + SampleBlocks.bytes_needed(data))
         steps = RowEpochs.bytes_needed(task) + BlockLoop.bytes_needed(model, size, entries)
         return int(copied) + steps + rooms + workspaces
@@ -122,10 +116,9 @@ class BlockEpochs:
         """The blocks of each piece, and their order. Each thread arranges a piece."""
         if random:
             random.shuffle(scheduled)
-        threads = self.task.threads
-        in_order = map if threads == 1 else pool.map
-        for first in range(0, len(scheduled), threads):
-            for blocks in in_order(self._blocks_of, scheduled[first : first + threads], self.rooms):
+        in_order = map if self.threads == 1 else pool.map
+        for first in range(0, len(scheduled), self.threads):
+            for blocks in in_order(self._blocks_of, scheduled[first : first + self.threads], self.rooms):
                 order = np.arange(len(blocks), dtype=np.int32)
                 if random:
                     random.shuffle(order)

@@ -41,7 +41,6 @@ cdef class BlockLoop:
     model : Model, with rows allocated and started, for which `takes_blocks` is true.
     solver : Solver, bound to the model, with steps for blocks.
     loss : Loss, of bounded curvature.
-    curvature : the bound of the loss's curvature, times the effect that a sample's update has on other samples' scores.
     threads : how many threads `run` uses.
     """
 
@@ -76,7 +75,7 @@ cdef class BlockLoop:
         self.slope = self.sums + self.n_gradients
         self.beta = self.slope + self.n_gradients
 
-    def __init__(self, Model model, Solver solver, Loss loss, double curvature, int threads=1):
+    def __init__(self, Model model, Solver solver, Loss loss, int threads=1):
         cdef int g
         cdef SampleRun run
         model.require(training=True)
@@ -88,7 +87,7 @@ cdef class BlockLoop:
         self.by_formula = model.pair_block != NONE and model.outputs == 1 and model.describe(&run)
         self.samples = self.entries = self.longest = -1
         for g in range(self.n_gradients):
-            self.gradients[g].block, self.gradients[g].curvature = g % model.n_blocks, curvature
+            self.gradients[g].block, self.gradients[g].curvature = g % model.n_blocks, loss.smoothness
             self.gradients[g].first = (g // model.n_blocks) * model.block[g % model.n_blocks].rows
 
     # Train on these blocks next.
@@ -197,7 +196,7 @@ cdef class BlockLoop:
         cdef int g
         cdef ThreadShare share = ThreadShare(thread, self.threads, &self.room[thread, 0])
         if thread == 0:
-            self.set_block(number, begin, n)
+            self.set_block(number, n)
         if self.by_formula:
             self.formulas_of(begin, begin + n * thread // self.threads, begin + n * (thread + 1) // self.threads, s)
         else:
@@ -217,16 +216,9 @@ cdef class BlockLoop:
             wait_for_all(&self.barrier)
 
     # Set what the steps of a block read, besides gradients.
-    cdef void set_block(self, Py_ssize_t number, Py_ssize_t begin, Py_ssize_t n) noexcept nogil:
+    cdef void set_block(self, Py_ssize_t number, Py_ssize_t n) noexcept nogil:
         cdef int g
-        cdef Py_ssize_t s
-        cdef double total = n - 1.0
         cdef BlockGradient* gradient
-        if self.data.weight_ != NULL:
-            total = 0
-            for s in range(begin, begin + n):
-                total += self.data.share_of(s, self.blocks.mean_weight)
-            total *= (n - 1.0) / n
         for g in range(self.n_gradients):
             gradient = &self.gradients[g]
             if not self.model.trained[gradient.block]:
@@ -234,7 +226,7 @@ cdef class BlockLoop:
             elif self.model.by_feature[gradient.block]:
                 gradient.rows = self.blocks.rows[number]
             else:
-                set_shared_rows(&gradient.rows, self.model.block[gradient.block].rows, n, total)
+                set_shared_rows(&gradient.rows, self.model.block[gradient.block].rows, n, self.blocks.shared[number])
 
     # The same as `gradients_of`, in one call.
     cdef void formulas_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:

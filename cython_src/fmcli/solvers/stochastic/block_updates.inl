@@ -55,7 +55,7 @@ inline __attribute__((always_inline)) void each_entry(const RowEntries& rows, pt
 template <int N>
 inline Samples<real> samples_of(const RowEntries& rows, ptrdiff_t i, real curvature) {
     const real n = N < MANY_ENTRIES ? (real)N : (real)(rows.start[i + 1] - rows.start[i]);
-    return {n, curvature * (rows.curvature ? rows.curvature[i] : n - 1)};
+    return {n, N == 1 ? 0 : curvature * rows.curvature[i]};
 }
 
 template <int N, class V, class Gradients>

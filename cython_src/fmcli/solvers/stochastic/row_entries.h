@@ -14,7 +14,7 @@ typedef struct GroupingSpace {
     int32_t* local;   // n: the place of each entry's row
     int32_t* id;      // n: the row at each place
     int32_t* count;   // n: its number of entries
-    real* weight;     // n: the weights of the entries, grouped; only if they have any
+    real* weight;     // n: the weights of the entries, grouped
 } GroupingSpace;
 
 // The entries of a block of samples.
@@ -23,8 +23,12 @@ typedef struct BlockEntries {
     const int32_t* row;     // row ids
     const int32_t* sample;  // numbers of their samples; NULL: the result has the numbers of the entries
     const float* value;     // NULL: the result has no values
-    const real* weight;     // their weights in the curvature of the loss; NULL: all 1
+    const real* weight;     // their weights in the curvature of the loss
 } BlockEntries;
+
+// The sum of n samples' weights in the curvature, less their mean: the first sample of a row needs no bound, and which one
+// is first must not matter.
+static inline double without_first(double sum, ptrdiff_t n) { return sum * ((double)(n - 1) / (double)n); }
 
 // Groups the entries of a block of samples by row. Returns false if there is not enough memory. The result's memory is
 // result->row, to be freed with `free`. Before, space->unused + n must be at most UINT32_MAX.
@@ -62,15 +66,15 @@ static inline bool group_by_row(const BlockEntries* entries, GroupingSpace* spac
         next[g] = rows_before;
         rows_before = r.end[g];
     }
-    const ptrdiff_t numbers = 2 * (ptrdiff_t)rows + 1 + n, values = b.value ? n : 0, curvatures = b.weight ? rows : 0;
+    const ptrdiff_t numbers = 2 * (ptrdiff_t)rows + 1 + n, values = b.value ? n : 0;
     const ptrdiff_t padding = (numbers + values) % 2;  // to align doubles
-    int32_t* memory = (int32_t*)malloc((numbers + values + padding) * sizeof(int32_t) + curvatures * sizeof(real));
+    int32_t* memory = (int32_t*)malloc((numbers + values + padding) * sizeof(int32_t) + rows * sizeof(real));
     if (!memory) return false;
     r.row = memory;
     r.start = memory + rows;
     r.entry = r.start + rows + 1;
     r.value = values ? (float*)(memory + numbers) : NULL;
-    r.curvature = curvatures ? (real*)(memory + numbers + values + padding) : NULL;
+    r.curvature = (real*)(memory + numbers + values + padding);
     for (ptrdiff_t at = 0; at < rows; ++at) {
         const ptrdiff_t g = group_of(at), place = next[g]++;
         const int32_t count = s.count[at];
@@ -83,14 +87,12 @@ static inline bool group_by_row(const BlockEntries* entries, GroupingSpace* spac
         const int32_t at = s.count[s.local[e]]++;
         r.entry[at] = b.sample ? b.sample[e] : (int32_t)e;
         if (b.value) r.value[at] = b.value[e];
-        if (b.weight) s.weight[at] = b.weight[e];
+        s.weight[at] = b.weight[e];
     }
-    // The first sample of a row needs no bound, and which one is first must not matter: the bound is for the mean.
-    for (ptrdiff_t at = 0; at < curvatures; ++at) {
-        real sum = 0;
+    for (ptrdiff_t at = 0; at < rows; ++at) {
+        double sum = 0;
         for (ptrdiff_t i = r.start[at]; i < r.start[at + 1]; ++i) sum += s.weight[i];
-        const real count = (real)(r.start[at + 1] - r.start[at]);
-        r.curvature[at] = sum * ((count - 1) / count);
+        r.curvature[at] = (real)without_first(sum, r.start[at + 1] - r.start[at]);
     }
     *result = r;
     return true;

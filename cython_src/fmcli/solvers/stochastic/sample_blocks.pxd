@@ -18,6 +18,7 @@ cdef extern from "fmcli/solvers/stochastic/row_entries.h" nogil:
         const float* value
         const real* weight
     bint group_by_row(const BlockEntries*, GroupingSpace*, RowEntries*)
+    double without_first(double sum, Py_ssize_t n)
 
 
 cdef class GroupingRoom:
@@ -40,5 +41,6 @@ cdef class SampleBlocks:
     cdef readonly double mean_weight
     cdef const int64_t[::1] end
     cdef RowEntries* rows
+    cdef double[::1] shared  # by block: the curvature of the rows that all its samples touch
 
     cdef group(self, GroupingRoom room)

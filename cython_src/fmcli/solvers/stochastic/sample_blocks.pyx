@@ -4,8 +4,9 @@ import numpy as np
 
 from fmcli.models.layout import REAL_TYPE, allocate
 
-from fmcli.base.types cimport RowEntries, real
+from fmcli.base.types cimport RowEntries, Sample, real
 from fmcli.data.dataset cimport Dataset
+from libc.math cimport fabs
 from libc.stdint cimport INT32_MAX, UINT32_MAX, int32_t, uint32_t
 from libc.stdlib cimport calloc, free
 
@@ -69,6 +70,7 @@ cdef class SampleBlocks:
         room = GroupingRoom(data.features) if room is None else room
         if room.place.shape[0] < data.features:
             raise ValueError("the room was made for fewer features")
+        self.shared = np.zeros(len(sizes))
         self.rows = <RowEntries*>calloc(len(sizes), sizeof(RowEntries))
         if self.rows == NULL:
             raise MemoryError
@@ -79,8 +81,7 @@ cdef class SampleBlocks:
     def bytes_needed(Dataset data):
         """Bytes of the grouped entries of these data, if no block has a row twice."""
         value = sizeof(float) if data.value is not None else 0
-        weight = sizeof(real) if has_weights(data) else 0
-        return data.nnz * (3 * sizeof(int32_t) + value + weight)
+        return data.nnz * (3 * sizeof(int32_t) + value + sizeof(real))
 
     def __len__(self):
         return self.end.shape[0] - 1
@@ -93,17 +94,13 @@ cdef class SampleBlocks:
             free(self.rows)
 
     cdef group(self, GroupingRoom room):
-        cdef BlockEntries entries = BlockEntries(0, NULL, NULL, NULL, NULL)
-        cdef Py_ssize_t i, s, e, begin
+        cdef BlockEntries entries = BlockEntries(0, NULL, NULL, NULL, room.weight)
+        cdef Py_ssize_t i, s, j, begin, at
         cdef bint enough = True
-        cdef double share
-        cdef float x
-        cdef real* weight = NULL
-        cdef int32_t* sample = room.sample
-        if has_weights(self.data):
-            entries.weight = weight = room.weight
+        cdef double effect, total
+        cdef Sample x
         if self.by_sample:
-            entries.sample = sample
+            entries.sample = room.sample
         with nogil:
             for i in range(self.end.shape[0] - 1):
                 begin = self.data.csr.indptr[self.end[i]]
@@ -111,18 +108,20 @@ cdef class SampleBlocks:
                 entries.row = self.data.csr.index + begin
                 if self.by_sample and not self.data.csr.constant:
                     entries.value = self.data.csr.value + begin
+                at = 0
+                total = 0
                 for s in range(self.end[i], self.end[i + 1]):
-                    share = self.data.share_of(s, self.mean_weight)
-                    for e in range(self.data.csr.indptr[s], self.data.csr.indptr[s + 1]):
-                        sample[e - begin] = <int32_t>(s - self.end[i])
-                        if weight != NULL:
-                            x = 1 if self.data.csr.constant else self.data.csr.value[e]
-                            weight[e - begin] = <real>(share * x * x)
+                    self.data.sample(s, &x)
+                    effect = 1
+                    for j in range(x.nnz):
+                        effect += fabs(x.value[j])
+                    effect *= self.data.share_of(s, self.mean_weight)
+                    total += effect
+                    for j in range(x.nnz):
+                        room.sample[at] = <int32_t>(s - self.end[i])
+                        room.weight[at] = <real>(effect * fabs(x.value[j]))
+                        at += 1
+                self.shared[i] = without_first(total, self.end[i + 1] - self.end[i])
                 enough &= room.group(&entries, &self.rows[i])
         if not enough:
             raise MemoryError
-
-
-def has_weights(Dataset data):
-    """Whether entries differ in their weight in the curvature: by their values or by the weights of samples."""
-    return data.value is not None or data.weight is not None
