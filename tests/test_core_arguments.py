@@ -9,6 +9,7 @@ from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, rand
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.parser import Rows
+from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 from fmcli.losses.loss import Softmax, Squared
 from fmcli.models.anova import HOFM, HOFMShared
@@ -298,11 +299,11 @@ def test_sizes_beyond_32_bits():
         np.array([0, longest], dtype=np.int64), np.arange(longest, dtype=np.int32), None, np.ones(1), longest
     )
     with pytest.raises(BadInputError, match="65,537 entries; poly2 takes"):
-        Poly2(longest, 1, pair_bits=10).prepare(one_row, np.zeros(1, dtype=np.int32), None)
+        Poly2(longest, 1, pair_bits=10).prepare(TrainingRows(one_row, np.zeros(1, dtype=np.int32)), None)
     fields = np.full(longest, 2**15 - 1, dtype=np.int32)
     for whole_rows in (True, False):
         model = FFM(longest, 1, rank=1, fields=2**15, by_row=whole_rows)
-        model.prepare(one_row.changed(field=fields), np.zeros(1, dtype=np.int32), None)
+        model.prepare(TrainingRows(one_row.changed(field=fields), np.zeros(1, dtype=np.int32)), None)
         with pytest.raises(NotEnoughMemoryError, match="2,147,483,647"):
             model.allocate(0)
     with pytest.raises(BadInputError, match="rows are more than"):

@@ -9,6 +9,7 @@ from test_every_pair import planted, run
 
 from fmcli.cli.flags import with_flags
 from fmcli.data.numbering import moved
+from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import BadInputError, UsageError
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.specs import make_spec
@@ -113,7 +114,7 @@ def test_factors_without_a_pair_are_zero(solver, epochs, group_l1):
 
 def test_rows_held_out_do_not_count():
     plan = job.plan(dataset(ROWS * 5, 7, LABELS * 5), make_spec("ffm", "sgd", "squared", {"epochs": 0}))
-    plan.model.prepare(plan.data, np.array([0, 2], dtype=np.int32), None)
+    plan.model.prepare(TrainingRows(plan.data, np.array([0, 2], dtype=np.int32)), None)
     assert not_zero(job.train(plan).plan) == {(0, 1), (1, 0)}
 
 

@@ -84,7 +84,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
         log.line(
-            f"holding out {100 * held / plan.data.rows:.3g} % ({held:,} rows) to choose the epoch; "
+            f"holding out {100 * held / plan.all_rows:.3g} % ({held:,} rows) to choose the epoch; "
             + (
                 "then training again on all rows, unless --no-refit is given"
                 if again
@@ -165,14 +165,14 @@ def reason(plan: Plan) -> str:
 def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     """The sizes of the data and the model."""
     data = plan.data
-    held = data.rows - len((trained.validated.plan if trained else plan).rows)
+    held = plan.all_rows - (trained.validated.plan if trained else plan).source.count
     then = ", then trained on" if trained and trained.chosen_by else ""
     features = f"{data.dimension:,}"
     if trained is not None and trained.seen.sum() < data.dimension:
         features += f" ({int(trained.seen.sum()):,} occur)"
     return {
-        "rows": f"{data.rows:,}" + (f" ({held:,} held out{then})" if held else ""),
-        "non_zeros": f"{data.nnz:,}",
+        "rows": f"{plan.all_rows:,}" + (f" ({held:,} held out{then})" if held else ""),
+        "non_zeros": f"{plan.all_nonzeros:,}",
         "features": features,
         "parameters": f"{plan.model.parameter_count:,}",
     }
@@ -218,7 +218,7 @@ def log_divergence(log: Log, trained: Trained, again: bool) -> None:
 def log_refit(log: Log, plan: Plan) -> None:
     """Log the refit."""
     epochs = plan.spec.values["epochs"]
-    log.line(f"training again on all {len(plan.rows):,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}")
+    log.line(f"training again on all {plan.source.count:,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}")
 
 
 def log_convergence(log: Log, trained: Trained) -> None:
@@ -265,7 +265,7 @@ class Progress(Observer):
     def __init__(self, log: Log, lines: Lines, plan: Plan, every: int | None = None, kind: str = "epoch") -> None:
         self.every = every
         self._log, self._lines, self._kind = log, lines, kind
-        self._before, self._rows = plan.epochs_before, len(plan.rows)
+        self._before, self._rows = plan.epochs_before, plan.source.count
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
         self._begin = time.perf_counter()

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
@@ -39,8 +40,7 @@ class Task:
 
     spec : the options of the run, with all defaults resolved.
     model : prepared for the data. It must be allocated, with its start values, before `Trainer.prepare` is called.
-    data : Dataset with labels, as the model sees them.
-    rows : int32, the indices of the rows to train on.
+    source : the rows to train on, as the model sees them.
     threads : the number of threads that solvers may use.
     epochs_before : the number of epochs trained in earlier runs; the order of rows depends on it.
     deadline : the value of time.perf_counter() at which training ends; None: it has no limit.
@@ -48,8 +48,7 @@ class Task:
 
     spec: Spec
     model: Model
-    data: Dataset
-    rows: NDArray[np.int32]
+    source: TrainingRows
     threads: int = 1
     epochs_before: int = 0
     deadline: float | None = None
@@ -57,6 +56,16 @@ class Task:
     def late(self, seconds: float = 0) -> bool:
         """Whether the deadline has passed, or passes in so many seconds."""
         return self.deadline is not None and time.perf_counter() + seconds >= self.deadline
+
+    @property
+    def data(self) -> Dataset:
+        """The rows in memory."""
+        return self.source.data
+
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """The indices of those to train on."""
+        return self.source.rows
 
     @property
     def all_rows(self) -> bool:

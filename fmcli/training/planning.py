@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.data.scaling import SCALE, Divisors, OddColumns, find_odd_columns, learn
+from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.registry.build import build_trainer
@@ -35,8 +36,8 @@ class Plan:
 
     settings : what the run was asked to do.
     spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
-    data : all rows, preprocessed.
-    rows : int32, numbers of the rows to train on, in file order.
+    source : the rows to train on, preprocessed.
+    all_rows, all_nonzeros : the numbers of rows and of their entries, with those that are held out.
     seen : bool (features), whether each feature occurs in these rows.
     counts : int32 (features), the number of these rows that have each feature; None if it takes more than the rows.
     preprocessing : what was learned from the data and done to them.
@@ -49,8 +50,9 @@ class Plan:
 
     settings: Settings
     spec: Spec
-    data: Dataset
-    rows: NDArray[np.int32]
+    source: TrainingRows
+    all_rows: int
+    all_nonzeros: int
     seen: NDArray[np.bool_]
     counts: NDArray[np.int32] | None
     preprocessing: Preprocessing
@@ -62,6 +64,16 @@ class Plan:
     memory: MemoryNeed
 
     @property
+    def data(self) -> Dataset:
+        """The rows in memory, preprocessed: all, or with a cache some random ones."""
+        return self.source.data
+
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """The numbers of those to train on, in their order."""
+        return self.source.rows
+
+    @property
     def warm_start(self) -> WarmStart | None:
         """The model that the run resumes from."""
         return self.settings.warm_start
@@ -70,9 +82,7 @@ class Plan:
     def task(self) -> Task:
         """What the run's trainer trains."""
         settings = self.settings
-        return Task(
-            self.spec, self.model, self.data, self.rows, settings.threads, self.epochs_before, settings.deadline
-        )
+        return Task(self.spec, self.model, self.source, settings.threads, self.epochs_before, settings.deadline)
 
     @property
     def one_pass(self) -> bool:
@@ -151,16 +161,18 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         validation = replace(evaluation, data=validation_data, held_out=valid is None)
     fields = max(data.fields, warm_start.preprocessing.fields if warm_start else 0)
     preprocessing = Preprocessing(labels, fields, label_range, scale)
-    model = prepared_model(spec, data, rows, preprocessing, warm_start)
-    trainer = build_trainer(Task(spec, model, data, rows, settings.threads))
+    source = TrainingRows(data, rows)
+    model = prepared_model(spec, source, preprocessing, warm_start)
+    trainer = build_trainer(Task(spec, model, source, settings.threads))
     resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
     here = account.held([*read, data, *([validation_data] if validation else [])])
     here += rows.nbytes + (0 if counts is None else counts.nbytes)
     return Plan(
         settings=settings,
         spec=limit_l1_from_epoch(spec, warm_start, resumes),
-        data=data,
-        rows=rows,
+        source=source,
+        all_rows=data.rows,
+        all_nonzeros=data.nnz,
         seen=seen,
         counts=counts,
         preprocessing=preprocessing,
@@ -218,12 +230,13 @@ def learn_scale(spec: Spec, data: Dataset, rows: NDArray[np.int32], warm_start: 
 
 
 def prepared_model(
-    spec: Spec, data: Dataset, rows: NDArray[np.int32], preprocessing: Preprocessing, warm_start: WarmStart | None
+    spec: Spec, source: TrainingRows, preprocessing: Preprocessing, warm_start: WarmStart | None
 ) -> Model:
     """The model of a run, prepared for its training rows and its warm start; its parameters are not allocated yet."""
+    data = source.data
     model = make_model(spec, data.features, preprocessing.labels.outputs, preprocessing.fields)
     model.absent = data.dimension - data.features
-    model.prepare(data, rows, generator(spec, PREPARE_STREAM))
+    model.prepare(source, generator(spec, PREPARE_STREAM))
     if warm_start:
         model.inherit(warm_start.model, warm_start.seen)
     return model

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError
 from fmcli.registry.build import build_trainer
 from fmcli.solvers.trainer import Observer
@@ -28,7 +29,7 @@ def refits(plan: Plan) -> bool:
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
     if asked is None:
-        return plan.settings.deadline is None and epochs * plan.data.nnz * rank_of(plan) <= AFFORDABLE
+        return plan.settings.deadline is None and epochs * plan.all_nonzeros * rank_of(plan) <= AFFORDABLE
     return asked
 
 
@@ -43,9 +44,10 @@ def whole(chosen: Trained) -> Plan:
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     rows = np.arange(first.data.rows, dtype=np.int32)
-    model = prepared_model(spec, first.data, rows, first.preprocessing, first.warm_start)
+    source = TrainingRows(first.data, rows)
+    model = prepared_model(spec, source, first.preprocessing, first.warm_start)
     seen, counts = occurrences(first.data, rows, first.settings.threads)
-    plan = replace(first, spec=spec, rows=rows, seen=seen, counts=counts, model=model, validation=None)
+    plan = replace(first, spec=spec, source=source, seen=seen, counts=counts, model=model, validation=None)
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
     held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)
     return replace(plan, memory=replace(first.memory, held=held))

@@ -98,8 +98,8 @@ def summary(trained: Trained) -> dict[str, Any]:
     kept = trained.epochs[trained.best - 1] if trained.best else None
     of_start = validation.measure(plan.model) if validation and not kept else {}
     figures = {
-        "rows": len(plan.rows),
-        "nonzeros": plan.data.entries_of_rows(plan.rows),
+        "rows": plan.source.count,
+        "nonzeros": plan.source.nonzeros,
         "features": int(trained.seen.sum()),
         "parameters": plan.model.parameter_count,
         "epochs": plan.epochs_before + len(validated.epochs),

@@ -63,16 +63,17 @@ cdef class Bilinear(Model):
         self.constants = {"group": group}
         self.side = group
 
-    def prepare(self, data, rows, generator):
+    def prepare(self, source, generator):
         self.constants = {}
         if self.split_index is not None:
             return
-        if data.nnz and data.field is None:
+        if source.data.nnz and source.data.field is None:
             raise BadInputError(
                 "the data have no fields; bilinear needs fields unless an index splits the features", split_index=None)
         require(sizeof(int32_t) * self.features, f"finding the field of each of {self.features:,} features")
         group = np.full(self.features, UNSEEN, dtype=np.int32)
-        self.find_groups(data, rows, group)
+        for data, rows in source.every():
+            self.find_groups(data, rows, group)
         group[group == UNSEEN] = NEITHER
         self.set_groups(group)
 

@@ -63,10 +63,10 @@ cdef class FFM(Model):
     cdef Py_ssize_t marks_size(self):
         return (self.fields + BITS - 1) // BITS
 
-    def prepare(self, data, rows, generator):
-        if data.nnz and data.field is None:
+    def prepare(self, source, generator):
+        if source.data.nnz and source.data.field is None:
             raise BadInputError("the rows have no fields, which ffm needs")
-        self.source = (data, rows)  # read by `allocate`, after the parameters have been allocated
+        self.source = source  # read by `allocate`, after the parameters have been allocated
 
     def inherit(self, previous, seen):
         self.previous_met = previous.constants["met"]
@@ -77,7 +77,7 @@ cdef class FFM(Model):
                 f"{self.features:,} features with factors for each of {self.fields:,} fields are more than "
                 f"{MOST_ROWS:,} rows of factors; leave out fields or rare features")
         if self.source is not None:
-            longest = self.source[0].longest
+            longest = self.source.longest
             places = longest * (self.fields if self.whole else min(self.fields, longest))
             if places > MOST_ROWS:
                 raise NotEnoughMemoryError(
@@ -86,8 +86,8 @@ cdef class FFM(Model):
         super().allocate(slots)
         met = np.zeros((self.features, self.marks_size()), dtype=np.uint8)
         if self.source is not None:
-            data, rows = self.source
-            self.mark(data, rows, met)
+            for data, rows in self.source.every():
+                self.mark(data, rows, met)
             self.source = None
         else:
             met[...] = 255

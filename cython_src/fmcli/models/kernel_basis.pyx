@@ -67,8 +67,9 @@ cdef class KernelBasis(Model):
         begins = (2 * sizeof(int64_t) + 1) * (self.features + 1)  # offsets, counts and a temporary of the check
         return super().bytes_needed(slots) + entry * entries + begins + 4 * sizeof(double) * self.rank * self.sums
 
-    def prepare(self, data, rows, generator):
+    def prepare(self, source, generator):
         """Choose the landmarks."""
+        data, rows = source.data, source.rows
         if self.rank < len(rows):
             rows = np.sort(generator.choice(rows, self.rank, replace=False))
         self.landmarks, self.rank = data.take(rows), len(rows)

@@ -117,13 +117,12 @@ cdef class Model:
         """The number of parameters, without state and padding."""
         return sum(self.outputs * layout.rows(self.features) * layout.columns for layout in self.layout)
 
-    def prepare(self, data, rows, generator):
+    def prepare(self, source, generator):
         """Learn what the model needs to know about its training data; called before `allocate`.
 
         Parameters
         ----------
-        data : Dataset.
-        rows : int32, numbers of the rows to train on.
+        source : TrainingRows.
         generator : numpy.random.Generator.
         """
 
@@ -316,7 +315,13 @@ cdef class Model:
 
     def start_on(self, data, rows, generator):
         """Set the start values that depend on the training data; called after `start`, unless training resumes from
-        an earlier model. The parameters are those of `prepare`.
+        an earlier model.
+
+        Parameters
+        ----------
+        data : Dataset.
+        rows : int32, numbers of the rows to train on.
+        generator : numpy.random.Generator.
         """
 
     def remeasure(self):

@@ -113,10 +113,10 @@ cdef class Poly2(Model):
         super().__init__(
             features, outputs, [*layout, BlockLayout(axes=(entries,), weight="W", touched="selected", part="v")])
 
-    def prepare(self, data, rows, generator):
-        if data.longest > MOST_ENTRIES:
+    def prepare(self, source, generator):
+        if source.longest > MOST_ENTRIES:
             raise BadInputError(
-                f"an example has {data.longest:,} entries; poly2 takes at most {MOST_ENTRIES:,}: leave out "
+                f"an example has {source.longest:,} entries; poly2 takes at most {MOST_ENTRIES:,}: leave out "
                 "features, or choose another model")
 
     def inherit(self, previous, seen):

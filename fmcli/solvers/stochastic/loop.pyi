@@ -8,8 +8,16 @@ from fmcli.solvers.stochastic.solver import Solver
 
 class Trainer:
     def __init__(
-        self, model: Model, solver: Solver, loss: Loss, data: Dataset, batch_size: int = 1, mean_weight: float = 1
+        self,
+        model: Model,
+        solver: Solver,
+        loss: Loss,
+        data: Dataset,
+        batch_size: int = 1,
+        mean_weight: float = 1,
+        longest: int = 0,
     ) -> None: ...
+    def take(self, data: Dataset) -> None: ...
     @property
     def single(self) -> bool: ...
     @property

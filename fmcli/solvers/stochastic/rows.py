@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
@@ -25,30 +26,55 @@ class RowEpochs:
 
     Attributes
     ----------
-    unit : the rows of a batch; an epoch can be divided after any number of batches.
+    unit : the rows of a batch; an epoch can be divided after any number of batches. The last batch of a block of rows
+        may be smaller.
     """
 
     def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
         self.task, self.unit = task, int(task.spec.values["batch_size"])
-        self.loop = Loop(task.model, solver, loss, task.data, self.unit, mean_weight)
+        self.loop = Loop(task.model, solver, loss, task.data, self.unit, mean_weight, task.source.longest)
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
         """Bytes of an update."""
-        model, longest, batch = task.model, task.data.longest, task.spec.values["batch_size"]
+        model, longest, batch = task.model, task.source.longest, task.spec.values["batch_size"]
         merged = Batch.bytes_needed(model, batch, longest) if batch > 1 else 0
         return Workspace.bytes_needed(model, longest) + model.update_needed(batch) + merged
 
     def begin(self, number: int, pool: Executor, last: bool) -> None:
-        """Draw the order of an epoch."""
-        self.order, self.done = self.task.rows.copy(), 0
+        """Draw the order of an epoch: that of the blocks, if there are several, and that of the rows of each."""
+        order = [block for block, size in enumerate(self.task.source.sizes) if size]
+        self._random = None
         if self.task.spec.values["shuffle"]:
-            generator(self.task.spec, SHUFFLE_STREAM, self.task.epochs_before + number).shuffle(self.order)
+            self._random = generator(self.task.spec, SHUFFLE_STREAM, self.task.epochs_before + number)
+        if self._random and len(order) > 1:
+            self._random.shuffle(order)
+        self._blocks = self.task.source.blocks(order)
+        self.done = self._end = 0
+        self._next_block()
+
+    def _next_block(self) -> None:
+        """Draw the order of the rows of the next block."""
+        self.data, rows = next(self._blocks)
+        self.loop.take(self.data)
+        self.order = rows.copy()
+        if self._random:
+            self._random.shuffle(self.order)
+        self._start, self._end = self._end, self._end + len(rows)
 
     def train(self, stop: int, total: float) -> tuple[int, float, float]:
-        """Train on the next rows, before `stop`; return `stop`, their weight, and `total` plus their weighted
-        losses."""
-        total = self.loop.run(self.order, self.done, stop, total)
-        weight = self.task.data.total_weight(self.order[self.done : stop])
-        self.done = stop
-        return stop, weight, total
+        """Train on the next rows, before `stop`, or up to the end of the batch that contains it.
+
+        Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted
+        losses.
+        """
+        weight = 0.0
+        while self.done < stop:
+            if self.done == self._end:
+                self._next_block()
+            first, last = self.done - self._start, min(stop, self._end) - self._start
+            last = min(math.ceil(last / self.unit) * self.unit, len(self.order))
+            total = self.loop.run(self.order, first, last, total)
+            weight += self.data.total_weight(self.order[first:last])
+            self.done = self._start + last
+        return self.done, weight, total

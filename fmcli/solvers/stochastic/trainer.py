@@ -45,17 +45,18 @@ class StochasticTrainer(Trainer):
 
     def bytes_needed(self) -> int:
         """Bytes that training takes: those of the solver, of its steps, and of the rows' numbers in two orders."""
-        model, rows = self.task.model, len(self.task.rows)
-        updates = math.ceil(rows / self.task.spec.values["batch_size"])
+        model, source, batch = self.task.model, self.task.source, self.task.spec.values["batch_size"]
+        updates = sum(math.ceil(rows / batch) for rows in source.sizes)
         steps = (BlockEpochs if self.by_blocks else RowEpochs).bytes_needed(self.task)
-        return self.solver.bytes_needed(model, updates) + steps + 2 * np.dtype(np.int32).itemsize * rows
+        orders = 2 * np.dtype(np.int32).itemsize * max(source.sizes)
+        return self.solver.bytes_needed(model, updates) + steps + orders + source.block_bytes
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task, self.penalty, self.observer = self.task, penalty, observer
         self.solver.bind(task.model, penalty)
         self.solver.start()
-        self.total_weight = task.data.total_weight(task.rows)
-        mean_weight = self.total_weight / len(task.rows)
+        self.total_weight = task.source.total_weight
+        mean_weight = self.total_weight / task.source.count
         self.epochs = (BlockEpochs if self.by_blocks else RowEpochs)(task, self.solver, loss, mean_weight)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
@@ -75,7 +76,7 @@ class StochasticTrainer(Trainer):
 
         Returns the sums of their weighted losses and of their weights.
         """
-        data, rows, unit, every = self.task.data, len(self.task.rows), self.epochs.unit, self.observer.every
+        data, rows, unit, every = self.task.data, self.task.source.count, self.epochs.unit, self.observer.every
         step = max(1, CHUNK_NONZEROS * data.rows // max(data.nnz, data.rows) // unit) * unit
         every = math.ceil(every / unit) * unit if every else rows + 1
         total = weight = 0.0

@@ -130,10 +130,10 @@ cdef class LLFM(Model):
         # One byte for each row records whether it was touched.
         return super().bytes_needed(slots) + self.anchors * self.features * (REAL_TYPE.itemsize + 1) + self.start_needed
 
-    def prepare(self, data, rows, generator):
+    def prepare(self, source, generator):
         # Start values are drawn for all rows at once, before k-means runs. Steps of all anchors need less memory.
         numbers = self.outputs * self.anchors * self.features * self.layout[self.fms].columns
-        self.start_needed = max(REAL_TYPE.itemsize * numbers, bytes_needed(data, len(rows), self.anchors))
+        self.start_needed = max(REAL_TYPE.itemsize * numbers, bytes_needed(source.data, len(source.rows), self.anchors))
 
     def update_needed(self, Py_ssize_t batch):
         # A vector that grows doubles its capacity, and both buffers exist during the copy.

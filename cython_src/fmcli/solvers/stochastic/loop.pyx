@@ -4,7 +4,7 @@ from fmcli.base.types cimport Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport SampleRun
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport Model, Workspace, workspace_for
+from fmcli.models.model cimport Model, Workspace
 from fmcli.solvers.stochastic.batch cimport Batch
 from fmcli.solvers.stochastic.solver cimport Solver
 from libc.stdint cimport int32_t
@@ -25,9 +25,10 @@ cdef class Trainer:
     model : Model, with rows allocated and started.
     solver : Solver, bound to the model.
     loss : Loss.
-    data : Dataset with labels of the loss.
+    data : Dataset with labels of the loss; `take` replaces it by another one.
     batch_size : samples averaged into one update.
     mean_weight : mean of the samples' weights, which solvers that average weights divide by.
+    longest : the most entries of a sample, if other data have longer ones.
     """
 
     cdef Model model
@@ -40,19 +41,29 @@ cdef class Trainer:
     cdef double weight_scale
 
     def __init__(
-        self, Model model, Solver solver, Loss loss, Dataset data, Py_ssize_t batch_size=1, double mean_weight=1
+        self, Model model, Solver solver, Loss loss, Dataset data, Py_ssize_t batch_size=1, double mean_weight=1,
+        Py_ssize_t longest=0
     ):
         model.require(training=True)
         solver.require(model)
-        if data.label is None or batch_size < 1:
-            raise ValueError("training takes labels and batches of 1 sample or more")
-        loss.check(data.label, model.outputs)
-        self.model, self.solver, self.loss, self.data = model, solver, loss, data
-        self.workspace = workspace_for(model, data)
+        if batch_size < 1:
+            raise ValueError("batches have 1 sample or more")
+        longest = max(longest, data.longest)
+        self.model, self.solver, self.loss = model, solver, loss
+        self.workspace = Workspace(model, longest)
+        self.take(data)
         self.batch_size = batch_size
-        self.batch = Batch(model, batch_size, data.longest) if batch_size > 1 else None
+        self.batch = Batch(model, batch_size, longest) if batch_size > 1 else None
         self.weight_scale = 1 / mean_weight if solver.averages_weights else 1
         model.remeasure()
+
+    def take(self, Dataset data not None):
+        """Train on samples of other data from now on."""
+        if data.label is None:
+            raise ValueError("training takes labels")
+        self.workspace.fit(self.model, data)
+        self.loss.check(data.label, self.model.outputs)
+        self.data = data
 
     def run(self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0):
         """Update with samples order[start:stop]; return `total` plus their weighted losses, each before its own update.

@@ -1,0 +1,68 @@
+"""The rows to train on, in blocks; here they are in memory, in one block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+
+RowNumbers = NDArray[np.int32]
+
+
+class TrainingRows:
+    """Rows in memory, in one block.
+
+    Attributes
+    ----------
+    data : Dataset; if there are several blocks, one of them.
+    rows : int32, the numbers of those of its rows that are trained on.
+    """
+
+    def __init__(self, data: Dataset, rows: RowNumbers) -> None:
+        self.data, self.rows = data, rows
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of rows of each block to train on."""
+        return [len(self.rows)]
+
+    @property
+    def count(self) -> int:
+        """The number of rows to train on."""
+        return sum(self.sizes)
+
+    @property
+    def nonzeros(self) -> int:
+        """The number of their entries."""
+        return int(self.data.entries_of_rows(self.rows))
+
+    @property
+    def longest(self) -> int:
+        """The most entries of a row."""
+        return int(self.data.longest)
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights of the rows to train on."""
+        return float(self.data.total_weight(self.rows))
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes that blocks take in training, apart from `data`."""
+        return 0
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether `data` has all rows."""
+        return True
+
+    def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
+        """The blocks with these numbers, in this order: the data, and the rows to train on."""
+        return ((self.data, self.rows) for _ in order)
+
+    def every(self) -> Iterator[tuple[Dataset, RowNumbers]]:
+        """All blocks that have rows to train on."""
+        return self.blocks([block for block, size in enumerate(self.sizes) if size])
