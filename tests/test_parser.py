@@ -23,6 +23,7 @@ import fmcli.system
 from fmcli.cli.flags import with_flags
 from fmcli.data import mistaken, reader, sources
 from fmcli.data.faults import BadLines
+from fmcli.data.labels import NUMBERS
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.workers import BLOCKS_AHEAD
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
@@ -76,7 +77,7 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
     saved, reader.BLOCK_BYTES = reader.BLOCK_BYTES, block
     try:
         if training:
-            table = reader.read([path], **how)
+            table = reader.read([path], **{"labels": NUMBERS, **how})
             add(table.dataset)
             assert table.bytes == len(text.removeprefix(b"\xef\xbb\xbf"))
             rows.features, rows.fields, rows.repeated = table.dataset.features, table.fields, table.repeated_rows
@@ -445,7 +446,7 @@ LIBSVM_ERRORS = {
     "two colons are the ffm format, and this is read as libsvm",
     b"1 1:2:3:4": "1:3: found '1:2:3:4', expected index:value; there are too many colons",
     b"1 1:1\n2:1": "2:1: found '2:1', expected a label; the row has no label, and only predict takes it so",
-    b"abc 1:1": "1:1: found 'abc', expected a label; label 'abc' is not a number",
+    b"1 1:1\nabc 1:1": "2:1: found 'abc', expected a label; label 'abc' is not a number",
     b"1:1": "1:1: found '1:1', expected a label; the row has no label, and only predict takes it so",
     b"qid:1 1:1": "1:1: found 'qid:1', expected a label; the row has no label, and only predict takes it so",
     b"nan 1:1": "1:1: found 'nan', expected a label; label 'nan' is not a finite number",
@@ -510,7 +511,7 @@ def test_an_ambiguous_format_is_accepted_if_it_does_not_matter(path, monkeypatch
 
 def test_an_invalid_label_is_reported_before_an_ambiguous_format(path):
     with pytest.raises(BadInputError, match="label 'abc' is not a number"):
-        reader.read([write(path, b"abc\n")])
+        reader.read([write(path, b"1\nabc\n")])
 
 
 def test_several_files(tmp_path):

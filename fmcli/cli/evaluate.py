@@ -27,7 +27,6 @@ from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES
-from fmcli.text import number
 
 if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
@@ -242,7 +241,7 @@ def report(
     classified = LOSSES[labels.loss].task in ("binary", "classes")  # kernel-basis treats two label values as numbers
     if labels.values is not None and classified and not request.metrics and outcome.usable:
         table = confusion(outcome)
-        tables = {"classes": class_table(labels.values, table), "confusion": table.tolist()}
+        tables = {"classes": class_table(labels.shown or [], table), "confusion": table.tolist()}
     if request.json:
         head = {"model": request.model, "predictions": request.predictions, "loss": labels.loss, "rows": counts.rows}
         if request.model is not None:
@@ -254,7 +253,7 @@ def report(
     if tables and labels.values is not None:
         text += section(tables["classes"], "Classes")
         if len(labels.values) <= MOST_CLASSES_SHOWN:
-            names = [number(value) for value in labels.values]
+            names = labels.texts
             rows = [
                 {"label": name, **dict(zip(names, row, strict=True))}
                 for name, row in zip(names, tables["confusion"], strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +42,7 @@ from fmcli.training.settings import Settings
 if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
     from fmcli.data.faults import BadLines
+    from fmcli.data.labels import Names
     from fmcli.data.reader import Table
     from fmcli.data.weights import Weighting
     from fmcli.training.trained import Trained
@@ -369,9 +370,9 @@ def parse_weights(
         return Weighting(file, balanced=True, beside_labels=beside_labels)
     weights = {}
     for text in by_label:
-        label, _, weight = text.partition("=")
+        label, _, weight = text.rpartition("=")
         try:
-            weights[float(label)] = positive_number(weight)
+            weights[label or text] = positive_number(weight if label else "")
         except ValueError as error:
             raise UsageError(
                 f"--class-weight {text}: it must be LABEL=W with a number W > 0, such as 1=2.5, or {BALANCED} alone"
@@ -393,6 +394,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         needs,
         sizes,
     )
+    from fmcli.data.labels import NUMBERS
     from fmcli.training import job
     from fmcli.training.refit import refit, refits, whole
 
@@ -401,19 +403,22 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     spec, threads = settings.spec, settings.threads
     beside_labels = request.weighting is not None and request.weighting.beside_labels
     log.detail(f"{threads} threads")
-    table = read_rows(log, request.inputs, request.format, spec, threads, bad, beside_labels)
+    names = settings.warm_start.preprocessing.labels.names if settings.warm_start else None
+    table = read_rows(log, request.inputs, request.format, spec, threads, bad, beside_labels, names)
+    names = table.labels or NUMBERS
     valid = (
-        read_rows(log, request.valid, table.format, spec, threads, bad, beside_labels).dataset
+        read_rows(log, request.valid, table.format, spec, threads, bad, beside_labels, names).dataset
         if request.valid
         else None
     )
+    settings = replace(settings, label_names=table.labels)
     rows = table.dataset
     if request.weighting:
         from fmcli.data.weights import weigh, weigh_labels
 
-        rows, of_labels = weigh(rows, request.weighting)
+        rows, of_labels = weigh(rows, request.weighting, table.labels)
         valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
-        log_weights(log, rows, of_labels)
+        log_weights(log, rows, of_labels, table.labels)
     plan = job.prepare(settings, rows, valid)
     again = refits(plan)
     log_plan(log, plan, again)
@@ -446,9 +451,16 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
 
 
 def read_rows(
-    log: Log, inputs: tuple[str, ...], format: str, spec: Spec, threads: int, bad: BadLines, label_weights: bool
+    log: Log,
+    inputs: tuple[str, ...],
+    format: str,
+    spec: Spec,
+    threads: int,
+    bad: BadLines,
+    label_weights: bool,
+    labels: Names | None,
 ) -> Table:
-    """Read examples as the spec's model needs them, and log what was read."""
+    """Read examples as the spec's model needs them, and log what was read. `labels` are as in fmcli.data.reader.read."""
     from fmcli.cli.training_log import log_read
     from fmcli.data.reader import read
 
@@ -465,6 +477,7 @@ def read_rows(
         threads=threads,
         bad=bad,
         label_weights=label_weights,
+        labels=labels,
     )
     log_read(log, inputs, table, time.perf_counter() - begin)
     if bad.count > before:

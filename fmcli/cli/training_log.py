@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fmcli.base.finite import finite
 from fmcli.cli.flags import with_flag
 from fmcli.cli.output import Lines, Log, clock, seconds
+from fmcli.data.labels import Names, text_of
 from fmcli.data.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -52,13 +53,13 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
         log.warning(f"{rows} an index more than once; the values of such an index were added")
 
 
-def log_weights(log: Log, data: Dataset, of_labels: Mapping[float, float]) -> None:
-    """Log the weights of rows and labels."""
+def log_weights(log: Log, data: Dataset, of_labels: Mapping[float, float], names: Names | None) -> None:
+    """Log the weights of rows and labels, which are the positions of names if there are some."""
     if data.weight is None:
         log.line("weights: all 1")
         return
     shown = list(of_labels.items())[:MOST_WEIGHTS]
-    labels = ", ".join(f"{weight:g} for label {number(label)}" for label, weight in shown)
+    labels = ", ".join(f"{weight:g} for label {text_of(label, names)}" for label, weight in shown)
     by_label = f"; by label: {labels}" + (" and others" if len(of_labels) > len(shown) else "") if shown else ""
     low, high, total = data.weight.min(), data.weight.max(), data.weight.sum()
     log.line(f"weights: from {low:g} to {high:g}, {total:g} in total{by_label}")
@@ -158,7 +159,8 @@ def reason(plan: Plan) -> str:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"
     if labels.values:
-        return f"the labels have two values, {number(labels.values[0])} and {number(labels.values[1])}"
+        low, high = labels.texts
+        return f"the labels have two values, {low} and {high}" + (" (positive)" if labels.names else "")
     return "the labels have more than two values"
 
 

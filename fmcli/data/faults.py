@@ -61,6 +61,11 @@ def describe(name: str, number: int, fault: Fault) -> str:
     return f"{where} {expected}; {subject} {quote(part)} {complaint}"
 
 
+def is_other_format(fault: Fault) -> bool:
+    """Whether a line with an error looks like one of a format that is not read."""
+    return _looks_binary(fault.token) or mistaken.text(fault.line) is not None
+
+
 def _looks_binary(token: bytes) -> bool:
     try:
         token.decode()

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.faults import quote
 from fmcli.errors import BadInputError
 from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.text import number
 
 Floats = NDArray[np.float64]
+
+# What labels 0, 1, .. stand for; no names: labels are numbers.
+Names = tuple[str, ...]
+NUMBERS: Names = ()
+LONGEST_NAME = 200  # characters
+SURROGATES = "surrogateescape"
 
 # The default loss for labels with two distinct values, and for other labels.
 TWO_VALUES, OTHERS = "logistic", "squared"
@@ -22,6 +31,7 @@ RANGE_NAMES = {"counts": "counts", "soft": "labels from 0 to 1"}
 FEW_CLASSES = 20
 # Whether there are many distinct labels is mostly known from this many.
 SOME_LABELS = 1000
+MOST_LISTED = 4  # labels in a message
 
 
 @dataclass(frozen=True)
@@ -31,12 +41,26 @@ class Labels:
     loss : the name of the loss.
     values : the label values that stand for -1 and +1, or for classes 0, 1, ..., in increasing order; None if the
         labels are numbers.
+    names : what the values 0, 1, .. stand for, if they are positions of names.
     may_be_classes : whether the labels, which are fitted as numbers by default, have few distinct integer values.
     """
 
     loss: str
     values: tuple[float, ...] | None
     may_be_classes: bool = False
+    names: Names = NUMBERS
+
+    @property
+    def shown(self) -> list[float] | list[str] | None:
+        """The label values, by their names if they have some; None if the labels are numbers."""
+        if self.names:
+            return list(self.names)
+        return None if self.values is None else list(self.values)
+
+    @property
+    def texts(self) -> list[str]:
+        """The label values as text."""
+        return list(self.names) or [number(value) for value in self.values or ()]
 
     @property
     def outputs(self) -> int:
@@ -55,7 +79,7 @@ class Labels:
         if not known.all():
             raise BadInputError(
                 f"{source and source + ': '}the model does not know the label {number(label[known.argmin()])}, only "
-                f"{listed(np.array(self.values))}; check the labels of the file"
+                f"{listed_texts(self.texts)}; check the labels of the file"
             )
         if len(self.values) > FEW_CLASSES:
             return np.searchsorted(np.array(self.values), label).astype(np.float64)
@@ -82,13 +106,16 @@ class Labels:
         return np.equal(nearest, label)
 
 
-def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
+def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Names = NUMBERS) -> Labels:
     """Choose the loss that fits these labels, or check that the given loss fits them.
 
-    With `signs`, labels with two distinct values stand for -1 and +1 even if the loss takes numbers.
+    With `signs`, labels with two distinct values stand for -1 and +1 even if the loss takes numbers. `names` are what
+    labels 0, 1, .. stand for.
 
     Raises BadInputError if the labels do not fit the loss, or have only one distinct value.
     """
+    if names:
+        return fit_names(label, loss, signs, names)
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
@@ -116,6 +143,74 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False) -> Labels:
     check_numbers(loss, label)
     two_values = signs and distinct is not None and len(distinct) == 2
     return Labels(loss, tuple(np.unique(label).tolist()) if two_values else None)
+
+
+def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Labels:
+    """`fit_labels` for labels that are positions of names, all of which occur."""
+    values = tuple(map(float, range(len(names))))
+    loss = loss or TWO_VALUES
+    task = LOSSES[loss].task
+    if len(names) == 1:
+        raise BadInputError(f"every label is {names[0]}: a model cannot learn from a single value; check the labels")
+    if task == "classes" or (len(names) == 2 and (task == "binary" or signs)):
+        return Labels(loss, values, names=names)
+    if task == "binary":
+        raise BadInputError(
+            f"loss {loss} needs labels with two values, but these are {listed_texts(names)}",
+            loss={"softmax": "if they are classes"},
+        )
+    raise BadInputError(
+        f"loss {loss} takes numbers, but the labels are {listed_texts(names)}",
+        loss={"logistic": "for two labels"} if len(names) == 2 else {"softmax": "if they are classes"},
+    )
+
+
+def saved_labels(loss: str, shown: Sequence[float] | Sequence[str] | None) -> Labels:
+    """The labels that a model file has kept as `Labels.shown`."""
+    if shown is None:
+        return Labels(loss, None)
+    if isinstance(shown[0], str):
+        return Labels(loss, tuple(map(float, range(len(shown)))), names=tuple(map(str, shown)))
+    return Labels(loss, tuple(map(float, shown)))
+
+
+def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:
+    """Names in increasing order of their bytes, and the position of each of the names `found` among them.
+
+    Raises BadInputError, which begins with the source, for a name that is not printable text, or is too long.
+    """
+    names = as_names(found)
+    for name in names:
+        if not is_name(name):
+            raise BadInputError(
+                f"{source}: found the label {quote(name.encode(errors=SURROGATES))}, expected a number, or printable "
+                f"text of at most {LONGEST_NAME} characters"
+            )
+    order = sorted(range(len(names)), key=names.__getitem__)
+    places = np.empty(len(names))
+    places[order] = np.arange(len(names))
+    return tuple(names[place] for place in order), places
+
+
+def as_names(found: Sequence[bytes]) -> Names:
+    """Names as text; bytes that are not UTF-8 become characters that are not printable."""
+    return tuple(name.decode(errors=SURROGATES) for name in found)
+
+
+def is_name(value: Any) -> bool:
+    """Whether a label can have this value as its name."""
+    return type(value) is str and 0 < len(value) <= LONGEST_NAME and value.isprintable() and " " not in value
+
+
+def is_number(label: bytes) -> bool:
+    """Whether a label is meant to be a number, even if it is not one that can be read, such as nan or 0x1f."""
+    if label[:2].lower() == b"0x":
+        return True
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return b"_" not in label
 
 
 def check_numbers(loss: str, label: Floats, source: str = "") -> None:
@@ -148,7 +243,16 @@ def few_distinct(label: Floats) -> Floats | None:
     return np.array(sorted(found))
 
 
+def text_of(label: float, names: Names | None) -> str:
+    """A label as text; it is the position of a name if there are some."""
+    return names[int(label)] if names else number(label)
+
+
 def listed(values: Floats) -> str:
     """Up to four distinct values, as text for a message."""
-    some = np.unique(values)
-    return ", ".join(number(value) for value in some[:4]) + (" and others" if len(some) > 4 else "")
+    return listed_texts([number(value) for value in np.unique(values)[: MOST_LISTED + 1]])
+
+
+def listed_texts(texts: Sequence[str]) -> str:
+    """Up to four texts, for a message."""
+    return ", ".join(texts[:MOST_LISTED]) + (" and others" if len(texts) > MOST_LISTED else "")

@@ -11,18 +11,18 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import BadLines, describe
+from fmcli.data.faults import BadLines, describe, is_other_format
+from fmcli.data.labels import NUMBERS, Names, as_names, is_number, listed_texts, sorted_names
 from fmcli.data.parser import Fault, Rows
 from fmcli.data.sources import Block, LongLineError, blocks, name_of, size_on_disk
 from fmcli.data.workers import Appender, closing_unless_read, in_order
 from fmcli.errors import BadInputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 # Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
 # enough that its text and rows stay in the cache of a core.
@@ -44,6 +44,8 @@ FEATURE = rb"(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)"
 COMMENT = re.compile(rb"[ \t\r]*#")
 # The first token of a line that is neither blank nor a comment.
 LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
+# Such a line.
+FIRST_ROW = re.compile(rb"^[ \t\r]*([^\s#]\S*).*", re.MULTILINE)
 
 T = TypeVar("T")
 
@@ -57,6 +59,7 @@ class Table:
     fields: int  # largest field + 1; 0 for libsvm
     repeated_rows: int  # rows that have an index (if fields are kept: a field and index) more than once
     bytes: int  # of text
+    labels: Names | None = None  # what labels 0, 1, .. stand for, in increasing order; None: labels are numbers
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,13 @@ class Piece:
 
     skipped : int64, those rows that stand for lines with errors.
     keys : as `Stream.keys` returns them.
+    labels : what labels 0, 1, .. stand for; None: labels are numbers.
     """
 
     data: Dataset
     skipped: NDArray[np.int64]
     keys: list[bytes] | None = None
+    labels: Names | None = None
 
 
 @dataclass(frozen=True)
@@ -120,20 +125,24 @@ def read(
     threads: int = 1,
     bad: BadLines | None = None,
     label_weights: bool = False,
+    labels: Names | None = None,
 ) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
     `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
     which libsvm text does not have; otherwise the entries of a row are merged by index. With `compact`,
     there are columns only for the features that occur. With `label_weights`, a label may be followed by a colon and the
-    weight of the row. `bad` determines what happens to lines with errors, and counts them; by default, the first one is
-    an error. Raises BadInputError, MissingInputError and
-    NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
+    weight of the row. `labels` are the names that labels can have, in increasing order, or NUMBERS; by default, labels
+    are names if the first one is not a number. `bad` determines what happens to lines with errors, and counts them; by
+    default, the first one is an error. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
+    MemoryError if the memory runs out despite the check.
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, bad=bad, stream=Stream(label_weights=label_weights))
+    named = text.has_label_names() if labels is None else labels != NUMBERS
+    known = list(map(str.encode, labels or NUMBERS))
 
-    def new_rows() -> Rows:
+    def new_rows(names: Sequence[bytes] = ()) -> Rows:
         return Rows(
             ffm=text.ffm,
             keep_fields=keep_fields,
@@ -141,9 +150,10 @@ def read(
             limit=LARGEST_INDEX + 1,
             skip=bad.skip,
             label_weights=label_weights,
+            label_names=names if named else None,
         )
 
-    total = new_rows()
+    total = new_rows(known)
     appender = Appender(total, first=1)
 
     def parse(number: int, block: Block) -> _Parsed[int]:
@@ -169,8 +179,20 @@ def read(
                 _require_memory(paths, max(left * looked_at // size, 0 if first or block.last else GROWTH), looked_at)
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)
+    found = total.label_names
     data = total.dataset(total.features)
-    return Table(data.compacted(in_place=True) if compact else data, text.format, total.fields, total.repeated, size)
+    if compact:
+        data = data.compacted(in_place=True)
+    if not named:
+        return Table(data, text.format, total.fields, total.repeated, size)
+    names, places = sorted_names(found, name_of(paths[0]))
+    if known and len(names) > len(known):
+        raise BadInputError(
+            f"{name_of(paths[0])}: the model does not know the label {found[len(known)].decode()}, only "
+            f"{listed_texts(labels or NUMBERS)}; check the labels of the file"
+        )
+    data = data.changed(label=places[data.label.astype(np.intp)])
+    return Table(data, text.format, total.fields, total.repeated, size, names)
 
 
 def score_chunks(
@@ -186,6 +208,7 @@ def score_chunks(
     bad: BadLines | None = None,
     stream: Stream = Stream(),
     check: Callable[[Dataset], None] | None = None,
+    labels: Names | None = NUMBERS,
 ) -> Iterator[Chunk[T]]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
@@ -194,11 +217,14 @@ def score_chunks(
     a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
     entries beyond are left out and counted. With `labelled`, each row needs a label, blank lines are skipped as in
     training. `check` gets the rows with all entries first; it and `work` may raise RowError. `model` is for messages.
-    All else is as in `read`; an error is raised after the chunks before it.
+    `labels` are as in `read`, but other names may follow them. All else is as in `read`; an error is raised after the
+    chunks before it.
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, model, bad=bad, stream=stream)
     highest = LARGEST_INDEX + 1 if labelled or check else limit
+    named = text.has_label_names() if labels is None else labels != NUMBERS
+    known = list(map(str.encode, labels or NUMBERS))
 
     def parse(_: int, block: Block) -> _Parsed[Chunk[T] | None]:
         rows = Rows(
@@ -209,20 +235,22 @@ def score_chunks(
             skip=bad.skip,
             id_column=stream.id_column,
             label_weights=stream.label_weights,
+            label_names=known if named else None,
         )
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
         if lines == 0 or (faulty and not bad.skip):
             return _Parsed(lines, faulty, faults, rows.rows, None)
         read, nnz, unseen, span = rows.rows, rows.nnz, rows.unseen, rows.span
-        labels, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
+        labelled_rows, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
+        names = as_names(rows.label_names) if named else None
         data = rows.dataset(highest)
         try:
             if check:
                 check(data)
             data = data.within(limit)
             unseen += nnz - data.nnz
-            result = work(Piece(data, skipped, stream.keys(block)))
-            chunk = Chunk(result, read, data.nnz, labels, comments, unseen, repeated, span)
+            result = work(Piece(data, skipped, stream.keys(block), names))
+            chunk = Chunk(result, read, data.nnz, labelled_rows, comments, unseen, repeated, span)
             return _Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
             before, column, token = _find(block, error, labelled, text.ffm)
@@ -280,6 +308,7 @@ class _Text:
         before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
         self._form = re.compile(rb"^[ \t\r]*" + before + FEATURE, re.MULTILINE)
         self._bad = bad
+        self._label_weights = stream.label_weights
         self._ahead = [next(self._blocks)]
         self._sure = True
         if format == "auto":
@@ -298,6 +327,21 @@ class _Text:
                 f"{self._ahead[-1].name}: found {format} text, whose features have no fields, but {model} needs "
                 "fields; use ffm text: label field:index:value ..."
             )
+
+    def has_label_names(self) -> bool:
+        """Whether labels are names, which is so if the first one is not a number, in a line that is libsvm or ffm
+        text."""
+        block = self._ahead[-1]
+        while not (found := FIRST_ROW.search(memoryview(block.data)[block.start : block.stop])):
+            if (following := next(self._blocks, None)) is None:
+                return False
+            self._ahead.append(block := following)
+        label = found[1].partition(b":")[0] if self._label_weights else found[1]
+        if b":" in label or is_number(label):
+            return False
+        line = found[0].partition(b"\n")[0]
+        fault = Fault(0, 1, label, "a label", "label", b"", "is not a number", line)
+        return not is_other_format(fault)
 
     def _first_token(self) -> re.Match[bytes] | None:
         """The first feature token of the most recently read block."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.labels import few_distinct, listed
+from fmcli.data.labels import Names, few_distinct, listed, listed_texts
 from fmcli.data.reader import BLOCK_BYTES
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
@@ -27,26 +27,35 @@ class Weighting:
     """How the rows are weighted. The weight of a row is the product of all that apply.
 
     file : a file with a line for each training row; None: 1 for each.
-    by_label : label -> weight; 1 for all other labels.
+    by_label : label as text -> weight; 1 for all other labels.
     balanced : whether all labels get the same total weight.
     positive : the weight of the larger one of two labels; None: 1.
     beside_labels : whether labels in the text may be followed by a colon and a weight.
     """
 
     file: str | None = None
-    by_label: Mapping[float, float] = field(default_factory=dict)
+    by_label: Mapping[str, float] = field(default_factory=dict)
     balanced: bool = False
     positive: float | None = None
     beside_labels: bool = False
 
-    def of_labels(self, label: Floats, weight: Floats) -> dict[float, float]:
-        """label -> weight, for training rows with these labels and weights. Raises BadInputError."""
-        for value in self.by_label:
-            if not (label == value).any():
+    def of_labels(self, label: Floats, weight: Floats, names: Names | None = None) -> dict[float, float]:
+        """label -> weight, for training rows with these labels and weights. Raises BadInputError.
+
+        names : what labels 0, 1, .. stand for; None: labels are numbers.
+        """
+        by_label = {}
+        for text, factor in self.by_label.items():
+            value = label_of(text, names)
+            if value is None or not (label == value).any():
                 raise BadInputError(
-                    f"no row has the label {number(value)}, which has a weight, only {listed(label)}",
+                    f"no row has the label {text}, which has a weight, only "
+                    f"{listed_texts(names) if names else listed(label)}",
                     class_weight=None,
                 )
+            if value in by_label:
+                raise BadInputError(f"the label {number(value)} has two weights", class_weight=None)
+            by_label[value] = factor
         if self.balanced:
             values, places = np.unique(label, return_inverse=True)
             if len(values) > MOST_CLASSES:
@@ -65,18 +74,29 @@ class Weighting:
                     pos_weight=LEAVE_OUT,
                 )
             return {float(two[1]): self.positive}
-        return dict(self.by_label)
+        return by_label
 
 
-def weigh(data: Dataset, weighting: Weighting) -> tuple[Dataset, dict[float, float]]:
-    """Training rows with their weights, and the weights by label that other rows also get.
+def label_of(text: str, names: Names | None) -> float | None:
+    """The label with this text; None if there is none."""
+    if names:
+        return float(names.index(text)) if text in names else None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def weigh(data: Dataset, weighting: Weighting, names: Names | None = None) -> tuple[Dataset, dict[float, float]]:
+    """Training rows with their weights, and the weights by label that other rows also get. `names` are what labels
+    0, 1, .. stand for.
 
     Raises BadInputError, for example if the file has more or fewer lines than there are rows, and MissingInputError.
     """
     weight = np.ones(data.rows) if data.weight is None else data.weight
     if weighting.file is not None:
         weight = weight * read_weights(weighting.file, data.rows)
-    of_labels = weighting.of_labels(data.label, weight)
+    of_labels = weighting.of_labels(data.label, weight, names)
     return weigh_labels(data.changed(weight=weight), of_labels), of_labels
 
 

@@ -50,7 +50,7 @@ class Subject:
 
     def outputs(self) -> Iterator[tuple[int, Row]]:
         """Each output, and the first columns of its rows in a table: the class, if there are several classes."""
-        values = self.scorer.labels.values
+        values = self.scorer.labels.shown
         for output in range(self.scorer.model.outputs):
             yield output, {"class": values[output]} if values and self.scorer.model.outputs > 1 else {}
 
@@ -109,7 +109,7 @@ def model(subject: Subject) -> Row:
         "model": meta["model"],
         "solver": meta["solver"],
         "loss": scorer.labels.loss,
-        "labels": scorer.labels.values and list(scorer.labels.values),
+        "labels": scorer.labels.shown,
         **({"clips_to": list(scorer.clip)} if scorer.clip else {}),
         "features": scorer.dimension,
         "features_occurring": int(np.count_nonzero(scorer.seen)),

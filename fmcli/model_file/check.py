@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
-from fmcli.data.labels import Labels
+from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.scaling import SCALE, is_scaled
@@ -83,9 +83,10 @@ def are_names(value: Any) -> bool:
 
 
 def are_labels(value: Any) -> bool:
-    """Whether a value is a list of two or more distinct numbers in increasing order."""
+    """Whether a value is a list of two or more distinct numbers, or names, in increasing order."""
     several = type(value) is list and len(value) > 1
-    return several and all(map(is_number, value)) and all(low < high for low, high in pairwise(value))
+    alike = several and (all(map(is_number, value)) or all(map(is_name, value)))
+    return alike and all(low < high for low, high in pairwise(value))
 
 
 def is_range(value: Any) -> bool:
@@ -142,7 +143,7 @@ ENTRIES = {
     "columns": null_or(whole(0, MOST_FEATURES)),
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
-    "labels": null_or(Rule("a list of two or more increasing numbers", are_labels)),
+    "labels": null_or(Rule("a list of two or more increasing numbers, or names", are_labels)),
     "slots": null_or(whole(0, MOST_SLOTS)),
     "updates": COUNT,
     "epochs": COUNT,
@@ -250,14 +251,14 @@ def permits(option: Option, kind: ModelEntry, value: Any) -> bool:
     return type(value) is option.kind and (option.kind is bool or option.permits(value))
 
 
-def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | None, outputs: int) -> None:
+def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | list[str] | None, outputs: int) -> None:
     """Raise BadInputError unless the number of label values fits the loss, and the number of outputs fits the
     labels."""
     count = 0 if values is None else len(values)
     fits = {"binary": count == 2, "classes": count >= 2}.get(loss.task, count in ((0, 2) if kind.closed_form else (0,)))
     if not fits:
         refuse(f"{count} label values do not fit loss {loss.name}")
-    expected = Labels(loss.name, None if values is None else tuple(values)).outputs
+    expected = saved_labels(loss.name, values).outputs
     if outputs != expected:
         refuse(f"outputs is {outputs}, but its labels need {expected}")
 

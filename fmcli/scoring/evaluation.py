@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.faults import BadLines, quote
-from fmcli.data.labels import Labels, few_distinct, fit_labels, listed
+from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
 from fmcli.data.reader import LARGEST_INDEX, Piece, RowError, Stream, score_chunks
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
@@ -126,7 +126,7 @@ def unknown(labels: Labels, row: int) -> RowError:
     """The error for a row whose label the model does not know."""
     if labels.values is None:
         return RowError(row, f"a count, which is what loss {labels.loss} takes", LEAVE_OUT)
-    return RowError(row, f"a label that the model knows: {listed(np.array(labels.values))}", LEAVE_OUT)
+    return RowError(row, f"a label that the model knows: {listed_texts(labels.texts)}", LEAVE_OUT)
 
 
 def labels_of(piece: Piece) -> Floats:
@@ -161,14 +161,22 @@ def evaluate_predictions(
     """
     score = read_predictions(predictions)
     require_if_large(Outcome.bytes_needed(*score.shape), f"evaluating {len(score):,} rows", held=score.nbytes)
-    pieces = score_chunks(paths, labels_of, format=format, limit=LARGEST_INDEX + 1, threads=threads, labelled=True)
+    pieces = score_chunks(
+        paths,
+        lambda piece: (labels_of(piece), piece.labels),
+        format=format,
+        limit=LARGEST_INDEX + 1,
+        threads=threads,
+        labelled=True,
+        labels=None,
+    )
     read = []
     for piece in pieces:
         counts.rows += piece.rows
         counts.nonzeros += piece.nnz
         counts.comments += piece.comments
         read.append(piece.result)
-    label = np.concatenate(read)
+    label, names = joined_labels(read)
     columns = score.shape[1]
     told, rows = name_of(predictions), name_of(paths[0])
     if len(label) != len(score):
@@ -177,7 +185,7 @@ def evaluate_predictions(
             f"{told} has {len(score)} lines, but {rows}{others} has {len(label)} labelled rows; each row "
             "needs one line of predictions, and blank lines do not count as rows"
         )
-    labels = labels_for(label, loss or ("softmax" if columns > 1 else None))
+    labels = labels_for(label, names, loss or ("softmax" if columns > 1 else None))
     if columns != labels.outputs:
         raise BadInputError(
             f"{told} has {columns} numbers per line, but loss {labels.loss} with the labels of {rows} needs "
@@ -197,8 +205,19 @@ def evaluate_predictions(
     return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw)
 
 
-def labels_for(label: Floats, loss: str | None) -> Labels:
+def joined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:
+    """The labels of consecutive rows, and what they stand for, if each piece has its own names."""
+    if pieces[0][1] is None:
+        return np.concatenate([label for label, _ in pieces]), NUMBERS
+    found = [np.array(names, dtype=object)[label.astype(np.intp)] for label, names in pieces]
+    names, places = np.unique(np.concatenate(found).astype(str), return_inverse=True)
+    return places.astype(np.float64), tuple(names.tolist())
+
+
+def labels_for(label: Floats, names: Names, loss: str | None) -> Labels:
     """The labels for a loss. Raises BadInputError if they do not fit it, or if they do not determine the loss."""
+    if names:
+        return fit_labels(label, loss, names=names)
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
@@ -269,7 +288,7 @@ def confusion(outcome: Outcome) -> NDArray[np.int64]:
     return np.bincount(places, minlength=classes**2).astype(np.int64).reshape(classes, classes)
 
 
-def class_table(values: Sequence[float], table: NDArray[np.int64]) -> list[dict[str, Any]]:
+def class_table(values: Sequence[float | str], table: NDArray[np.int64]) -> list[dict[str, Any]]:
     """Precision, recall, F1 and number of rows of each label; nan if the divisor is 0."""
     rows = []
     for value, correct, labelled, predicted in zip(

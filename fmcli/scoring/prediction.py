@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
-from fmcli.data.labels import Labels
+from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.reader import Piece, RowError, Stream, score_chunks
@@ -36,7 +36,6 @@ from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.scoring.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
 from fmcli.scoring.rows import score_rows
 from fmcli.system.memory import require, require_if_large
-from fmcli.text import number
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.
 SCORE_BYTES = 64
@@ -164,7 +163,8 @@ class Scorer:
         """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
         number of the real type of the build; labels have the fewest that read back as the same double."""
         if output == "label" and self.labels.values:
-            names = {label: f"{number(label)}\n".encode() for label in self.labels.values}
+            texts = zip(self.labels.values, self.labels.texts, strict=True)
+            names = {label: f"{text}\n".encode() for label, text in texts}
             return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
         if predictions.shape[1] == 1:
             return format_values(np.ascontiguousarray(predictions[:, 0]))
@@ -218,7 +218,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         raise BadInputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    labels = Labels(meta["loss"], meta["labels"] and tuple(meta["labels"]))
+    labels = saved_labels(meta["loss"], meta["labels"])
     scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
     occurrences = kept(meta, arrays, numbering)
     return Scorer(model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, occurrences, numbering)
@@ -306,6 +306,7 @@ def each_chunk(
         bad=bad,
         stream=stream,
         check=check,
+        labels=scorer.labels.names,
     ):
         result, cold = piece.result
         counts.rows += piece.rows

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.labels import Labels, fit_labels
+from fmcli.data.labels import NUMBERS, Labels, fit_labels
 from fmcli.data.scaling import SCALE, Divisors, OddColumns, find_odd_columns, learn
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
@@ -124,7 +124,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     if MODELS[settings.spec.model].compact:
         data, settings = compact(data, settings)
     spec, warm_start = settings.spec, settings.warm_start
-    labels = labels_of(spec, data, warm_start)
+    labels = labels_of(settings, data)
     spec = with_loss(spec, labels.loss)
     features = max(data.features, warm_start.model.features if warm_start else 0)
     if valid:
@@ -206,11 +206,12 @@ def occurrences(
     return counts > 0, counts
 
 
-def labels_of(spec: Spec, data: Dataset, warm_start: WarmStart | None) -> Labels:
+def labels_of(settings: Settings, data: Dataset) -> Labels:
     """The labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine it."""
-    if warm_start:
-        return warm_start.labels_for(spec)
-    return fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form)
+    spec = settings.spec
+    if settings.warm_start:
+        return settings.warm_start.labels_for(spec)
+    return fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form, settings.label_names or NUMBERS)
 
 
 def with_loss(spec: Spec, loss: str) -> Spec:

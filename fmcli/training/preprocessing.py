@@ -30,6 +30,6 @@ class Preprocessing:
         """The entries of the model file. The divisors are an array in it."""
         return {
             "fields": self.fields,
-            "labels": self.labels.values and list(self.labels.values),
+            "labels": self.labels.shown,
             "range": self.label_range and list(self.label_range),
         }

@@ -12,6 +12,7 @@ from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec, resolve
 
 if TYPE_CHECKING:
+    from fmcli.data.labels import Names
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
 
@@ -32,6 +33,7 @@ class Settings:
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
         after the last epoch that ends before it, if each takes as long as the one before. None: there is no limit.
+    label_names : what the labels 0, 1, .. of the rows stand for; None: labels are numbers.
 
     Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
     other parameters than the spec's.
@@ -47,6 +49,7 @@ class Settings:
     stream: bool = False
     threads: int = 1
     deadline: float | None = None
+    label_names: Names | None = None
 
     def __post_init__(self) -> None:
         if self.warm_start:

@@ -189,6 +189,7 @@ class Parser {
     }
 
     bool label(const char*& p, double& y, bool& has_label) {
+        if (rows_.reading.label_names) return named_label(p, y, has_label);
         Decimal decimal;
         const char* next = scan_decimal(p, decimal);
         if (next && ends_token(*next) && to_double(decimal, y)) {
@@ -196,21 +197,37 @@ class Parser {
             return true;
         }
         const Span token = {p, token_end(p)};
-        if (std::find(token.begin, token.end, ':') != token.end) {
-            has_label = false;
-            return !rows_.reading.training ||
-                   fail("the row has no label, and only predict takes it so", "", "a label", token, token);
-        }
+        if (std::find(token.begin, token.end, ':') != token.end) return no_label(token, has_label);
         if (const char* wrong = read_number(token.begin, token.end, y)) return fail(wrong, "label", "a label", token, token);
         p = token.end;
         return true;
+    }
+
+    bool named_label(const char*& p, double& y, bool& has_label) {
+        const Span token = {p, token_end(p)};
+        if (std::find(token.begin, token.end, ':') != token.end) return no_label(token, has_label);
+        y = position_of(token);
+        p = token.end;
+        return true;
+    }
+
+    bool no_label(Span token, bool& has_label) {
+        has_label = false;
+        return !rows_.reading.training ||
+               fail("the row has no label, and only predict takes it so", "", "a label", token, token);
+    }
+
+    double position_of(Span label) {
+        return rows_.label_names.add(named(label.begin, static_cast<size_t>(label.end - label.begin)));
     }
 
     // A label, or label:weight.
     bool weighted_label(const char*& p, double& y, double& weight) {
         const Span token = {p, token_end(p)}, part = {p, std::find(p, token.end, ':')};
         const char* const expected = "label:weight";
-        if (const char* wrong = read_number(part.begin, part.end, y)) return fail(wrong, "label", expected, token, part);
+        if (part.begin == part.end) return fail("is missing", "label", expected, token, part);
+        if (rows_.reading.label_names) y = position_of(part);
+        else if (const char* wrong = read_number(part.begin, part.end, y)) return fail(wrong, "label", expected, token, part);
         if (part.end != token.end) {
             const Span rest = {part.end + 1, token.end};
             const char* wrong = read_number(rest.begin, rest.end, weight);

@@ -21,9 +21,19 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         size_t size()
         T* release()
 
-    struct Place "fmcli::Rows::Place":
-        size_t row, entry
-        bint valued
+    cppclass Place "fmcli::Rows::Place":
+        Place()
+
+    struct Id:
+        const char* name
+        size_t length
+
+    cppclass Ids:
+        size_t size()
+        int32_t add(const Id&) except +
+        Id name(size_t)
+
+    Id named(const char*, size_t)
 
     struct Reading:
         bint ffm
@@ -31,6 +41,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         bint training
         bint skip
         bint label_weights
+        bint label_names
         int id_column
         int64_t limit
 
@@ -41,6 +52,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         Array[int32_t] index, field
         Array[float] value
         Array[double] label, weight
+        Ids label_names
         vector[int64_t] skipped
         int64_t comments, labelled, repeated, unseen, features, fields, lowest, beyond
         bint all_ones()
@@ -122,14 +134,17 @@ cdef class Rows:
     skip : whether to skip lines with faults. Without `training`, an empty row takes the place of each.
     id_column : the number of the token of each line that is an id, which is skipped: 1, or 2 after the label; 0: none.
     label_weights : whether a label may be followed by a colon and the weight of the row. Each row then needs a label.
+    label_names : the first names, if labels are names: the label of a row is the position of its name, and new names
+        are added. None: labels are numbers.
     limit : see `training`; 0 <= limit < 2**31.
     """
 
     cdef TextRows* text
 
     def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0,
-                  bint label_weights=False):
+                  bint label_weights=False, label_names=None):
         cdef Reading reading
+        cdef const char* name
         if not 0 <= limit < <int64_t>1 << 31:
             raise ValueError(f"the limit is {limit}")
         reading.ffm = ffm
@@ -138,8 +153,12 @@ cdef class Rows:
         reading.skip = skip
         reading.id_column = id_column
         reading.label_weights = label_weights
+        reading.label_names = label_names is not None
         reading.limit = limit
         self.text = new TextRows(reading)
+        for label in label_names or ():
+            name = label
+            self.text.label_names.add(named(name, len(label)))
 
     def __dealloc__(self):
         del self.text
@@ -213,6 +232,12 @@ cdef class Rows:
             8 * (text.indptr.size() + text.label.size() + text.weight.size())
             + 4 * (text.index.size() + text.field.size() + text.value.size())
         )
+
+    @property
+    def label_names(self):
+        """The names of the labels, as bytes; empty if labels are numbers."""
+        names = &self.text.label_names
+        return [names.name(i).name[:names.name(i).length] for i in range(names.size())]
 
     @property
     def comments(self):

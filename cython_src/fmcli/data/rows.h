@@ -1,84 +1,16 @@
-// Growing arrays, and the rows that a parser appends to them.
+// The rows that a parser appends to.
 #ifndef FMCLI_ROWS_H
 #define FMCLI_ROWS_H
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <vector>
 
-#include <sys/mman.h>
+#include "fmcli/data/arrays.h"
+#include "fmcli/data/ids.h"
 
 namespace fmcli {
-
-// Requests huge pages for memory that is about to be written. If the system has none, nothing happens.
-inline void ask_for_huge_pages(void* begin, size_t bytes) {
-    constexpr uintptr_t HUGE_PAGE = 2 << 20;
-    const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
-    const uintptr_t first = (at + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, last = (at + bytes) / HUGE_PAGE * HUGE_PAGE;
-#ifdef MADV_HUGEPAGE
-    if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#else
-    (void)first, (void)last;
-#endif
-}
-
-// A growing array of plain numbers. std::vector copies its elements when it grows, and initialises new elements. Here,
-// realloc moves the pages of a large array, and capacity that is never written takes no physical memory. Large arrays
-// request huge pages, because rows are read in random order: with small pages, the lookup of addresses (TLB misses)
-// takes a tenth of the time of an epoch.
-template <typename T>
-class Array {
-  public:
-    Array() = default;
-    Array(const Array&) = delete;
-    Array& operator=(const Array&) = delete;
-    ~Array() { std::free(data_); }
-
-    T* data() { return data_; }
-    const T* data() const { return data_; }
-    size_t size() const { return size_; }
-    size_t capacity() const { return capacity_; }
-    T& operator[](size_t i) { return data_[i]; }
-    const T& operator[](size_t i) const { return data_[i]; }
-    void resize(size_t size) { size_ = size; }  // within the capacity; new items are uninitialised
-
-    void reserve(size_t capacity) {
-        if (capacity <= capacity_) return;
-        capacity = std::max(capacity, capacity_ + capacity_ / 2);
-        void* moved = std::realloc(data_, capacity * sizeof(T));
-        if (!moved) throw std::bad_alloc();
-        data_ = static_cast<T*>(moved);
-        capacity_ = capacity;
-        ask_for_huge_pages(data_, capacity * sizeof(T));
-    }
-
-    void push(T item) {
-        if (size_ == capacity_) reserve(size_ + 1);
-        data_[size_++] = item;
-    }
-
-    // Returns the memory, shrunk to the size; the caller must free it. Returns nullptr if the array is empty.
-    T* release() {
-        T* data = data_;
-        if (size_ == 0) {
-            std::free(data);
-            data = nullptr;
-        } else if (void* cut = std::realloc(data, size_ * sizeof(T))) {
-            data = static_cast<T*>(cut);
-        }
-        data_ = nullptr;
-        size_ = capacity_ = 0;
-        return data;
-    }
-
-  private:
-    T* data_ = nullptr;
-    size_t size_ = 0, capacity_ = 0;
-};
 
 // The options of the parser.
 struct Reading {
@@ -87,6 +19,7 @@ struct Reading {
     bool training;     // each row needs a label, blank lines are ignored, and an index >= limit is an error
     bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
     bool label_weights;  // a label may be followed by a colon and the weight of the row
+    bool label_names;  // labels are names; the label of a row is then the position of its name
     int id_column;     // the number of the token that is an id, which is not read: 1, or 2 after the label; 0: none
     int64_t limit;     // entries with an index below it are stored; in prediction, others are counted and dropped
 };
@@ -101,6 +34,7 @@ struct Rows {
     Array<float> value;
     Array<double> label;   // NaN for a row without a label
     Array<double> weight;  // only with label_weights
+    Ids label_names;       // only with label_names
     bool valued = false;
     int64_t comments = 0;  // comment lines
     int64_t labelled = 0;  // rows with a label
@@ -188,10 +122,11 @@ struct Rows {
         return static_cast<int64_t>(n);
     }
 
-    // Where the rows of another object go.
+    // Where the rows of another object go, and what stands for its names there.
     struct Place {
-        size_t row, entry;
-        bool valued;
+        size_t row = 0, entry = 0;
+        bool valued = false;
+        std::vector<int32_t> labels;
     };
 
     // Whether `make_room` for these rows leaves the arrays where they are.
@@ -213,7 +148,7 @@ struct Rows {
         if (reading.keep_fields) field.reserve(entries);
         if (other.valued && !valued) start_values(index.size());
         if (valued) value.reserve(index.capacity());
-        const Place place = {label.size(), index.size(), valued};
+        Place place = {label.size(), index.size(), valued, {}};
         indptr.resize(rows + 1);
         label.resize(rows);
         if (reading.label_weights) weight.resize(rows);
@@ -226,6 +161,7 @@ struct Rows {
         unseen += other.unseen;
         features = std::max(features, other.features);
         fields = std::max(fields, other.fields);
+        for (size_t i = 0; i < other.label_names.size(); ++i) place.labels.push_back(label_names.add(other.label_names.name(i)));
         return place;
     }
 
@@ -234,6 +170,8 @@ struct Rows {
         for (size_t i = 1; i <= rows; ++i)
             indptr[place.row + i] = other.indptr[i] + static_cast<int64_t>(place.entry);
         std::copy_n(other.label.data(), rows, label.data() + place.row);
+        if (reading.label_names)
+            for (size_t i = place.row; i < place.row + rows; ++i) label[i] = place.labels[static_cast<size_t>(label[i])];
         std::copy_n(other.weight.data(), other.weight.size(), weight.data() + place.row);
         std::copy_n(other.index.data(), other.index.size(), index.data() + place.entry);
         std::copy_n(other.field.data(), other.field.size(), field.data() + place.entry);
@@ -255,6 +193,7 @@ struct Rows {
         value.resize(0);
         label.resize(0);
         weight.resize(0);
+        label_names.clear();
         skipped.clear();
         valued = false;
         comments = labelled = repeated = unseen = features = fields = 0;

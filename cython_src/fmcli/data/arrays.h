@@ -1,0 +1,89 @@
+// Growing arrays.
+#ifndef FMCLI_ARRAYS_H
+#define FMCLI_ARRAYS_H
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include <sys/mman.h>
+
+namespace fmcli {
+
+// Requests huge pages for memory that is about to be written. If the system has none, nothing happens.
+inline void ask_for_huge_pages(void* begin, size_t bytes) {
+    constexpr uintptr_t HUGE_PAGE = 2 << 20;
+    const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
+    const uintptr_t first = (at + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, last = (at + bytes) / HUGE_PAGE * HUGE_PAGE;
+#ifdef MADV_HUGEPAGE
+    if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+    (void)first, (void)last;
+#endif
+}
+
+// A growing array of plain numbers. std::vector copies its elements when it grows, and initialises new elements. Here,
+// realloc moves the pages of a large array, and capacity that is never written takes no physical memory. Large arrays
+// request huge pages, because rows are read in random order: with small pages, the lookup of addresses (TLB misses)
+// takes a tenth of the time of an epoch.
+template <typename T>
+class Array {
+  public:
+    Array() = default;
+    Array(const Array&) = delete;
+    Array& operator=(const Array&) = delete;
+    ~Array() { std::free(data_); }
+
+    T* data() { return data_; }
+    const T* data() const { return data_; }
+    size_t size() const { return size_; }
+    size_t capacity() const { return capacity_; }
+    T& operator[](size_t i) { return data_[i]; }
+    const T& operator[](size_t i) const { return data_[i]; }
+    void resize(size_t size) { size_ = size; }  // within the capacity; new items are uninitialised
+
+    void reserve(size_t capacity) {
+        if (capacity <= capacity_) return;
+        capacity = std::max(capacity, capacity_ + capacity_ / 2);
+        void* moved = std::realloc(data_, capacity * sizeof(T));
+        if (!moved) throw std::bad_alloc();
+        data_ = static_cast<T*>(moved);
+        capacity_ = capacity;
+        ask_for_huge_pages(data_, capacity * sizeof(T));
+    }
+
+    void push(T item) {
+        if (size_ == capacity_) reserve(size_ + 1);
+        data_[size_++] = item;
+    }
+
+    void swap(Array& other) {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+    }
+
+    // Returns the memory, shrunk to the size; the caller must free it. Returns nullptr if the array is empty.
+    T* release() {
+        T* data = data_;
+        if (size_ == 0) {
+            std::free(data);
+            data = nullptr;
+        } else if (void* cut = std::realloc(data, size_ * sizeof(T))) {
+            data = static_cast<T*>(cut);
+        }
+        data_ = nullptr;
+        size_ = capacity_ = 0;
+        return data;
+    }
+
+  private:
+    T* data_ = nullptr;
+    size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace fmcli
+
+#endif

@@ -1,0 +1,108 @@
+"""Labels that are strings: from the text to the model and back."""
+
+import json
+import random
+
+import pytest
+
+from fmcli.scoring.prediction import load_model
+
+FEATURE = {"spam": 1, "ham": 2, "eggs": 3, "7": 4}
+NUMBER = {"7": 0, "eggs": 1, "ham": 2, "spam": 3}  # in the order of the strings
+
+
+def rows(names, seed):
+    """The labels of some rows, and text with strings or with numbers in the same order. Each row has the feature of its
+    label, or rarely another one."""
+    rng = random.Random(seed)
+    labels = [names[0], *rng.choices(names, k=300)]
+    shown = [FEATURE[label if rng.random() < 0.9 else rng.choice(names)] for label in labels]
+    tails = [f"{feature}:1 {rng.randrange(5, 12)}:{rng.random():.3f}" for feature in shown]
+    strings = "".join(f"{label} {tail}\n" for label, tail in zip(labels, tails, strict=True))
+    numbers = "".join(f"{NUMBER[label]} {tail}\n" for label, tail in zip(labels, tails, strict=True))
+    return labels, strings, numbers
+
+
+@pytest.mark.parametrize(
+    ("names", "options"), [(["spam", "ham"], []), (["ham", "7", "spam", "eggs"], ["--loss", "softmax", "-m", "linear"])]
+)
+def test_strings_are_like_numbers_in_their_order(run, tmp_path, names, options):
+    labels, strings, numbers = rows(names, 1)
+    (tmp_path / "strings").write_text(strings)
+    (tmp_path / "numbers").write_text(numbers)
+    weights = {"ham": "2", "spam": "3"}
+    for kind, name in (("strings", str), ("numbers", NUMBER.get)):
+        by_class = [f"--class-weight={name(label)}={weight}" for label, weight in weights.items()]
+        done = run("train", *options, *by_class, "-e", "3", "-v", kind, "-o", f"{kind}.fm", kind)
+        assert done.returncode == 0, done.stderr
+        assert ("ham and spam (positive)" in done.stderr) == (kind == "strings" and not options)
+    ours, theirs = (load_model(str(tmp_path / f"{kind}.fm")) for kind in ("strings", "numbers"))
+    assert ours.meta["labels"] == sorted(names)
+    for name, array in ours.model.parameters.items():
+        assert array.tobytes() == theirs.model.parameters[name].tobytes()
+
+    predicted = run("predict", "--output-type", "label", "strings.fm", "strings").stdout.decode().split()
+    by_number = run("predict", "--output-type", "label", "numbers.fm", "numbers").stdout.decode().split()
+    assert [NUMBER[label] for label in predicted] == list(map(int, by_number))
+    right = sum(one == other for one, other in zip(predicted, labels, strict=True)) / len(labels)
+    told = json.loads(run("evaluate", "--json", "strings.fm", "strings").stdout)
+    assert told["metrics"]["accuracy"] == pytest.approx(right)
+    assert right > 0.8
+    assert [row["label"] for row in told["classes"]] == sorted(names)
+    assert run("inspect", "strings.fm").stdout.decode().splitlines()[4].split() == ["labels", *sorted(names)]
+    assert f"labels {' '.join(sorted(names))}" in run("export", "strings.fm", "-").stdout.decode().splitlines()
+
+    (tmp_path / "predictions").write_bytes(run("predict", "strings.fm", "strings").stdout)
+    again = json.loads(run("evaluate", "--json", "--predictions", "predictions", "strings").stdout)
+    assert again["metrics"]["accuracy"] == told["metrics"]["accuracy"]
+    assert again["metrics"]["logloss"] == pytest.approx(told["metrics"]["logloss"], rel=1e-5)
+
+
+def test_the_model_is_the_same_for_any_order_of_rows_in_blocks_and_threads(run, tmp_path):
+    _, strings, _ = rows(["spam", "ham"], 2)
+    many = strings * 250  # several blocks, which begin with different labels
+    (tmp_path / "rows").write_text(many)
+    for threads in ("1", "3"):
+        assert run("train", "-q", "-e", "1", "-j", threads, "-o", f"m{threads}", "rows").returncode == 0
+    assert (tmp_path / "m1").read_bytes() == (tmp_path / "m3").read_bytes()
+    assert run("train", "-q", "-e", "1", "-i", "m1", "-o", "m2", "rows").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        (["train", "-"], "a 1:1\na 2:1\n", "every label is a: a model cannot learn from a single value"),
+        (
+            ["train", "-"],
+            "a 1:1\nb 2:1\nc 1:1\n",
+            "needs labels with two values, but these are a, b, c; use --loss softmax",
+        ),
+        (
+            ["train", "--loss", "squared", "-"],
+            "a 1:1\nb 2:1\n",
+            "takes numbers, but the labels are a, b; use --loss logistic",
+        ),
+        (["train", "-"], "1 1:1\nb 2:1\n", "<stdin>:2:1: found 'b', expected a label; label 'b' is not a number"),
+        (["train", "-"], "nan 1:1\n", "label 'nan' is not a finite number"),
+        (["train", "-"], "a,b\n1,2\n", "the line looks like CSV"),
+        (["train", "-"], f"a 1:1\n{'b' * 201} 1:1\n", "printable text of at most 200 characters"),
+        (
+            ["train", "--class-weight", "c=2", "-"],
+            "a 1:1\nb 2:1\n",
+            "no row has the label c, which has a weight, only a, b",
+        ),
+        (["train", "-i", "m", "-"], "ham 1:1\nc 2:1\n", "<stdin>: the model does not know the label c, only ham, spam"),
+        (
+            ["evaluate", "m", "-"],
+            "# x\nspam 1:1\nc 2:1\n",
+            "<stdin>:3:1: found 'c', expected a label that the model knows",
+        ),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(run, tmp_path, arguments, text, message):
+    (tmp_path / "rows").write_text(rows(["spam", "ham"], 3)[1])
+    assert run("train", "-q", "-o", "m", "rows").returncode == 0
+    output = ["-o", "out"] if arguments[0] == "train" else []
+    done = run(*arguments, *output, input=text.encode())
+    assert done.returncode == 65
+    assert message in done.stderr
