@@ -63,6 +63,12 @@ class MissingInputError(FmcliError):
     exit_status = 66
 
 
+class TransferError(FmcliError):
+    """A remote input ended or failed before its end."""
+
+    exit_status = 74
+
+
 class OutputError(FmcliError):
     """An output cannot be written."""
 

@@ -534,4 +534,4 @@ def test_saving_copies_no_large_part_of_an_array(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 4e6
     finally:
         tracemalloc.stop()
-    np.testing.assert_array_equal(load(tmp_path / "m").tensors["V"], array)
+    np.testing.assert_array_equal(load(str(tmp_path / "m")).tensors["V"], array)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from fmcli.cli.options import SectionCommand, check_files, logging_options, option
@@ -51,10 +49,11 @@ def command(model: str, top: int, verify: bool, json: bool, quiet: int, verbose:
 
 def run(log: Log, path: str, top: int, verify: bool, json: bool) -> None:
     """Load the model, inspect it, and write the figures."""
+    from fmcli.data.sources import size_on_disk
     from fmcli.inspect.inspection import inspect_model, views
 
     subject = inspect_model(path, top=top, verify=verify)
-    size = Path(path).stat().st_size
+    size = size_on_disk(path)
     if subject.verified:
         log.line(f"{path}: {size:,} bytes, all checksums match")
     else:

@@ -11,6 +11,7 @@ from click.types import StringParamType
 
 from fmcli.cli import HELP_NAMES
 from fmcli.errors import MissingInputError, UsageError
+from fmcli.system.addresses import is_remote
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -250,7 +251,7 @@ def check_last(inputs: Sequence[str], product: str) -> None:
     output, so that the message suggests -o."""
     import os
 
-    if len(inputs) > 1 and inputs[-1] != "-" and not os.path.lexists(inputs[-1]):
+    if len(inputs) > 1 and inputs[-1] != "-" and not is_remote(inputs[-1]) and not os.path.lexists(inputs[-1]):
         raise MissingInputError(
             f"cannot read {inputs[-1]}: No such file or directory; to write {product} to it, use -o {inputs[-1]}"
         )
@@ -259,17 +260,19 @@ def check_last(inputs: Sequence[str], product: str) -> None:
 def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
     """Check the file arguments of a command.
 
-    Raises UsageError if an output would overwrite an input or another output, or if standard input is given twice, and
-    MissingInputError if an input does not exist.
+    Raises UsageError if an output is remote or would overwrite an input or another output, or if standard input is
+    given twice, and MissingInputError if a local input does not exist.
     """
     import os
     from itertools import combinations, product
 
     from fmcli.system.files import same_file
 
+    for output in filter(is_remote, outputs):
+        raise UsageError(f"cannot write {output}: only local files are written; write to one, and copy it there")
     if inputs.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
-    files = [path for path in inputs if path != "-"]
+    files = [path for path in inputs if path != "-" and not is_remote(path)]
     for output, path in product(outputs, files):
         if same_file(output, path):
             raise UsageError(f"the output {output} would overwrite the input {path}")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from fmcli.errors import OutputError
+from fmcli.system.addresses import without_secrets
 from fmcli.text import printable
 
 # Seconds between two updates of the progress line.
@@ -41,6 +42,7 @@ def write_stderr(text: str, end: str = "\n") -> None:
         return
     for name, shown in _unprintable.items():
         text = text.replace(name, shown)
+    text = without_secrets(text)
     try:
         sys.stderr.write(text + end)
         sys.stderr.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec, make_spec
+from fmcli.system.addresses import base_name
 from fmcli.system.files import probe_output
 from fmcli.system.machine import cpu_count
 from fmcli.training.settings import Settings
@@ -353,7 +353,7 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
         return output
     if inputs[0] == "-":
         raise UsageError("standard input does not give the model a file name; use -o FILE")
-    return os.path.basename(inputs[0].rstrip(os.sep)) + ENDING
+    return base_name(inputs[0]) + ENDING
 
 
 def parse_weights(

@@ -168,6 +168,7 @@ def read(
         return parsed
 
     size = taken = looked_at = 0
+    on_disk = sum(map(size_on_disk, paths))
     with closing(text.parsed(parse, threads, blank_is_row=False)) as results:
         for block, parsed in results:
             first = size == 0  # at this time, no other thread has started
@@ -175,7 +176,7 @@ def read(
             taken += parsed.payload
             if first or taken - looked_at >= GROWTH:
                 looked_at = taken
-                left = max(sum(map(size_on_disk, paths)) - size, 0)
+                left = max(on_disk - size, 0)
                 _require_memory(paths, max(left * looked_at // size, 0 if first or block.last else GROWTH), looked_at)
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)

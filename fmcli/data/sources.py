@@ -1,4 +1,4 @@
-"""Inputs as text: files and standard input, compressed or not, split into blocks of whole lines."""
+"""Inputs as text: local and remote files and standard input, compressed or not, split into blocks of whole lines."""
 
 import os
 import select
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from fmcli.data.mistaken import LONGEST_HEAD, binary
 from fmcli.data.parser import PADDING
 from fmcli.errors import BadInputError, MissingInputError
+from fmcli.system.addresses import is_remote, without_secrets
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NEWLINE = 10
@@ -59,8 +60,8 @@ def blocks(
     Blocks have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
     caller puts it there when it no longer needs a block. With `unbuffered`, a block has the whole lines that are there,
     even if it is small. Raises MissingInputError for an input that cannot be read,
-    BadInputError for compressed data that is truncated or corrupt, a binary format that is not text, and a line that is
-    too long (LongLineError).
+    TransferError if a remote input ends too early, BadInputError for compressed data that is truncated or corrupt, a
+    binary format that is not text, and a line that is too long (LongLineError).
     """
     for path in paths:
         with ExitStack() as stack:
@@ -73,11 +74,16 @@ def blocks(
 
 def name_of(path: str) -> str:
     """The name of an input in messages."""
-    return "<stdin>" if path == "-" else path
+    return "<stdin>" if path == "-" else without_secrets(path)
 
 
 def size_on_disk(path: str) -> int:
-    """The size of a regular file in bytes, also if it is redirected to standard input; 0 for anything else."""
+    """The size of a regular file in bytes, also if it is redirected to standard input, or of a remote file, if its
+    file system knows it; 0 for anything else."""
+    if is_remote(path):
+        from fmcli.system.remote import remote_size
+
+        return remote_size(path)
     try:
         status = os.fstat(sys.stdin.fileno()) if path == "-" else os.stat(path)
     except (OSError, ValueError, AttributeError):
@@ -144,6 +150,10 @@ class _Raw:
                 raise MissingInputError("cannot read standard input: it is closed")
             # Unbuffered: a buffered reader retries after a signal, so that a signal could not stop a blocking read.
             self._raw = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+        elif is_remote(path):
+            from fmcli.system.remote import RemoteFile
+
+            self._raw = stack.enter_context(RemoteFile(path))
         else:
             try:
                 self._raw = stack.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115

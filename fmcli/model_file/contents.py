@@ -1,4 +1,4 @@
-"""The bytes of a model file in memory: a copy, or for a large file a mapping.
+"""The bytes of a model file in memory: a copy, or for a large local file a mapping.
 
 A copy does not change if the file is overwritten or truncated while the model is in use. In a mapping, the pages of a
 truncated file disappear: a process that touches one gets SIGBUS, for which the command has a handler
@@ -9,12 +9,21 @@ import errno
 import mmap
 import os
 import stat
-from typing import BinaryIO
+from typing import Protocol
 
+from fmcli.data.sources import size_on_disk
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
-from fmcli.system.memory import human_bytes
+from fmcli.system.addresses import is_remote
+from fmcli.system.memory import human_bytes, require_if_large
 
 MOST_COPIED = 256 * 1024 * 1024  # bytes of a file
+
+
+class Bytes(Protocol):
+    """A file that is read from its start."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+    def readinto(self, room: memoryview, /) -> int: ...
 
 
 def contents(path: str, begins: bytes, offset: int) -> memoryview:
@@ -22,21 +31,15 @@ def contents(path: str, begins: bytes, offset: int) -> memoryview:
 
     begins, offset : a pipe is read to its end only if it has these bytes there; otherwise only so far.
 
-    Raises MissingInputError, BadInputError for an empty file, and NotEnoughMemoryError.
+    Raises MissingInputError, BadInputError for an empty file, NotEnoughMemoryError, and for a remote file UsageError
+    and TransferError.
     """
     try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                data = _piped(file, begins, offset)
-            elif status.st_size <= MOST_COPIED:
-                data = _copied(file, status.st_size)
-            else:
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data = _downloaded(path, begins, offset) if is_remote(path) else _local(path, begins, offset)
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise NotEnoughMemoryError(
-                f"{path}: this model needs {human_bytes(os.path.getsize(path))} of address space: "
+                f"{path}: this model needs {human_bytes(size_on_disk(path))} of address space: "
                 "raise the limit that ulimit -v sets"
             ) from error
         raise MissingInputError(f"{path}: cannot be opened: {error.strerror}") from error
@@ -45,7 +48,27 @@ def contents(path: str, begins: bytes, offset: int) -> memoryview:
     return memoryview(data).toreadonly()
 
 
-def _copied(file: BinaryIO, size: int) -> mmap.mmap | None:
+def _local(path: str, begins: bytes, offset: int) -> mmap.mmap | None:
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return _piped(file, begins, offset)
+        if status.st_size <= MOST_COPIED:
+            return _copied(file, status.st_size)
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _downloaded(path: str, begins: bytes, offset: int) -> mmap.mmap | None:
+    from fmcli.system.remote import RemoteFile
+
+    with RemoteFile(path) as file:
+        if file.size is None:
+            return _piped(file, begins, offset)
+        require_if_large(file.size, f"reading {path}")
+        return _copied(file, file.size)
+
+
+def _copied(file: Bytes, size: int) -> mmap.mmap | None:
     """The first `size` bytes of a file, or fewer if it ends before; None if there are none."""
     if size == 0:
         return None
@@ -54,14 +77,14 @@ def _copied(file: BinaryIO, size: int) -> mmap.mmap | None:
         data.madvise(mmap.MADV_HUGEPAGE)
     filled = 0
     with memoryview(data) as room:
-        while filled < size and (count := file.readinto(room[filled:])):  # type: ignore[attr-defined]
+        while filled < size and (count := file.readinto(room[filled:])):
             filled += count
     if filled < size:  # the file has become shorter
         data.resize(max(filled, 1))
     return data
 
 
-def _piped(file: BinaryIO, begins: bytes, offset: int) -> mmap.mmap | None:
+def _piped(file: Bytes, begins: bytes, offset: int) -> mmap.mmap | None:
     """The bytes of a pipe, or only the first ones if they are not as expected; None if there are none."""
     text = file.read(offset + len(begins))
     if text[offset:] == begins:

@@ -1,0 +1,23 @@
+"""Addresses of remote files, such as s3://bucket/train.libsvm or https://host/train.libsvm.gz."""
+
+import re
+
+ADDRESS = re.compile(r"[A-Za-z][\w+.:-]*://")
+# What may be secret: a name and a password before the host, and the parameters of a signed address.
+LOGIN = re.compile(r"(\w://)[^\s/@'\"]*@")
+PARAMETERS = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$))")
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is an address. A local file with such a name can be read as ./name."""
+    return ADDRESS.match(path) is not None
+
+
+def without_secrets(text: str) -> str:
+    """A text without passwords and parameters in the addresses that it contains."""
+    return PARAMETERS.sub(r"\1", LOGIN.sub(r"\1", text)) if "://" in text else text
+
+
+def base_name(path: str) -> str:
+    """The last part of a path or an address, the latter without parameters."""
+    return without_secrets(path).rstrip("/").rpartition("/")[2]
