@@ -106,3 +106,10 @@ def test_labels_that_do_not_fit_are_refused(run, tmp_path, arguments, text, mess
     done = run(*arguments, *output, input=text.encode())
     assert done.returncode == 65
     assert message in done.stderr
+
+
+def test_the_label_of_a_skipped_line_is_no_class(run, tmp_path):
+    (tmp_path / "rows").write_text("a 1:1\nb 2:1\nc 1:x\na 1:2\n")
+    done = run("train", "-m", "linear", "-e", "1", "--on-bad-line", "skip", "-o", "m.fm", "rows")
+    assert done.returncode == 0, done.stderr
+    assert load_model(str(tmp_path / "m.fm")).meta["labels"] == ["a", "b"]

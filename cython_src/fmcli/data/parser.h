@@ -90,6 +90,7 @@ class Parser {
     Rows& rows_;
     const char* end_;
     const char* line_ = nullptr;
+    Span name_;  // the label of the row, if it is a name; it is added when the whole row has been read
     Fault fault_;
 
     bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
@@ -184,12 +185,13 @@ class Parser {
         rows_.unseen += unseen;
         rows_.beyond = beyond;
         if (n > start) rows_.lowest = std::min(rows_.lowest, static_cast<int64_t>(index[start]));
+        if (reading.label_names && has_label) y = position_of(name_);
         rows_.end_row(n, y, has_label, weight);
         return true;
     }
 
     bool label(const char*& p, double& y, bool& has_label) {
-        if (rows_.reading.label_names) return named_label(p, y, has_label);
+        if (rows_.reading.label_names) return named_label(p, has_label);
         Decimal decimal;
         const char* next = scan_decimal(p, decimal);
         if (next && ends_token(*next) && to_double(decimal, y)) {
@@ -203,10 +205,10 @@ class Parser {
         return true;
     }
 
-    bool named_label(const char*& p, double& y, bool& has_label) {
+    bool named_label(const char*& p, bool& has_label) {
         const Span token = {p, token_end(p)};
         if (std::find(token.begin, token.end, ':') != token.end) return no_label(token, has_label);
-        y = position_of(token);
+        name_ = token;
         p = token.end;
         return true;
     }
@@ -226,7 +228,7 @@ class Parser {
         const Span token = {p, token_end(p)}, part = {p, std::find(p, token.end, ':')};
         const char* const expected = "label:weight";
         if (part.begin == part.end) return fail("is missing", "label", expected, token, part);
-        if (rows_.reading.label_names) y = position_of(part);
+        if (rows_.reading.label_names) name_ = part;
         else if (const char* wrong = read_number(part.begin, part.end, y)) return fail(wrong, "label", expected, token, part);
         if (part.end != token.end) {
             const Span rest = {part.end + 1, token.end};

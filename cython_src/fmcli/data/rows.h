@@ -20,7 +20,7 @@ struct Reading {
     bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
     bool label_weights;  // a label may be followed by a colon and the weight of the row
     bool label_names;  // labels are names; the label of a row is then the position of its name
-    int id_column;     // the number of the token that is an id, which is not read: 1, or 2 after the label; 0: none
+    int id_column;     // the token that is an id, in prediction, which is not read: 1, or 2 after the label; 0: none
     int64_t limit;     // entries with an index below it are stored; in prediction, others are counted and dropped
 };
 
@@ -169,14 +169,14 @@ struct Rows {
         const size_t rows = other.label.size();
         for (size_t i = 1; i <= rows; ++i)
             indptr[place.row + i] = other.indptr[i] + static_cast<int64_t>(place.entry);
-        std::copy_n(other.label.data(), rows, label.data() + place.row);
+        copy(other.label, label, place.row);
         if (reading.label_names)
             for (size_t i = place.row; i < place.row + rows; ++i) label[i] = place.labels[static_cast<size_t>(label[i])];
-        std::copy_n(other.weight.data(), other.weight.size(), weight.data() + place.row);
-        std::copy_n(other.index.data(), other.index.size(), index.data() + place.entry);
-        std::copy_n(other.field.data(), other.field.size(), field.data() + place.entry);
+        copy(other.weight, weight, place.row);
+        copy(other.index, index, place.entry);
+        copy(other.field, field, place.entry);
         if (!place.valued) return;
-        if (other.valued) std::copy_n(other.value.data(), other.value.size(), value.data() + place.entry);
+        if (other.valued) copy(other.value, value, place.entry);
         else std::fill_n(value.data() + place.entry, other.index.size(), 1.0f);
     }
 
@@ -207,6 +207,11 @@ struct Rows {
         float value;
     };
     std::vector<Entry> scratch, merged;
+
+    template <typename T>
+    static void copy(const Array<T>& from, Array<T>& to, size_t at) {
+        if (from.size()) std::copy_n(from.data(), from.size(), to.data() + at);  // an empty array may have no memory
+    }
 
     // A stable merge sort of runs that are sorted by insertion. Entries with equal keys keep their order, because the
     // last bit of their sum depends on it. std::stable_sort is not used, because it uses a temporary buffer that C++17
