@@ -75,6 +75,12 @@ class OutputError(FmcliError):
     exit_status = 74
 
 
+class BusyError(FmcliError):
+    """Another run uses a file that only one run may use."""
+
+    exit_status = 75
+
+
 class BugError(FmcliError):
     """An internal error."""
 

@@ -11,7 +11,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 
 FEATURES, FIELDS, ROWS = 6, 3, 12
 SMALL = {"rank": 2, "epochs": 1, "split_index": 3, "anchors": 3}
@@ -48,7 +48,7 @@ def write(path: str, kind: str, solver: str | None = None, loss: str = "squared"
     solver = solver or MODELS[kind].solver
     spec = make_spec(kind, None if MODELS[kind].closed_form else solver, loss, taken(kind, solver))
     trained = job.train(job.plan(data, spec))
-    checkpoints.save_model(path, trained, job.summary(trained), "ffm", keep_state=keep_state)
+    saving.save_model(path, trained, job.summary(trained), "ffm", keep_state=keep_state)
 
 
 def copy_of(file: ModelFile) -> ModelFile:

@@ -11,7 +11,7 @@ from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.evaluation import evaluate_model
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from fmcli.training.clipping import is_scale
 
 RATINGS = [1.0, 2, 3, 4, 5] * 8
@@ -39,7 +39,7 @@ def fitted(path, labels=RATINGS, *, loss=None, keywords=None, valid=None, **opti
     rows = [{0: 1.0}] * (len(labels) - 1) + [{1: 0.01}]
     spec = make_spec("linear", "cd", loss, {"l2": 0.0, **options})
     trained = job.train(job.plan(dataset(rows, 2, labels), spec, valid=valid, **(keywords or {})))
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
     return trained
 
 
@@ -93,15 +93,15 @@ def test_evaluate_judges_what_predict_writes(tmp_path):
 def test_a_run_that_resumes_widens_the_range(tmp_path):
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
     fitted(first)
-    warm_start = {"warm_start": checkpoints.load_warm_start(first)}
+    warm_start = {"warm_start": saving.load_warm_start(first)}
     fitted(second, [2.0, 3.0, 7.5, 2.5] * 10, keywords=warm_start)
     assert prediction.load_model(second).clip == (1, 7.5)
     fitted(third, [2.0, 3.0, 7.5, 2.5] * 10, keywords=warm_start, clip=False)
     assert prediction.load_model(third).clip is None
     fitted(first, [1.0, 2, 300], clip=False)
-    fitted(second, [2.0, 3.0], keywords={"warm_start": checkpoints.load_warm_start(first)})
+    fitted(second, [2.0, 3.0], keywords={"warm_start": saving.load_warm_start(first)})
     assert prediction.load_model(second).clip is None
-    fitted(second, [2.0, 3.0], keywords={"warm_start": checkpoints.load_warm_start(first)}, clip=True)
+    fitted(second, [2.0, 3.0], keywords={"warm_start": saving.load_warm_start(first)}, clip=True)
     assert prediction.load_model(second).clip == (1, 300)
 
 

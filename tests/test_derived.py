@@ -15,7 +15,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 
 ROWS = [{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 2.0}, {2: 1.0}]
 # Rules that use every fact, for options of every run, an option of a solver, and one (l2) that others refine.
@@ -72,10 +72,10 @@ def test_a_given_value_is_taken_as_it_is(rules, data):
 def test_the_model_file_has_numbers(rules, data, tmp_path):
     trained = job.train(planned(data))
     path = str(tmp_path / "model.fm")
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
     options = prediction.load_model(path).meta["options"]
     assert (options["init_std"], options["l2_w"], options["epochs"]) == (1 / 16, 0.1, 8)
-    assert checkpoints.load_warm_start(path).run.options == options
+    assert saving.load_warm_start(path).run.options == options
 
 
 def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):

@@ -10,7 +10,7 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import make_spec
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from fmcli.training.baseline import Baseline, baseline_of, beats
 from fmcli.training.divergence import MOST_AT_END
 
@@ -109,8 +109,8 @@ def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, 
     trained = job.train(plan(0.1, loss, epochs=1))
     path = str(tmp_path / "m")
     trained.plan.model.parameters["w"][..., 0] = np.nan
-    checkpoints.save_model(path, trained, {}, "libsvm")
-    warm_start = checkpoints.load_warm_start(path)
+    saving.save_model(path, trained, {}, "libsvm")
+    warm_start = saving.load_warm_start(path)
     for epochs in (0, 2):
         with pytest.raises(DivergedError, match=f"{path} has a parameter that is not a finite number"):
             job.train(plan(0.1, loss, epochs=epochs, solver=solver, keywords={"warm_start": warm_start}))
@@ -130,9 +130,9 @@ def test_state_that_is_not_finite_is_not_saved(tmp_path):
     trained.plan.model.states["w"][0][...] = np.inf
     path = tmp_path / "m"
     with pytest.raises(DivergedError, match="state, which would be saved with the model, is not finite"):
-        checkpoints.save_model(str(path), trained, {}, "libsvm", keep_state=True)
+        saving.save_model(str(path), trained, {}, "libsvm", keep_state=True)
     assert not path.exists()
-    checkpoints.save_model(str(path), trained, {}, "libsvm")
+    saving.save_model(str(path), trained, {}, "libsvm")
 
 
 @pytest.mark.parametrize(

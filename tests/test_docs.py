@@ -26,7 +26,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.metrics import METRICS
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -236,7 +236,7 @@ def test_the_page_of_the_model_file_has_every_array(model, tmp_path):
     data = read([str(ROOT / "sample_data" / "adult.train.ffm")], keep_fields=True).dataset
     options = {"rank": 4} if MODELS[model].closed_form else {"epochs": 0}
     trained = job.train(job.plan(data, make_spec(model, options=options)))
-    checkpoints.save_model(str(tmp_path / "model"), trained, job.summary(trained), "ffm")
+    saving.save_model(str(tmp_path / "model"), trained, job.summary(trained), "ffm")
     arrays = prediction.export_arrays(str(tmp_path / "model"))
     order = trained.plan.spec.values.get("order", 2)
     assert described_arrays(model, order) == {name: array.ndim for name, array in arrays.items() if name != "scale"}

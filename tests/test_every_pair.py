@@ -16,7 +16,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import model_sparsity
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from reference.kinds import KINDS, per_feature
 from reference.slow_solvers import LEARNING
 
@@ -188,7 +188,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         trained = run(model, solver, loss, train, epochs=2, seed=seed, **steps(solver, loss))
         files[name] = tmp_path / name
-        checkpoints.save_model(str(files[name]), trained, job.summary(trained), "libsvm")
+        saving.save_model(str(files[name]), trained, job.summary(trained), "libsvm")
         if name == "one":
             saw = score_all(trained.plan.model, test)
     content = {name: path.read_bytes() for name, path in files.items()}

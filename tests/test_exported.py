@@ -7,7 +7,7 @@ from test_every_pair import FIELDS, planted, run
 
 from fmcli.registry.models import MODELS
 from fmcli.scoring import prediction
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from reference import slow_models
 
 pytestmark = pytest.mark.exact
@@ -36,7 +36,7 @@ def test_exported_arrays_score_by_the_definition(model, loss, order, tmp_path):
     model_options = {"order": order} if "order" in MODELS[model].options else {}
     trained = run(model, MODELS[model].solver, loss, train, epochs=1, **model_options)
     path = str(tmp_path / "model")
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
     exported = prediction.export_arrays(path)
     constants = trained.plan.model.constants
     choices = {"fields": FIELDS, **trained.plan.spec.values, **constants}

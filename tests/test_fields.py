@@ -14,7 +14,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from reference import kinds, slow_models
 
 pytestmark = pytest.mark.exact
@@ -84,8 +84,8 @@ def trained(data, model="ffm", solver="adagrad", epochs=2, warm_start=None, **op
 
 def saved(done, path, **keywords):
     """Save a trained model and load it as the model that a later run resumes from."""
-    checkpoints.save_model(str(path), done, job.summary(done), "ffm", **keywords)
-    return checkpoints.load_warm_start(str(path))
+    saving.save_model(str(path), done, job.summary(done), "ffm", **keywords)
+    return saving.load_warm_start(str(path))
 
 
 ROWS = [{(0, 0): 1.0, (1, 1): 2.0}, {(0, 0): 1.0, (2, 1): 1.0, (3, 1): 1.0}, {(4, 2): 1.0}, {(5, 0): 1.0, (5, 1): 1.0}]

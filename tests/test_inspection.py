@@ -25,8 +25,8 @@ from fmcli.inspect.inspection import (
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
 from fmcli.scoring.prediction import export_arrays
-from fmcli.training.checkpoints import save_model
 from fmcli.training.job import summary
+from fmcli.training.saving import save_model
 
 
 def subject(seen=None, **arrays):

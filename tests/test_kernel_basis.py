@@ -18,7 +18,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.solvers.closed_form import LEAST_ROWS
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 
 pytestmark = pytest.mark.exact
 
@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_definition(kernel, order, linear, tmp_path):
         for x in samples
     ]
     path = str(tmp_path / "model")
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
     exact = 1e-6 if linear and REAL_TYPE.itemsize < 8 else 1e-9
     np.testing.assert_allclose(prediction.load_model(path).scores(data)[:, 0], slow, rtol=exact, atol=exact)
     exported = prediction.export_arrays(path)
@@ -81,7 +81,7 @@ def test_older_files_have_no_linear_weights(tmp_path):
     _, data = problem()
     path = str(tmp_path / "model")
     trained = fitted(data, rank=5, linear=False)
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
     older = load(path)
     del older.meta["options"]["linear"]
     assert (prediction.scorer_of(path, older).scores(data) == prediction.load_model(path).scores(data)).all()
@@ -192,7 +192,7 @@ def test_two_label_values_are_signs(tmp_path):
     assert trained.plan.spec.loss == "squared"
     assert set(trained.plan.data.label) == {-1.0, 1.0}
     path = str(tmp_path / "model")
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
     scorer = prediction.load_model(path)
     lines = scorer.text(scorer.predictions(data, "label"), "label").decode().split()
     assert set(lines) == {"4", "7"}
@@ -228,9 +228,9 @@ def test_resuming_is_refused(tmp_path):
     _, data = problem()
     trained = fitted(data, rank=5)
     path = str(tmp_path / "model")
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=True)
+    saving.save_model(path, trained, job.summary(trained), "libsvm", keep_state=True)
     with pytest.raises(UsageError, match="is solved from its data"):
-        job.plan(data, trained.plan.spec, warm_start=checkpoints.load_warm_start(path))
+        job.plan(data, trained.plan.spec, warm_start=saving.load_warm_start(path))
 
 
 def test_arrays_that_contradict_each_other_are_refused():

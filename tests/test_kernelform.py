@@ -10,7 +10,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.prediction import Scorer, load_model
 from fmcli.training import job
-from fmcli.training.checkpoints import load_warm_start, save_model
+from fmcli.training.saving import load_warm_start, save_model
 from reference import slow_models
 
 pytestmark = pytest.mark.exact

@@ -17,7 +17,7 @@ from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring import prediction
 from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import Trainer
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from fmcli.training.warm_start import WarmStart
 from reference import kinds, slow_losses, slow_models
 
@@ -185,7 +185,7 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
     spec = make_spec("llfm", solver, None, {"epochs": 2, "rank": 3, "anchors": 6})
     trained = job.train(job.plan(data, spec, valid=valid))
     path = str(tmp_path / "model")
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm")
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
     score = prediction.load_model(path).scores(valid)[:, 0]
     found = trained.epochs[trained.best - 1].valid["rmse"]
     assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
@@ -193,8 +193,8 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
 
 def warm_start_of(trained, tmp_path, keep_state=False) -> WarmStart:
     path = str(tmp_path / "earlier")
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)
-    return checkpoints.load_warm_start(path)
+    saving.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)
+    return saving.load_warm_start(path)
 
 
 @pytest.mark.parametrize("features", [6, 20])  # 6 is also the number of anchors: the axes must not be confused

@@ -17,7 +17,7 @@ from fmcli.scoring import prediction
 from fmcli.scoring.scores import mean_loss
 from fmcli.solvers.full_batch.lbfgs import LBFGS
 from fmcli.solvers.stochastic.loop import Trainer
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from reference import slow_losses
 
 pytestmark = pytest.mark.exact
@@ -293,8 +293,8 @@ def test_resuming_starts_at_the_objective_of_the_earlier_run(name, solver, tmp_p
     options = {"rank": 3, "init_std": 0.1, "norm": False, "epochs": 4, "tol": 0}
     first = train(data, name, solver, **options)
     path = tmp_path / "first.fm"
-    checkpoints.save_model(str(path), first, job.summary(first), "libsvm")
-    second = train(data, name, solver, plan={"warm_start": checkpoints.load_warm_start(str(path))}, **options)
+    saving.save_model(str(path), first, job.summary(first), "libsvm")
+    second = train(data, name, solver, plan={"warm_start": saving.load_warm_start(str(path))}, **options)
     objectives = [epoch.objective for epoch in (*first.epochs, *second.epochs)]
     assert np.diff(objectives).max() <= 1e-5 * objectives[0]
     assert objectives[4] < objectives[3]
@@ -323,7 +323,7 @@ def test_data_without_features(solver, tmp_path):
     trained = train(dataset([{}, {}, {}], 0, [1, 2, 4]), "fm", solver, epochs=2)
     assert job.empty_score(trained.plan.model)[0] == pytest.approx(7 / 3, abs=0.2)
     path = tmp_path / "empty.fm"
-    checkpoints.save_model(str(path), trained, job.summary(trained), "libsvm")
+    saving.save_model(str(path), trained, job.summary(trained), "libsvm")
     scored = prediction.load_model(str(path)).scores(dataset([{}], 0))
     assert scored[0] == job.empty_score(trained.plan.model)
 

@@ -11,7 +11,7 @@ from fmcli.model_file.check import FEATURES, SEEN
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 
 LARGEST = 2**31 - 2
 
@@ -66,7 +66,7 @@ def trained(path, data, warm_start=None, **options):
     """Train an ffm and save it; returns the run."""
     spec = make_spec("ffm", None, "logistic", {"epochs": 2, "rank": 2, **options})
     done = job.train(job.plan(data, spec, warm_start=warm_start))
-    checkpoints.save_model(str(path), done, job.summary(done), "ffm")
+    saving.save_model(str(path), done, job.summary(done), "ffm")
     return done
 
 
@@ -118,7 +118,7 @@ def test_features_have_their_own_numbers_outside(problem):
 def test_a_warm_start_knows_features_by_their_numbers(problem, rng):
     ids, (_, data), (_, b), folder = problem
     new = dataset([{(7, 0): 1.0, (500, 1): 1.0}, {(500, 1): 1.0, (2_000_001, 2): 1.0}] * 3, 2_000_002, [1.0, 0.0] * 3)
-    warm_start = checkpoints.load_warm_start(str(folder / "b"))
+    warm_start = saving.load_warm_start(str(folder / "b"))
     done = trained(folder / "c", new, warm_start, epochs=0)
     assert done.plan.data.numbering.ids.tolist() == sorted([*ids, 7, 2_000_001])
     assert done.plan.data.dimension == LARGEST + 1
@@ -148,6 +148,6 @@ def test_files_with_parameters_of_all_features_are_read(problem):
     shifted = Dataset(data.indptr, data.index + np.int32(2), None, data.label, 11, data.field)
     want = prediction.load_model(str(folder / "a")).scores(data)
     np.testing.assert_array_equal(prediction.load_model(str(folder / "old")).scores(shifted), want)
-    done = trained(folder / "new", shifted, checkpoints.load_warm_start(str(folder / "old")), epochs=0)
+    done = trained(folder / "new", shifted, saving.load_warm_start(str(folder / "old")), epochs=0)
     assert done.plan.data.numbering.ids.tolist() == ids.tolist()
     np.testing.assert_array_equal(done.plan.model.parameters["V"], a.plan.model.parameters["V"])

@@ -8,7 +8,7 @@ from test_every_pair import planted
 from fmcli.cli.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
-from fmcli.training import checkpoints, job, refit
+from fmcli.training import job, refit, saving
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_refit_equals_training_on_all_rows_for_the_chosen_epochs(rows, model, so
 def test_refit_resumes_from_the_same_earlier_model(rows, tmp_path):
     path = str(tmp_path / "m")
     spec = make_spec("fm", "adagrad", None, {"epochs": 2})
-    checkpoints.save_model(path, job.train(job.plan(rows, spec)), {}, "libsvm", keep_state=True)
-    warm_start = checkpoints.load_warm_start(path)
+    saving.save_model(path, job.train(job.plan(rows, spec)), {}, "libsvm", keep_state=True)
+    warm_start = saving.load_warm_start(path)
     chosen, again = trained_again(rows, epochs=2, plan={"warm_start": warm_start})
     plain = job.train(job.plan(rows, make_spec("fm", "adagrad", None, {"epochs": chosen.best}), warm_start=warm_start))
     for name, array in parameters(plain.plan.model).items():

@@ -12,7 +12,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from fmcli.training.settings import check_warm_start
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
@@ -23,7 +23,7 @@ def train(rows, spec, **keywords):
 
 
 def saved(path, trained, *, keep_state=True):
-    checkpoints.save_model(str(path), trained, job.summary(trained), "libsvm", keep_state=keep_state)
+    saving.save_model(str(path), trained, job.summary(trained), "libsvm", keep_state=keep_state)
     return str(path)
 
 
@@ -52,7 +52,7 @@ def test_resuming_after_two_epochs_equals_four_epochs(solver, model, loss, optio
     rows = labelled(loss)
     saved(tmp_path / "whole", train(rows, make_spec(model, solver, loss, {**options, "epochs": 4})))
     first = saved(tmp_path / "first", train(rows, make_spec(model, solver, loss, {**options, "epochs": 2})))
-    warm_start = checkpoints.load_warm_start(first)
+    warm_start = saving.load_warm_start(first)
     resumed = train(rows, warm_start.continued(None, None, None, {"epochs": 2}), warm_start=warm_start)
     second = saved(tmp_path / "second", resumed)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "second").read_bytes()
@@ -62,7 +62,7 @@ def test_resuming_after_two_epochs_equals_four_epochs(solver, model, loss, optio
 
 def warm_start_of(tmp_path, model="fm", solver=None, loss=None, **options):
     rows, _ = planted("fm", "squared")
-    return checkpoints.load_warm_start(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
+    return saving.load_warm_start(saved(tmp_path / "m", train(rows, make_spec(model, solver, loss, options))))
 
 
 def test_given_options_are_inherited_and_defaults_are_computed_again(tmp_path):
@@ -134,7 +134,7 @@ def test_a_file_of_the_first_version_is_read_and_resumed_from():
     scorer = prediction.load_model(str(OLDER))
     test = reader.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
     np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)
-    warm_start = checkpoints.load_warm_start(str(OLDER))
+    warm_start = saving.load_warm_start(str(OLDER))
     assert {"l2", "l2_w", "l2_v", "learning_rate", "rank", "epochs", "solver"} <= warm_start.run.given
     rows = reader.read([str(SAMPLE / "diabetes.train.libsvm")]).dataset
     resumed = job.plan(rows, warm_start.continued(None, None, None, {"epochs": 1}), warm_start=warm_start)
@@ -148,7 +148,7 @@ def test_files_without_a_record_of_given_options_keep_values_other_than_defaults
     file = load(str(tmp_path / "m"))
     del file.meta["given"], file.meta["epochs"]
     save(str(tmp_path / "older"), file)
-    warm_start = checkpoints.load_warm_start(str(tmp_path / "older"))
+    warm_start = saving.load_warm_start(str(tmp_path / "older"))
     spec = warm_start.continued(None, None, None, {})
     assert (spec.solver, spec.values["rank"], spec.values["l2_v"]) == ("sgd", 3, 0.25)
     assert warm_start.run.epochs == 0
@@ -160,4 +160,4 @@ def test_a_file_with_inconsistent_components_is_refused(tmp_path):
     file.meta |= {"model": "sglfm", "solver": "lbfgs", "given": None}
     save(str(tmp_path / "forged"), file)
     with pytest.raises(BadInputError, match="not a valid model: sglfm needs --l1"):
-        checkpoints.load_warm_start(str(tmp_path / "forged"))
+        saving.load_warm_start(str(tmp_path / "forged"))

@@ -17,7 +17,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.prediction import exported, load_model, scorer_of
 from fmcli.training import job
-from fmcli.training.checkpoints import load_warm_start
+from fmcli.training.saving import load_warm_start
 
 FEATURES = 6
 # Column 5 never occurs, column 4 is an indicator with value 1000, column 3 is 7 in every row, and the others have

@@ -16,7 +16,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.solvers.stochastic import trainer
-from fmcli.training import checkpoints, job
+from fmcli.training import job, saving
 from fmcli.training.refit import refits
 
 
@@ -193,7 +193,7 @@ def test_a_value_that_is_wholly_held_out(loss):
 
 def save(tmp_path, name, trained, **options):
     path = str(tmp_path / name)
-    checkpoints.save_model(path, trained, job.summary(trained), "libsvm", **options)
+    saving.save_model(path, trained, job.summary(trained), "libsvm", **options)
     return path
 
 
@@ -209,7 +209,7 @@ def test_resuming_with_state_equals_one_run(model, solver, tmp_path):
     start = save(tmp_path, "start", train(data, model, solver, **{**options, "epochs": 0}), keep_state=True)
 
     def go_on(path, rows):
-        return train(rows, model, solver, plan={"warm_start": checkpoints.load_warm_start(path)}, **options)
+        return train(rows, model, solver, plan={"warm_start": saving.load_warm_start(path)}, **options)
 
     whole = go_on(start, data)
     first = go_on(start, halves[0])
@@ -226,14 +226,14 @@ def test_a_warm_start_grows_for_new_features(tmp_path):
     data, _ = planted("fm", "squared")
     path = save(tmp_path, "old", train(data, epochs=2))
     wide = shifted(data)
-    trained = train(wide, plan={"warm_start": checkpoints.load_warm_start(path)}, epochs=0)
-    old, new = checkpoints.load_warm_start(path).model.parameters, trained.plan.model.parameters
+    trained = train(wide, plan={"warm_start": saving.load_warm_start(path)}, epochs=0)
+    old, new = saving.load_warm_start(path).model.parameters, trained.plan.model.parameters
     assert new["V"].shape[1] == 2 * FEATURES
     np.testing.assert_array_equal(new["V"][:, :FEATURES], old["V"])
     assert new["V"][:, FEATURES:].any(axis=2).all()
     assert not new["w"][:, FEATURES:].any()
     assert trained.seen.all()
-    narrow = train(data, plan={"warm_start": checkpoints.load_warm_start(save(tmp_path, "wide", trained))}, epochs=1)
+    narrow = train(data, plan={"warm_start": saving.load_warm_start(save(tmp_path, "wide", trained))}, epochs=1)
     assert narrow.plan.model.features == 2 * FEATURES
 
 
@@ -246,7 +246,7 @@ def shifted(data):
 
 def test_one_label_is_enough_for_resuming(tmp_path):
     data, _ = planted("fm", "logistic")
-    warm_start = checkpoints.load_warm_start(save(tmp_path, "old", train(data, epochs=1)))
+    warm_start = saving.load_warm_start(save(tmp_path, "old", train(data, epochs=1)))
     ones = data.take(np.flatnonzero(data.label == 1)[:50])
     assert train(ones, plan={"warm_start": warm_start}, epochs=1).plan.preprocessing.labels.values == (0, 1)
 

@@ -339,7 +339,7 @@ def choose(
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
     check_files([init_model], [log_json] if log_json not in (None, "-") else [])
-    from fmcli.training.checkpoints import load_warm_start
+    from fmcli.training.saving import load_warm_start
 
     warm_start = load_warm_start(init_model)
     return warm_start.continued(model, solver, loss, options), warm_start
@@ -491,7 +491,7 @@ def save(
     """Write the model, and report its figures, further facts for the summary, and warnings."""
     from fmcli.cli.advice import advice
     from fmcli.cli.training_log import figures, sizes
-    from fmcli.training.checkpoints import save_model
+    from fmcli.training.saving import save_model
     from fmcli.training.trained import summary
 
     log.progress(f"writing {request.output}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
+
+Position = Mapping[str, NDArray[Any]]
 
 
 class Observer:
@@ -89,9 +92,11 @@ class Trainer(ABC):
     Attributes
     ----------
     partial : whether the last epoch ended before all rows were done, because of the deadline.
+    pause : called within epochs wherever `position` describes the run; True: training ends there.
     """
 
     partial = False
+    pause: Callable[[bool], None] = staticmethod(lambda ends: None)
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -108,6 +113,21 @@ class Trainer(ABC):
 
     def resume(self, updates: int) -> None:  # noqa: B027 (only solvers that keep state have something to do)
         """Resume from the state that the model now has, after this many updates; called after `prepare`."""
+
+    def position(self) -> Position:
+        """Where training is: in the midst of an epoch when `pause` is called, else at the end of one.
+
+        Together with the model's live arrays, this determines the rest of the run. The arrays need not be copies.
+        """
+        return {}
+
+    def move_to(self, position: Position) -> None:  # noqa: B027 (nothing to do if all is in the model)
+        """Go on from such a position; called after `prepare`, with the live arrays that the model had then."""
+
+    @property
+    def row(self) -> int:
+        """The number of rows of the current epoch that are done; 0 at the end of an epoch."""
+        return 0
 
     @abstractmethod
     def bytes_needed(self) -> int:

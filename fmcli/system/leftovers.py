@@ -36,7 +36,7 @@ def create_locked(path: str) -> int:
             with suppress(OSError):  # the file system has no locks; then no run removes anything
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             # Another run may have removed the file before it was locked.
-            if _is_file(path, descriptor):
+            if names(path, descriptor):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -74,13 +74,13 @@ def _remove_unlocked(path: str) -> None:
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
             with suppress(OSError):  # also raised if the file is locked
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_file(path, descriptor):
+                if names(path, descriptor):
                     os.unlink(path)
     finally:
         os.close(descriptor)
 
 
-def _is_file(path: str, descriptor: int) -> bool:
+def names(path: str, descriptor: int) -> bool:
     """Whether a path names the file that is open as the descriptor."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))

@@ -23,6 +23,7 @@ from fmcli.scoring.rows import score_rows
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.baseline import baseline_of
+from fmcli.training.checkpoint import Keeper, State, in_order, numbered, part, under
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.settings import Settings
@@ -41,14 +42,18 @@ def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings:
 
 
 def train(
-    plan: Plan, on_epoch: Callable[[Epoch], None] = lambda epoch: None, observer: Observer | None = None
+    plan: Plan,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    observer: Observer | None = None,
+    keeper: Keeper | None = None,
 ) -> Trained:
     """Train a plan's model.
 
     Parameters
     ----------
-    on_epoch : called after every epoch.
+    on_epoch : called after every epoch, and for every epoch of the run that this one continues.
     observer : receives the progress of each epoch.
+    keeper : keeps the run's state, from which it can continue.
 
     Raises
     ------
@@ -58,75 +63,145 @@ def train(
         A loss or a parameter is no longer finite. Its `trained` is the best epoch before, if validation found one.
     """
     require(plan.memory.total, "training", held=plan.memory.held)
-    spec, model, labels = plan.spec, plan.model, plan.preprocessing.labels
-    loss, trainer = build_loss(spec, labels.loss, labels.outputs), build_trainer(plan.task)
-    strengths = {name: spec.values[name] for name in STRENGTHS if name in spec.values}
-    penalty = Penalty(**strengths, epochs=plan.penalised_before)
-    seen = start(plan, loss, trainer.slots)
-    baseline = baseline_of(plan, loss)
-    divergence = DivergenceCheck(plan, loss, baseline)
-    divergence.start(model)
-    trainer.prepare(loss, penalty, observer or Observer())
-    if plan.warm_start and plan.resumes:
-        plan.warm_start.restore_state(model, trainer)
-    best = BestEpoch(plan.validation, model, trainer, plan.eligible, spec.values["epochs"])
-    trained = Trained(plan, seen, baseline)
-    begin, late, epochs = time.perf_counter(), False, spec.values["epochs"]
-
-    def after(loss: float, penalty: float) -> bool:
-        """Evaluate an epoch; return whether training stops."""
-        nonlocal begin, late
-        number = len(trained.epochs) + 1
-        divergence.epoch(number, loss)
-        valid = best.evaluate(number)
-        took = time.perf_counter() - begin
-        trained.epochs.append(Epoch(number, loss, penalty, valid, took))
-        on_epoch(trained.epochs[-1])
-        begin = time.perf_counter()
-        if best.enough or trained.converged:
-            return True
-        late = trainer.partial or (number < epochs and plan.task.late(0 if spec.by_rows else took))
-        return late
-
+    run = Run(plan, on_epoch, observer or Observer(), keeper or Keeper())
     try:
-        if epochs:
-            trainer.run(epochs, after)
+        run.train()
     except DivergedError as error:
-        if best.number:
-            error.trained = finish(replace(trained, best=best.restore(), updates=trainer.updates), divergence)
+        if run.best.number:
+            error.trained = run.finish(run.best.restore())
         raise
-    kept = best.restore() or len(trained.epochs)
-    return finish(replace(trained, best=kept, updates=trainer.updates, out_of_time=late), divergence)
+    return run.finish(run.best.restore() or len(run.epochs))
 
 
-def start(plan: Plan, loss: Loss, slots: int) -> NDArray[np.bool_]:
-    """Allocate the model and set its start values, or the parameters of its warm start.
+class Run:
+    """A plan's model in training.
 
-    slots : number of state arrays beside each parameter array.
-
-    Returns bool (features): which features the model has seen.
+    epochs : the figures of the epochs that have ended.
+    stopped : whether no epoch follows.
+    late : whether the deadline has passed.
+    begun : seconds that the process that this one continues has spent on the first epoch.
     """
+
+    def __init__(self, plan: Plan, on_epoch: Callable[[Epoch], None], observer: Observer, keeper: Keeper) -> None:
+        self.plan, self.model, self.on_epoch, self.keeper = plan, plan.model, on_epoch, keeper
+        kept = keeper.kept()
+        self.epochs = epochs_of(kept, plan) if kept else []
+        self.stopped, self.late, self.begun = False, False, 0.0
+        spec, labels = plan.spec, plan.preprocessing.labels
+        self.loss, self.trainer = build_loss(spec, labels.loss, labels.outputs), build_trainer(plan.task)
+        self.baseline = baseline_of(plan, self.loss)
+        self.divergence = DivergenceCheck(plan, self.loss, self.baseline)
+        strengths = {name: spec.values[name] for name in STRENGTHS if name in spec.values}
+        penalty = Penalty(**strengths, epochs=plan.penalised_before + len(self.epochs))
+        self.model.allocate(self.trainer.slots)
+        if kept is None:
+            start(plan, self.loss)
+            self.divergence.start(self.model)
+        self.trainer.prepare(self.loss, penalty, observer)
+        if kept is None and plan.warm_start and plan.resumes:
+            plan.warm_start.restore_state(self.model, self.trainer)
+        self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, spec.values["epochs"])
+        seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
+        self.trained = Trained(plan, seen, self.baseline, self.epochs)
+        if kept is not None:
+            self._continue_from(kept)
+        self.trainer.pause = keeper.pause
+
+    def _continue_from(self, state: State) -> None:
+        self.model.restore(in_order(part("model", state)))
+        self.best.continue_from(part("best", state))
+        self.stopped = bool(state["stopped"])
+        ended = self.plan.epochs_before + len(self.epochs)
+        if self.stopped:
+            self.trainer.resume(int(state["updates"]))
+            place = ended, len(self.plan.rows)
+        else:
+            self.trainer.move_to(part("trainer", state))
+            self.begun = float(state["seconds"])
+            place = ended + 1, self.trainer.row
+        self.trained = replace(self.trained, continued=place)
+        for epoch in self.epochs:
+            self.divergence.epoch(epoch.number, epoch.loss)
+            self.on_epoch(epoch)
+
+    def train(self) -> None:
+        """Train, until the last epoch or until a rule ends training."""
+        self.keeper.begins(self.state)
+        self.begin = time.perf_counter() - self.begun
+        if self.plan.spec.values["epochs"] and not self.stopped:
+            with self.keeper.deferring():
+                self.trainer.run(self.plan.spec.values["epochs"], self.after)
+
+    def after(self, loss: float, penalty: float) -> bool:
+        """Evaluate an epoch; return whether training stops."""
+        plan, number = self.plan, len(self.epochs) + 1
+        self.divergence.epoch(number, loss)
+        valid = self.best.evaluate(number)
+        took = time.perf_counter() - self.begin
+        self.epochs.append(Epoch(number, loss, penalty, valid, took))
+        self.on_epoch(self.epochs[-1])
+        self.begin = time.perf_counter()
+        last = number == plan.spec.values["epochs"]
+        self.stopped = self.best.enough or self.trained.converged or (last and not self.trainer.partial)
+        if not self.stopped:
+            self.late = self.trainer.partial or plan.task.late(0 if plan.spec.by_rows else took)
+        if not self.trainer.partial:
+            self.keeper.pause(self.late)
+        return self.stopped or self.late
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What the rest of the run depends on, between two epochs or where the trainer pauses; without copies."""
+        position = {} if self.stopped else self.trainer.position()
+        return {
+            "stopped": np.array(int(self.stopped)),
+            "updates": np.array(self.trainer.updates),
+            "seconds": np.array(time.perf_counter() - self.begin),
+            "epochs": table_of(self.epochs),
+            **under("best", self.best.state()),
+            **under("trainer", position),
+            **under("model", numbered(self.model.live())),
+        }
+
+    def finish(self, best: int) -> Trained:
+        """Score the training rows with the parameters to be saved, which are those of the epoch `best`.
+
+        Raises DivergedError if the model has diverged.
+        """
+        self.keeper.ends(self.state())
+        trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
+        outcome = self.plan.evaluation.outcome(self.model, self.plan.rows)
+        self.divergence.end(self.model, outcome)
+        return replace(trained, outcome=outcome)
+
+
+def table_of(epochs: list[Epoch]) -> NDArray[np.float64]:
+    """(epochs, 3 + metrics) The figures of epochs."""
+    rows = [[epoch.loss, epoch.penalty, epoch.seconds, *epoch.valid.values()] for epoch in epochs]
+    return np.array(rows, dtype=np.float64)
+
+
+def epochs_of(state: State, plan: Plan) -> list[Epoch]:
+    """The epochs that have ended in a state of `Run`."""
+    names = plan.validation.metrics if plan.validation else ()
+    return [
+        Epoch(number, loss, penalty, dict(zip(names, valid, strict=True)), seconds)
+        for number, (loss, penalty, seconds, *valid) in enumerate(state["epochs"].tolist(), start=1)
+    ]
+
+
+def start(plan: Plan, loss: Loss) -> None:
+    """Set the start values of the model, which is allocated, or the parameters of its warm start."""
     spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
-    seen = plan.seen
-    model.allocate(slots)
     with np.errstate(over="ignore"):  # start values that are not finite are refused by DivergenceCheck.start
-        model.start(seen, spec.values["init_std"], generator(spec, START_STREAM))
+        model.start(plan.seen, spec.values["init_std"], generator(spec, START_STREAM))
     weight = None if data.weight is None else data.weight[rows]
     if model.has_bias:
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
             model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
     if plan.warm_start:
         plan.warm_start.copy_parameters(model)
-        return plan.warm_start.also_seen(seen)
-    model.start_on(data, rows, generator(spec, PREPARE_STREAM))
-    return seen
-
-
-def finish(trained: Trained, divergence: DivergenceCheck) -> Trained:
-    """Score the training rows with the parameters to be saved. Raises DivergedError if the model has diverged."""
-    outcome = trained.plan.evaluation.outcome(trained.plan.model, trained.plan.rows)
-    divergence.end(trained.plan.model, outcome)
-    return replace(trained, outcome=outcome)
+    else:
+        model.start_on(data, rows, generator(spec, PREPARE_STREAM))
 
 
 def empty_score(model: Model) -> NDArray[np.float64]:

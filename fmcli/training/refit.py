@@ -14,6 +14,7 @@ from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError
 from fmcli.registry.build import build_trainer
 from fmcli.solvers.trainer import Observer
+from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import train
 from fmcli.training.planning import Plan, occurrences, prepared_model
 from fmcli.training.trained import Epoch, Trained
@@ -58,6 +59,7 @@ def refit(
     plan: Plan,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     observer: Observer | None = None,
+    keeper: Keeper | None = None,
 ) -> Trained:
     """Train on all rows, from the same start values or warm start as the run that chose the number of epochs.
 
@@ -65,12 +67,12 @@ def refit(
     ----------
     chosen : that run.
     plan : the plan that `whole` returns for it.
-    on_epoch, observer : see `train`.
+    on_epoch, observer, keeper : see `train`.
 
     Raises DivergedError, whose `trained` is the run that chose the number of epochs.
     """
     try:
-        again = train(plan, on_epoch, observer)
+        again = train(plan, on_epoch, observer, keeper)
     except DivergedError as error:
         error.trained = chosen
         raise

@@ -50,6 +50,7 @@ class Trained:
     updates : number of updates that the solver had made by then, if the next update depends on it.
     outcome : scores and labels of the training rows; None until training has finished.
     out_of_time : whether the deadline ended training.
+    continued : if the run continued from a checkpoint: the epoch, and how many of its rows were done.
     chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 
@@ -61,6 +62,7 @@ class Trained:
     updates: int = 0
     outcome: Outcome | None = None
     out_of_time: bool = False
+    continued: tuple[int, int] | None = None
     chosen_by: Trained | None = None
 
     @property

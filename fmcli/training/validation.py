@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,4 +151,19 @@ class BestEpoch:
         if self._snapshot:
             self.model.restore(self._snapshot)
             self.trainer.resume(self._updates)
+            self._snapshot = []
         return self.number
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What has been found so far, for `continue_from`; the arrays are no copies."""
+        return {
+            "numbers": np.array([self.number, self._worse, self._updates]),
+            "value": np.array(self._value),
+            **{f"snapshot.{number}": array for number, array in enumerate(self._snapshot)},
+        }
+
+    def continue_from(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue the search that was in this state."""
+        self.number, self._worse, self._updates = state["numbers"].tolist()
+        self._value = float(state["value"])
+        self._snapshot = [state[f"snapshot.{number}"].copy() for number in range(len(state) - 2)]

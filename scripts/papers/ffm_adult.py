@@ -30,8 +30,8 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.prediction import load_model
 from fmcli.training import job
-from fmcli.training.checkpoints import load_warm_start, save_model
 from fmcli.training.job import Trained
+from fmcli.training.saving import load_warm_start, save_model
 
 SETS = {"adult": "adult/{}.ffm", "ml-100k": "ml-100k/side.u1.bin.{}.ffm"}
 GRID = {"learning_rate": (0.05, 0.1, 0.2), "init_std": (0.1, 0.3), "l2": (1e-5, 1e-4)}

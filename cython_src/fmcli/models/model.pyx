@@ -238,13 +238,17 @@ cdef class Model:
                 shapes[layout.weight] = leading
         return shapes
 
+    def live(self):
+        """All arrays that training changes, at this moment: parameters, state, and what belongs to them. No copies."""
+        return list(self.memory)
+
     def snapshot(self):
-        """A copy of all parameters and state, for `restore`."""
-        return [array.copy() for array in self.memory]
+        """A copy of the live arrays, for `restore`."""
+        return [array.copy() for array in self.live()]
 
     def restore(self, snapshot):
-        """Restore a snapshot of this model."""
-        for array, kept in zip(self.memory, snapshot, strict=True):
+        """Restore the live arrays, as they were at some moment, of this model or of one with the same rows."""
+        for array, kept in zip(self.live(), snapshot, strict=True):
             array[...] = kept
 
     def attach(self, arrays):

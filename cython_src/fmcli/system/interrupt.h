@@ -1,4 +1,4 @@
-// A handler for signals that end the process: it first removes temporary files.
+// A handler for signals that end the process: it first removes temporary files. Some signals may be deferred once.
 #pragma once
 #include <atomic>
 #include <climits>
@@ -18,6 +18,10 @@ struct Temporary {
 
 inline std::atomic<Temporary*> temporaries{nullptr};
 
+// While signals are deferred, the first SIGINT or SIGTERM is only recorded here. The next one ends the process.
+inline std::atomic<bool> deferring{false};
+inline std::atomic<int> deferred{0};
+
 // May call only functions that are async-signal-safe in POSIX.
 inline void end_process(int number) {
     for (Temporary* entry = temporaries; entry; entry = entry->next) {
@@ -25,6 +29,11 @@ inline void end_process(int number) {
     }
     std::signal(number, SIG_DFL);
     raise(number);  // is delivered after this handler returns
+}
+
+inline void end_process_or_defer(int number) {
+    int none = 0;
+    if (!deferring || !deferred.compare_exchange_strong(none, number)) end_process(number);
 }
 
 // SIGBUS: a page of a mapped file cannot be read, because the file was truncated, or its disk fails. Ends the process with

@@ -4,6 +4,9 @@ Python delays its own handlers until the interpreter can run them, at an arbitra
 that is raised there is lost in a destructor or while the interpreter shuts down, and causes a traceback during an
 import. Therefore the handler is compiled: it needs neither the interpreter nor a lock, removes the files, and then lets
 the signal have its default effect.
+
+A run with a checkpoint wants to write it first. It defers the first SIGINT or SIGTERM, asks for it between two pieces
+of work, and then ends by it; a second signal ends the process at once.
 """
 
 import os
@@ -20,6 +23,10 @@ cdef extern from "fmcli/system/interrupt.h" namespace "fmcli" nogil:
 
     void end_by "fmcli::end_by"(int number)
     void end_by "fmcli::end_by"(int number, void (*handler)(int))
+    void end_process "fmcli::end_process"(int number)
+    void end_process_or_defer "fmcli::end_process_or_defer"(int number)
+    void set_deferring "fmcli::deferring.store"(bint on)
+    int first_deferred "fmcli::deferred.load"()
     void end_by_lost_page "fmcli::end_by_lost_page"(int number)
     Entry* remember(const char* path) except +
     void forget "fmcli::forget"(Entry* entry)
@@ -30,9 +37,34 @@ def end_by_signals():
 
     If a page of a mapped file cannot be read (SIGBUS), the process ends with the exit status of an I/O error.
     """
-    for number in (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU):
+    for number in (SIGINT, SIGTERM):
+        end_by(number, end_process_or_defer)
+    for number in (SIGHUP, SIGQUIT, SIGXCPU):
         end_by(number)
     end_by(SIGBUS, end_by_lost_page)
+
+
+cdef class Deferred:
+    """Signals that wait, during the `with` block, for `end`: the first SIGINT or SIGTERM. If it still waits at the end
+    of the block, it ends the process there, so that no signal is lost."""
+
+    def __enter__(self):
+        set_deferring(True)
+        return self
+
+    def __exit__(self, *error):
+        set_deferring(False)
+        self.end()
+
+    @property
+    def signal(self):
+        """The number of the signal that waits; 0: none."""
+        return first_deferred()
+
+    def end(self):
+        """End the process by the signal that waits, if there is one."""
+        if first_deferred():
+            end_process(first_deferred())
 
 
 cdef class Temporary:

@@ -54,7 +54,7 @@ class BlockEpochs:
 
     Attributes
     ----------
-    seen : samples of all epochs so far, including those of earlier runs whose state is kept.
+    seen : samples of all epochs that have ended, including those of earlier runs whose state is kept.
     unit : the number of samples, by multiples of which an epoch can be divided; the end of the block comes after it.
     """
 
@@ -80,13 +80,14 @@ class BlockEpochs:
         steps = RowEpochs.bytes_needed(task) + BlockLoop.bytes_needed(model, size, entries)
         return int(copied) + steps + rooms + workspaces
 
-    def begin(self, number: int, pool: Executor, last: bool) -> None:
+    def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
         """Divide an epoch into single rows, which come first, and blocks.
 
         The order of the epoch in which the first block begins determines the blocks of all later epochs, in which their
         order is random.
 
         last : whether no epoch follows, so that nothing needs to be kept.
+        done : the number of samples of the epoch that are done already: single rows, or whole blocks.
         """
         rows, shuffle, single = len(self.task.rows), self.task.spec.values["shuffle"], SAMPLES_BEFORE * self.size
         epoch = self.task.epochs_before + number
@@ -102,8 +103,17 @@ class BlockEpochs:
             scheduled, self._single = [*self._pieces(0, self._single), *scheduled], 0
             random = generator(self.task.spec, BLOCK_STREAM, epoch) if shuffle else None
         self._keep, self._arranged, self._pool = not last, self._arrange(scheduled, random, pool), pool
-        self._done, self._next, self._ends = 0, 0, np.zeros(0, dtype=np.int64)
-        self.seen += rows
+        self._done, self._next, self._ends = min(done, self._single), 0, np.zeros(0, dtype=np.int64)
+        self.rows.done = self._done
+        while self._done < done:
+            if self._next == len(self._ends):
+                self._begin_piece()
+            self._next = int(np.searchsorted(self._ends, done, side="right"))
+            self._done = int(self._ends[self._next - 1])
+
+    def end(self) -> None:
+        """Count the samples of an epoch, which the deadline may have cut short."""
+        self.seen += len(self.task.rows)
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
         """The first and the last place, plus 1, of each piece of these places in the order of rows."""
@@ -151,14 +161,17 @@ class BlockEpochs:
             self._done, weight, total = self.rows.train(min(stop, self._single), total)
         while self._done < stop:
             if self._next == len(self._ends):
-                self._blocks, self._order = next(self._arranged)
-                self._ends = self._done + np.cumsum(np.diff(self._blocks.ends)[self._order])
-                self._next = 0
+                self._begin_piece()
             last = min(int(np.searchsorted(self._ends, stop)) + 1, len(self._ends))
             total = self.loop.run(self._pool, self._blocks, self._order, self._next, last, total)
             weight += self._weight(self._order[self._next : last])
             self._next, self._done = last, int(self._ends[last - 1])
         return self._done, weight, total
+
+    def _begin_piece(self) -> None:
+        self._blocks, self._order = next(self._arranged)
+        self._ends = self._done + np.cumsum(np.diff(self._blocks.ends)[self._order])
+        self._next = 0
 
     def _weight(self, blocks: NDArray[np.int32]) -> float:
         """The total weight of some blocks of the current piece."""

@@ -41,8 +41,9 @@ class RowEpochs:
         merged = Batch.bytes_needed(model, batch, longest) if batch > 1 else 0
         return Workspace.bytes_needed(model, longest) + model.update_needed(batch) + merged
 
-    def begin(self, number: int, pool: Executor, last: bool) -> None:
-        """Draw the order of an epoch: that of the blocks, if there are several, and that of the rows of each."""
+    def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
+        """Draw the order of an epoch, of which so many rows are done already: that of the blocks, if there are several,
+        and that of the rows of each."""
         order = [block for block, size in enumerate(self.task.source.sizes) if size]
         self._random = None
         if self.task.spec.values["shuffle"]:
@@ -50,8 +51,11 @@ class RowEpochs:
         if self._random and len(order) > 1:
             self._random.shuffle(order)
         self._blocks = self.task.source.blocks(order)
-        self.done = self._end = 0
+        self._end = 0
         self._next_block()
+        while self._end < done:
+            self._next_block()
+        self.done = done
 
     def _next_block(self) -> None:
         """Draw the order of the rows of the next block."""
@@ -78,3 +82,6 @@ class RowEpochs:
             weight += self.data.total_weight(self.order[first:last])
             self.done = self._start + last
         return self.done, weight, total
+
+    def end(self) -> None:
+        """End an epoch, which the deadline may have cut short."""

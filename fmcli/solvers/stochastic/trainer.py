@@ -15,7 +15,7 @@ from fmcli.registry.specs import Spec
 from fmcli.solvers.stochastic.blocks import BlockEpochs
 from fmcli.solvers.stochastic.rows import RowEpochs
 from fmcli.solvers.stochastic.solver import Solver
-from fmcli.solvers.trainer import Observer, Task, Trainer
+from fmcli.solvers.trainer import Observer, Position, Task, Trainer
 
 # Non-zeros between two checks of the clock: some 30 ms of work, a hundred times what the check costs.
 CHUNK_NONZEROS = 1 << 21
@@ -27,6 +27,7 @@ class StochasticTrainer(Trainer):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.solver = make_solver(task.spec)
+        self.number, self.done, self.total, self.weight = 1, 0, 0.0, 0.0
         self.by_blocks = task.spec.values["block_size"] > 1
 
     @property
@@ -42,6 +43,21 @@ class StochasticTrainer(Trainer):
             self.epochs.seen = updates
         else:
             self.solver.resume(updates)
+
+    @property
+    def row(self) -> int:
+        return self.done
+
+    def position(self) -> Position:
+        place = {"number": np.array(self.number), "done": np.array(self.done)}
+        sums = {"total": np.array(self.total), "weight": np.array(self.weight)}
+        return {**self.solver.position(), **place, **sums, "updates": np.array(self.updates)}
+
+    def move_to(self, position: Position) -> None:
+        self.number, self.done = int(position["number"]), int(position["done"])
+        self.total, self.weight = float(position["total"]), float(position["weight"])
+        self.solver.move_to(position)
+        self.resume(int(position["updates"]))
 
     def bytes_needed(self) -> int:
         """Bytes that training takes: those of the solver, of its steps, and of the rows' numbers in two orders."""
@@ -62,9 +78,11 @@ class StochasticTrainer(Trainer):
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Train; the loss of an epoch is the mean of each row's before its own step, the penalty that at its end."""
         with ThreadPoolExecutor(self.task.threads) as pool:
-            for number in range(1, epochs + 1):
-                self.epochs.begin(number, pool, number == epochs)
-                total, weight = self.epoch(number)
+            while self.number <= epochs:
+                self.epochs.begin(self.number, pool, self.number == epochs, self.done)
+                total, weight = self.epoch(self.number)
+                self.epochs.end()
+                self.number, self.done, self.total, self.weight = self.number + 1, 0, 0.0, 0.0
                 self.solver.end_epoch()
                 self.task.model.end_epoch()
                 value = self.penalty.value(self.task.model)
@@ -79,21 +97,22 @@ class StochasticTrainer(Trainer):
         data, rows, unit, every = self.task.data, self.task.source.count, self.epochs.unit, self.observer.every
         step = max(1, CHUNK_NONZEROS * data.rows // max(data.nnz, data.rows) // unit) * unit
         every = math.ceil(every / unit) * unit if every else rows + 1
-        total = weight = 0.0
-        done = 0
-        while done < rows:
-            start, stop = done, min(rows, (done // step + 1) * step, (done // every + 1) * every)
-            done, trained, total = self.epochs.train(stop, total)
-            weight += trained
-            if not np.isfinite(total):
+        while self.done < rows:
+            start = self.done
+            stop = min(rows, (start // step + 1) * step, (start // every + 1) * every)
+            self.done, trained, self.total = self.epochs.train(stop, self.total)
+            self.weight += trained
+            if not np.isfinite(self.total):
                 raise diverged(self.task.spec, f"the loss is no longer a finite number in epoch {number}")
-            if done // every > start // every:
-                self.observer.loss(number, done, total / weight if weight else math.nan)
-            self.observer.rows(number, done)
-            if done < rows and self.task.late():
-                self.partial = True
-                return total, weight
-        return total, self.total_weight
+            if self.done // every > start // every:
+                self.observer.loss(number, self.done, self.total / self.weight if self.weight else math.nan)
+            self.observer.rows(number, self.done)
+            if self.done < rows:
+                self.partial = self.task.late()
+                self.pause(self.partial)
+                if self.partial:
+                    return self.total, self.weight
+        return self.total, self.total_weight
 
 
 def make_solver(spec: Spec) -> Solver:

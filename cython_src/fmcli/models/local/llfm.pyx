@@ -160,19 +160,37 @@ cdef class LLFM(Model):
         self.scale[:] = 1
         self.measure()
 
+    def live(self):
+        touched = np.zeros((0, self.anchors), dtype=np.uint8) if self.touched is None else self.touched
+        return [*super().live(), np.asarray(self.scale), np.asarray(self.squares), touched]
+
     def restore(self, snapshot):
+        *_, touched = snapshot
+        self.touched = None
+        self.marks = NULL
+        if len(touched):
+            self.mark(touched)
         super().restore(snapshot)
-        self.scale[:] = 1  # snapshots are taken at the end of an epoch, when every scale is 1
-        self.remeasure()
+        self.forget_codes()
 
     def remeasure(self):
         """Multiply the anchors' scales into their coordinates, and recompute the sums of squares."""
-        cdef Py_ssize_t i
         self.require()
         self.measure()
+        self.forget_codes()
+
+    # The anchors have changed.
+    cdef forget_codes(self):
+        cdef Py_ssize_t i
         if self.coded is not None:
             for i in range(self.coded.rows):
                 self.kept_n[i] = min(self.kept_n[i], -self.kept_n[i])
+
+    # Record from now on which rows enter a score, in addition to these.
+    cdef mark(self, touched):
+        cdef unsigned char[:, ::1] marks
+        marks = self.touched = touched.copy()
+        self.marks = &marks[0, 0]
 
     cdef measure(self):
         cdef Py_ssize_t i, j
@@ -191,11 +209,9 @@ cdef class LLFM(Model):
     # ---- Before, between and after epochs. ----
 
     def start(self, seen, init_std, generator):
-        cdef unsigned char[:, ::1] marks
         super().start(seen, init_std, generator)
-        marks = self.touched = np.zeros((max(self.features, 1), self.anchors), dtype=np.uint8)
+        self.mark(np.zeros((max(self.features, 1), self.anchors), dtype=np.uint8))
         self.touched[np.flatnonzero(self.inherited)] = True
-        self.marks = &marks[0, 0]
 
     def start_on(self, data, rows, generator):
         """Initialize the anchors with the centres of k-means."""

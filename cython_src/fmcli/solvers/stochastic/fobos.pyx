@@ -123,6 +123,24 @@ cdef class FOBOS(Solver):
     def updates(self):
         return 0 if self.inner is None else self.inner.updates
 
+    def position(self):
+        """Rows stay behind; the tables of steps that they have missed follow from the number of these steps."""
+        visited = {f"visited.{b}": np.asarray(array) for b, array in enumerate(self.memory)}
+        return {**super().position(), "steps": np.array(self.now), **visited}
+
+    def move_to(self, position):
+        cdef int step, missed = int(position["steps"])
+        if not 0 <= missed < LONGEST:
+            raise ValueError(f"rows cannot have missed {missed} steps")
+        super().move_to(position)
+        for b, array in enumerate(self.memory):
+            np.asarray(array)[...] = position[f"visited.{b}"]
+        self.now = 0
+        for step in range(1, missed + 1):
+            self.now = step
+            if self.plain is not None:
+                self.note_step(self.plain.share_of(self.plain.made - missed + step))
+
     cdef Rule rule(self, int part, PenaltyStrength strength):
         cdef Rule rule
         rule.steps = &self.steps[part]
@@ -209,20 +227,23 @@ cdef class FOBOS(Solver):
 
     # Count a gradient step that was made. Its prox step is still missing unless steps are exact.
     cdef void count_step(self) noexcept nogil:
-        cdef int part
-        cdef double rate
-        cdef CombinedSteps* last = self.steps
+        cdef CombinedSteps* last
         self.now += 1
         if self.plain is not None:
-            self.shares[self.now] = self.plain.share
-            last = self.steps + self.now * FOBOS_PARTS
-            for part in range(FOBOS_PARTS):
-                rate = self.plain.share * self.rate[part]
-                last[part] = with_step(last[part - FOBOS_PARTS], rate, self.l2[part])
+            self.note_step(self.plain.share)
+        last = self.steps + self.now * FOBOS_PARTS
         if self.now == LONGEST or (
             self.plain is not None and min(last[0].decay, last[1].decay) < SMALLEST_DECAY
         ):
             self.all_up_to_date()
+
+    # Enter step `now`, with this factor of the rates, in the tables.
+    cdef void note_step(self, double share) noexcept nogil:
+        cdef int part
+        cdef CombinedSteps* last = self.steps + self.now * FOBOS_PARTS
+        self.shares[self.now] = share
+        for part in range(FOBOS_PARTS):
+            last[part] = with_step(last[part - FOBOS_PARTS], share * self.rate[part], self.l2[part])
 
     # A run of the inner solver. If there are penalties, a sample's rows are brought up to date before its score.
     cdef double run(self, const SampleRun* run, double total) noexcept nogil:

@@ -17,6 +17,7 @@ cdef class SGD(Solver):
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
 
+    cdef double share_of(self, int64_t t) noexcept nogil
     cdef void set_share(self, double share) noexcept nogil
 
 

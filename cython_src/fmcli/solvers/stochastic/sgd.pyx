@@ -39,6 +39,10 @@ cdef class SGD(Solver):
     def updates(self):
         return self.made
 
+    # The factor of the rates in update t, counted from 1.
+    cdef double share_of(self, int64_t t) noexcept nogil:
+        return share_at(&self.schedule, t)
+
     cdef void set_share(self, double share) noexcept nogil:
         cdef int i
         self.share = share

@@ -1,5 +1,7 @@
 """The contract of row solvers."""
 
+import numpy as np
+
 from fmcli.base.types cimport BlockGradient, Sample, Scratch, SparseGradient, ThreadShare
 from fmcli.kernels.simd cimport SampleRun
 from fmcli.models.model cimport Model
@@ -66,6 +68,14 @@ cdef class Solver:
     def updates(self):
         """Updates made so far, if the next one depends on their number; else 0."""
         return 0
+
+    def position(self):
+        """Name -> array: what the next update depends on in the midst of an epoch, beside the model's live arrays."""
+        return {"updates": np.array(self.updates)}
+
+    def move_to(self, position):
+        """Go on from such a position, with the live arrays that the model had then; called after `start`."""
+        self.resume(int(position["updates"]))
 
     def end_epoch(self):
         """Called after each epoch, before anything reads the parameters; returns whether the penalty has changed."""

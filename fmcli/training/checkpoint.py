@@ -1,0 +1,225 @@
+"""Checkpoints: the state of a run in a file, from which the run continues after the process has ended.
+
+A checkpoint is a file of the same container as a model (model_file/container.py) and is written as atomically. It has
+what the rest of the run depends on: the arrays that training changes, the place in the epoch, the figures of the epochs
+so far, and the best epoch. It has no data: the command reads them again, and `identity` says whether they are the same.
+Writing one changes nothing in the run, so that a run that was continued ends with the same bytes as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fmcli
+from fmcli.errors import BadInputError, OutputError, UsageError
+from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
+from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.options import OPTIONS
+from fmcli.system.interrupt import Deferred
+from fmcli.training.planning import Plan
+
+State = Mapping[str, NDArray[Any]]
+
+# The entry of the file that says which run it belongs to.
+RUN = "run"
+# The parts of an identity that are data, with their names in messages.
+DATA = {
+    "data": "the training data",
+    "validation": "the validation data",
+    "init_model": "the model to resume from",
+}
+
+
+class Keeper:
+    """Keeps the state of the runs of a command, which come one after the other; this one keeps nothing."""
+
+    def kept(self) -> State | None:
+        """The state from which the next run continues; None: it begins."""
+        return None
+
+    def begins(self, state: Callable[[], State]) -> None:
+        """The next run begins; `state` returns its state when `pause` is called."""
+
+    def ends(self, state: State) -> None:
+        """The run has ended in this state."""
+
+    def pause(self, ends: bool) -> None:
+        """Called by a run where its state is complete. ends : whether the run ends there, because its time is over."""
+
+    @contextmanager
+    def deferring(self) -> Iterator[None]:
+        """In this block, a signal that would end the process waits until the state has been written."""
+        yield
+
+
+class Checkpoint(Keeper):
+    """Keeps the state of runs in a file.
+
+    Parameters
+    ----------
+    path : the file.
+    every : seconds between two checkpoints.
+    identity : of the run, as `identity` returns it.
+    warn : called with a message if a checkpoint cannot be written. Training goes on, and the last one stays.
+    written : called with a message when a checkpoint was written because the process ends.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        every: float,
+        identity: Mapping[str, Any],
+        warn: Callable[[str], None] = lambda text: None,
+        written: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.path, self.every, self.identity = path, every, identity
+        self.warn, self.written = warn, written
+        self._kept: list[State] = []
+        self._states: list[Callable[[], State]] = []
+        self._signals: Deferred | None = None
+        self._last = time.monotonic()
+
+    def read(self) -> None:
+        """Read the file, from which the runs continue then.
+
+        Raises the errors of `load`; UsageError if the file is of a run with other options, BadInputError if it is of a
+        run on other data.
+        """
+        file = load(self.path, verify=True, kind=CHECKPOINT)
+        check_same(self.path, file.meta.get(RUN), self.identity)
+        runs = 1 + max(int(name.partition(".")[0]) for name in file.tensors)
+        self._kept = [part(str(number), file.tensors) for number in range(runs)]
+
+    def kept(self) -> State | None:
+        return self._kept.pop(0) if self._kept else None
+
+    def begins(self, state: Callable[[], State]) -> None:
+        self._states.append(state)
+
+    def ends(self, state: State) -> None:
+        self._states[-1] = lambda: state
+
+    def pause(self, ends: bool) -> None:
+        number = self._signals.signal if self._signals else 0
+        if not (ends or number or time.monotonic() - self._last >= self.every):
+            return
+        try:
+            self.write()
+            if number:
+                self.written(f"wrote the checkpoint {self.path}")
+        except OutputError as error:
+            self.warn(f"no checkpoint was written: {error}")
+        self._last = time.monotonic()
+        if number and self._signals:
+            self._signals.end()
+
+    def write(self) -> None:
+        """Write the state of the runs. Raises OutputError."""
+        states = [under(str(number), state()) for number, state in enumerate(self._states)]
+        tensors = {name: array for state in states for name, array in state.items()}
+        save(self.path, ModelFile({RUN: self.identity}, tensors, kind=CHECKPOINT))
+
+    @contextmanager
+    def deferring(self) -> Iterator[None]:
+        with Deferred() as self._signals:
+            try:
+                yield
+            finally:
+                self._signals = None
+
+
+def under(prefix: str, state: State) -> dict[str, NDArray[Any]]:
+    """The state with a prefix before all names."""
+    return {f"{prefix}.{name}": array for name, array in state.items()}
+
+
+def part(prefix: str, state: State) -> dict[str, NDArray[Any]]:
+    """Those arrays of a state that have a prefix, by the rest of their names."""
+    return {name.removeprefix(f"{prefix}."): array for name, array in state.items() if name.startswith(f"{prefix}.")}
+
+
+def numbered(arrays: Iterable[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays by their numbers."""
+    return {str(number): array for number, array in enumerate(arrays)}
+
+
+def in_order(state: State) -> list[NDArray[Any]]:
+    """The arrays that `numbered` has named."""
+    return [state[str(number)] for number in range(len(state))]
+
+
+def identity(plan: Plan, refits: bool) -> dict[str, Any]:
+    """What two runs have in common if one can continue the other: all that the bytes of the model depend on.
+
+    refits : whether the model is trained again on all rows.
+    """
+    settings, spec, start = plan.settings, plan.spec, plan.warm_start
+    found = {
+        "program": f"fmcli {fmcli.__version__} ({REAL_TYPE.name})",
+        "model": spec.model,
+        "solver": spec.solver,
+        "loss": spec.loss,
+        "options": dict(spec.values),
+        "given": sorted(spec.given),
+        "metrics": list(settings.metrics),
+        "patience": settings.patience,
+        "holdout": settings.holdout,
+        "refit": refits,
+        "data": digest([*plan.data.arrays, plan.rows], plan.preprocessing.entries()),
+        "validation": plan.validation and digest(plan.validation.data.arrays),
+        "init_model": start and digest(start.arrays.values(), dict(start.run.options)),
+    }
+    same: dict[str, Any] = json.loads(json.dumps(found))
+    return same
+
+
+def digest(arrays: Iterable[NDArray[Any]], others: Any = None) -> list[Any]:
+    """Numbers that are the same for the same arrays: their sizes, and a checksum."""
+    sizes, checksum = [], zlib.crc32(json.dumps(others, sort_keys=True).encode())
+    for array in arrays:
+        sizes.append(array.size)
+        checksum = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, checksum)
+    return [*sizes, checksum]
+
+
+def check_same(path: str, found: Any, wanted: Mapping[str, Any]) -> None:
+    """Raises UsageError or BadInputError, which names what differs, unless both are the identity of the same run."""
+    if found == wanted:
+        return
+    way_out = "remove it to train from the beginning"
+    if not isinstance(found, dict) or found.keys() != wanted.keys():
+        raise BadInputError(f"{path} is the checkpoint of another version of fmcli; {way_out}")
+    if choices := "; ".join(changes(found, wanted)):
+        raise UsageError(f"{path} is the checkpoint of another run: {choices}. Give the same options, or {way_out}")
+    differ = " and ".join(text for name, text in DATA.items() if found[name] != wanted[name])
+    raise BadInputError(f"{path} is the checkpoint of another run: {differ} have changed. Restore them, or {way_out}")
+
+
+def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    """The choices in which two runs differ, in words."""
+    for name in sorted(wanted["options"].keys() | found["options"].keys()):
+        before, now = found["options"].get(name), wanted["options"].get(name)
+        if before != now:
+            yield f"{OPTIONS[name].flag if name in OPTIONS else name} was {before} and is {now}"
+    given = set(found["given"]) ^ set(wanted["given"])
+    for name in sorted(wanted.keys() - {"options", "given"} - DATA.keys()):
+        if found[name] != wanted[name]:
+            yield f"{name} was {found[name]} and is {wanted[name]}"
+    if given and found["options"] == wanted["options"]:
+        flags = ", ".join(OPTIONS[name].flag if name in OPTIONS else name for name in sorted(given))
+        yield f"only one of them was given {flags}"
+
+
+def remove(path: str) -> None:
+    """Remove the checkpoint of a run that has ended."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)

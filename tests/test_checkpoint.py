@@ -1,0 +1,101 @@
+"""Checkpoints: a run that continues from one ends with the same bytes as a run that was not disturbed."""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from test_resuming import labelled, saved
+
+from fmcli.registry.specs import make_spec
+from fmcli.solvers.stochastic import trainer as stochastic
+from fmcli.training import job
+from fmcli.training.checkpoint import Checkpoint, identity
+from fmcli.training.refit import refit, refits, whole
+
+
+class Killed(BaseException):
+    """The process has ended."""
+
+
+class Dying(Checkpoint):
+    """A checkpoint of a process that dies after the next pauses, of which the last one is written."""
+
+    left = 0
+
+    def pause(self, ends):
+        self.left -= 1
+        if self.left == 0:
+            self.write()
+            raise Killed
+
+
+@dataclass
+class Command:
+    """What the command does, in as many processes as needed."""
+
+    rows: object
+    spec: object
+    settings: dict
+    path: str
+
+    def run(self, left=0):
+        """Train; die after so many pauses, if there are as many; returns the trained model and what it continued."""
+        plan = job.plan(self.rows, self.spec, **self.settings)
+        keeper = Dying(self.path, np.inf, identity(plan, refits(plan)))
+        keeper.left = left
+        if os.path.exists(self.path):
+            keeper.read()
+        trained = job.train(plan, keeper=keeper)
+        if refits(plan):
+            trained = refit(trained, whole(trained), keeper=keeper)
+        return trained
+
+
+HELD_OUT = {"holdout": 0.3, "patience": 1}
+RUNS = {
+    "sgd": ("sgd", "fm", "squared", {"schedule": "invscaling"}, {}),
+    "adagrad": ("adagrad", "fm", "squared", {"batch_size": 3}, {}),
+    "ftrl": ("ftrl", "shfm", "softmax", {"l1": 0.1, "l1_from_epoch": 2}, {}),
+    "fobos": (
+        "fobos",
+        "glfm",
+        "squared",
+        {"schedule": "inverse", "l1_from_epoch": 1, "adaptive": False},
+        {},
+    ),
+    "fobos-adaptive": ("fobos", "l1fm", "softmax", {"l1_from_epoch": 2, "adaptive": True}, {}),
+    "fobos-exact": ("fobos", "sglfm", "squared", {"schedule": "invscaling", "prox": "exact", "adaptive": False}, {}),
+    "blocks": ("ftrl", "fm", "squared", {"block_size": 2}, {}),
+    "llfm": ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
+    "early stopping": (
+        "adagrad",
+        "fm",
+        "squared",
+        {"learning_rate": 0.5},
+        {**HELD_OUT, "refit": False},
+    ),
+    "refit": ("fobos", "fm", "squared", {}, HELD_OUT),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp_path, monkeypatch):
+    solver, model, loss, options, settings = RUNS[name]
+    monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", 300)
+    rows = labelled(loss)
+    spec = make_spec(model, solver, loss, {**options, "epochs": 4})
+    whole_run = Command(rows, spec, settings, str(tmp_path / "none")).run()
+    command, places = Command(rows, spec, settings, str(tmp_path / "checkpoint")), []
+    for left in [1, 2, 9, 5, 14, 30, 7] * 20:
+        try:
+            trained = command.run(left)
+            break
+        except Killed:
+            places.append(left)
+    assert len(places) > 3
+    assert trained.continued or trained.chosen_by.continued
+    saved(tmp_path / "whole", whole_run)
+    saved(tmp_path / "continued", trained)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "continued").read_bytes()
+    assert [epoch.loss for epoch in trained.epochs] == [epoch.loss for epoch in whole_run.epochs]
