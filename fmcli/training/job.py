@@ -85,7 +85,7 @@ class Run:
     def __init__(self, plan: Plan, on_epoch: Callable[[Epoch], None], observer: Observer, keeper: Keeper) -> None:
         self.plan, self.model, self.on_epoch, self.keeper = plan, plan.model, on_epoch, keeper
         kept = keeper.kept()
-        self.epochs = epochs_of(kept, plan) if kept else []
+        self.epochs = [] if kept is None else epochs_of(kept, plan)
         self.stopped, self.late, self.begun = False, False, 0.0
         spec, labels = plan.spec, plan.preprocessing.labels
         self.loss, self.trainer = build_loss(spec, labels.loss, labels.outputs), build_trainer(plan.task)
@@ -114,7 +114,7 @@ class Run:
         ended = self.plan.epochs_before + len(self.epochs)
         if self.stopped:
             self.trainer.resume(int(state["updates"]))
-            place = ended, len(self.plan.rows)
+            place = ended, self.plan.source.count
         else:
             self.trainer.move_to(part("trainer", state))
             self.begun = float(state["seconds"])
