@@ -22,6 +22,9 @@ Block steps (--block-size; solvers/stochastic/block_loop.pyx) let threads share 
 result: they compute the gradients of a block of samples from the same parameters, and then each row that the block
 touches makes one step, by the sum of its gradients and of their squares (block_updates.inl).
 
+An epoch is an order over blocks of rows, and over the rows of each (data/training_rows.py). Rows in memory are one
+block; with --disk, there are many in a cache file, and the next one is read while one is trained on.
+
 A batch merges the sparse gradients of several samples by row before the step. Softmax means C scores and C slopes for
 each sample, over blocks that hold one class after the other; it is not another code path.
 
@@ -47,8 +50,8 @@ above it in this list, so that there are no circles:
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
-    data          rows in compressed form, the rows to train on (in blocks), the reader of text, labels, scales of
-                  columns, the numbering of the features that occur; numbers to text
+    data          rows in compressed form, the reader of text, the cache of rows, the rows to train on (in blocks),
+                  labels, scales of columns, the numbering of the features that occur; numbers to text
     losses        one class each
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means

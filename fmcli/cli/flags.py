@@ -16,6 +16,8 @@ FLAGS = {
     "init_model": "-i",
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
+    "disk": "--disk",
+    "memory": "--memory",
     "class_weight": "--class-weight",
     "pos_weight": "--pos-weight",
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fmcli.cli.disk import Disk, check_disk, disk_options, parse_disk
 from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
     METRIC_NAMES,
@@ -42,8 +43,6 @@ from fmcli.training.settings import Settings
 if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
     from fmcli.data.faults import BadLines
-    from fmcli.data.labels import Names
-    from fmcli.data.reader import Table
     from fmcli.data.weights import Weighting
     from fmcli.training.trained import Trained
     from fmcli.training.warm_start import WarmStart
@@ -71,6 +70,7 @@ def usual_solvers() -> str:
 class Request:
     """The arguments of the command: training settings, input files, and output.
 
+    disk : where the rows are kept during training; None: in memory.
     log_every : the number of rows after which the running mean loss is printed; None: never.
     """
 
@@ -79,6 +79,7 @@ class Request:
     format: str
     weighting: Weighting | None
     valid: tuple[str, ...]
+    disk: Disk | None
     output: str
     keep_state: bool
     dry_run: bool
@@ -172,6 +173,7 @@ class Request:
 @format_option()
 @threads_option()
 @bad_line_options()
+@disk_options
 @option(
     "run",
     "--max-seconds",
@@ -263,6 +265,9 @@ def command(
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
+    disk: bool,
+    cache: str | None,
+    memory: float | None,
     max_seconds: float | None,
     dry_run: bool,
     valid: tuple[str, ...],
@@ -312,14 +317,19 @@ def command(
     weighting = parse_weights(sample_weights, class_weights, pos_weight, label_weights)
     if sample_weights and (on_bad_line == "skip" or max_bad_lines):
         raise UsageError("--sample-weights has a line for each row, so that no line can be skipped")
+    on_disk = parse_disk(disk, cache, memory)
+    if on_disk:
+        check_disk(on_disk, spec, weighting, holdout)
     output = output_path(inputs, output)
     check_last(inputs, "the model")
-    outputs = [path for path in (output, log_json) if path not in (None, "-")]
+    outputs = [path for path in (output, log_json, cache) if path not in (None, "-")]
     check_files([*inputs, *valid, *([sample_weights] if sample_weights else [])], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
-    request = Request(settings, inputs, format, weighting, valid, output, keep_state, dry_run, log_json, log_every)
+    request = Request(
+        settings, inputs, format, weighting, valid, on_disk, output, keep_state, dry_run, log_json, log_every
+    )
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
 
@@ -390,36 +400,17 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         log_divergence,
         log_plan,
         log_refit,
-        log_weights,
         needs,
         sizes,
     )
-    from fmcli.data.labels import NUMBERS
+    from fmcli.cli.training_rows import plan_rows
     from fmcli.training import job
     from fmcli.training.refit import refit, refits, whole
 
     begin = time.perf_counter()
     settings = request.settings
-    spec, threads = settings.spec, settings.threads
-    beside_labels = request.weighting is not None and request.weighting.beside_labels
-    log.detail(f"{threads} threads")
-    names = settings.warm_start.preprocessing.labels.names if settings.warm_start else None
-    table = read_rows(log, request.inputs, request.format, spec, threads, bad, beside_labels, names)
-    names = table.labels or NUMBERS
-    valid = (
-        read_rows(log, request.valid, table.format, spec, threads, bad, beside_labels, names).dataset
-        if request.valid
-        else None
-    )
-    settings = replace(settings, label_names=table.labels)
-    rows = table.dataset
-    if request.weighting:
-        from fmcli.data.weights import weigh, weigh_labels
-
-        rows, of_labels = weigh(rows, request.weighting, table.labels)
-        valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
-        log_weights(log, rows, of_labels, table.labels)
-    plan = job.prepare(settings, rows, valid)
+    log.detail(f"{settings.threads} threads")
+    plan, format = plan_rows(log, request, bad)
     again = refits(plan)
     log_plan(log, plan, again)
     if settings.refit and not again:
@@ -432,7 +423,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
 
         def finish(trained: Trained, *, diverged: bool) -> None:
             reading = {"bad_lines": bad.count} if bad.skip else {}
-            save(log, progress, trained, table, request, begin, diverged=diverged, **reading)
+            save(log, progress, trained, format, request, begin, diverged=diverged, **reading)
 
         try:
             trained = job.train(plan, progress.epoch, progress)
@@ -450,43 +441,8 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         finish(trained, diverged=False)
 
 
-def read_rows(
-    log: Log,
-    inputs: tuple[str, ...],
-    format: str,
-    spec: Spec,
-    threads: int,
-    bad: BadLines,
-    label_weights: bool,
-    labels: Names | None,
-) -> Table:
-    """Read examples as the spec's model needs them, and log what was read. `labels` are as in fmcli.data.reader.read."""
-    from fmcli.cli.training_log import log_read
-    from fmcli.data.reader import read
-
-    begin = time.perf_counter()
-    log.progress(f"reading {inputs[0]}")
-    kind = MODELS[spec.model]
-    fields = kind.needs_fields(spec.values)
-    before = bad.count
-    table = read(
-        inputs,
-        format=format,
-        keep_fields=fields,
-        compact=kind.compact,
-        threads=threads,
-        bad=bad,
-        label_weights=label_weights,
-        labels=labels,
-    )
-    log_read(log, inputs, table, time.perf_counter() - begin)
-    if bad.count > before:
-        log.line(f"skipped lines with errors: {bad.count - before:,}")
-    return table
-
-
 def save(
-    log: Log, progress: Progress, trained: Trained, table: Table, request: Request, begin: float, **facts: object
+    log: Log, progress: Progress, trained: Trained, format: str, request: Request, begin: float, **facts: object
 ) -> None:
     """Write the model, and report its figures, further facts for the summary, and warnings."""
     from fmcli.cli.advice import advice
@@ -496,7 +452,7 @@ def save(
 
     log.progress(f"writing {request.output}")
     training = summary(trained)
-    save_model(request.output, trained, training, table.format, keep_state=request.keep_state)
+    save_model(request.output, trained, training, format, keep_state=request.keep_state)
     took = time.perf_counter() - begin
     progress.summary({**training, **facts, "seconds": took, "model": request.output})
     for warning in advice(trained, training):

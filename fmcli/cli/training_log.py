@@ -25,7 +25,10 @@ from fmcli.training.planning import Plan
 from fmcli.training.trained import Epoch, Trained
 
 if TYPE_CHECKING:
-    from fmcli.data.dataset import Dataset
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fmcli.data.cache import Facts
     from fmcli.data.reader import Table
     from fmcli.training.warm_start import WarmStart
 
@@ -34,18 +37,17 @@ MOST_WEIGHTS = 4  # of labels that are shown
 LEAST_SECONDS = 1e-9
 
 
-def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> None:
+def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: float) -> None:
     """Log what was read, and warn about unusual data."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
-    data = table.dataset
     log.line(
-        f"read {inputs[0]}{others}: {data.rows:,} rows, {data.nnz:,} non-zeros, {data.dimension:,} features, "
+        f"read {inputs[0]}{others}: {table.rows:,} rows, {table.nonzeros:,} non-zeros, {table.features:,} features, "
         + (f"{table.fields:,} fields, " if table.fields else "")
         + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )
-    if table.fields > data.dimension:
+    if table.fields > table.features:
         log.warning(
-            f"{inputs[0]} has more fields than features, {table.fields:,} and {data.dimension:,}: if its entries are "
+            f"{inputs[0]} has more fields than features, {table.fields:,} and {table.features:,}: if its entries are "
             "index:field:value, swap the two; ffm text is field:index:value"
         )
     if table.repeated_rows:
@@ -53,15 +55,17 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table, took: float) -> No
         log.warning(f"{rows} an index more than once; the values of such an index were added")
 
 
-def log_weights(log: Log, data: Dataset, of_labels: Mapping[float, float], names: Names | None) -> None:
+def log_weights(
+    log: Log, weight: NDArray[np.float64] | None, of_labels: Mapping[float, float], names: Names | None
+) -> None:
     """Log the weights of rows and labels, which are the positions of names if there are some."""
-    if data.weight is None:
+    if weight is None:
         log.line("weights: all 1")
         return
     shown = list(of_labels.items())[:MOST_WEIGHTS]
     labels = ", ".join(f"{weight:g} for label {text_of(label, names)}" for label, weight in shown)
     by_label = f"; by label: {labels}" + (" and others" if len(of_labels) > len(shown) else "") if shown else ""
-    low, high, total = data.weight.min(), data.weight.max(), data.weight.sum()
+    low, high, total = weight.min(), weight.max(), weight.sum()
     log.line(f"weights: from {low:g} to {high:g}, {total:g} in total{by_label}")
 
 

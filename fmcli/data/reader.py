@@ -61,6 +61,21 @@ class Table:
     bytes: int  # of text
     labels: Names | None = None  # what labels 0, 1, .. stand for, in increasing order; None: labels are numbers
 
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.dataset.rows
+
+    @property
+    def nonzeros(self) -> int:
+        """The number of their entries."""
+        return self.dataset.nnz
+
+    @property
+    def features(self) -> int:
+        """The number of features, of which some may not occur."""
+        return self.dataset.dimension
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -114,6 +129,9 @@ class Chunk(Generic[T]):
     unseen: int  # entries that were left out because their index is not below the limit, without those of value 0
     repeated_rows: int  # as in Table
     span: tuple[int, int] | None  # the smallest and the largest index, also of entries that were left out
+    features: int  # largest index below the limit + 1, also of entries of value 0
+    bytes: int  # of text
+    format: str  # as in Table
 
 
 def read(
@@ -244,6 +262,7 @@ def score_chunks(
         read, nnz, unseen, span = rows.rows, rows.nnz, rows.unseen, rows.span
         labelled_rows, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
         names = as_names(rows.label_names) if named else None
+        features = rows.features
         data = rows.dataset(highest)
         try:
             if check:
@@ -251,7 +270,8 @@ def score_chunks(
             data = data.within(limit)
             unseen += nnz - data.nnz
             result = work(Piece(data, skipped, stream.keys(block), names))
-            chunk = Chunk(result, read, data.nnz, labelled_rows, comments, unseen, repeated, span)
+            about = labelled_rows, comments, unseen, repeated, span, features, block.size, text.format
+            chunk = Chunk(result, read, data.nnz, *about)
             return _Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
             before, column, token = _find(block, error, labelled, text.ffm)

@@ -59,6 +59,18 @@ class TrainingRows:
         """Whether `data` has all rows."""
         return True
 
+    def occurrences(self, threads: int) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
+        """Two arrays (features): whether each feature occurs in the rows to train on, and how many of them have it; the
+        second one is None if it would be larger than the rows."""
+        if self.data.features > self.data.nnz:
+            return self.data.seen(self.rows), None
+        counts = self.data.counts(self.rows, threads)
+        return counts > 0, counts
+
+    def whole(self) -> TrainingRows:
+        """The same rows with those that are held out."""
+        return TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32))
+
     def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         """The blocks with these numbers, in this order: the data, and the rows to train on."""
         return ((self.data, self.rows) for _ in order)

@@ -106,6 +106,27 @@ class Plan:
         return max(1, int(self.spec.values["l1_from_epoch"]) - at_once - self.penalised_before)
 
 
+@dataclass(frozen=True)
+class Preprocessed:
+    """Rows as the model sees them, and what was learned from them. What Plan has, too, is described there.
+
+    validation_data : the rows to evaluate epochs on, possibly none.
+    held_out : whether they were taken from the training data.
+    longest_square : the largest squared norm of a row.
+    """
+
+    source: TrainingRows
+    all_rows: int
+    all_nonzeros: int
+    seen: NDArray[np.bool_]
+    counts: NDArray[np.int32] | None
+    preprocessing: Preprocessing
+    odd_columns: OddColumns | None
+    validation_data: Dataset
+    held_out: bool
+    longest_square: float
+
+
 def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> Plan:
     """Fit settings to data without allocating anything large.
 
@@ -124,7 +145,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     if MODELS[settings.spec.model].compact:
         data, settings = compact(data, settings)
     spec, warm_start = settings.spec, settings.warm_start
-    labels = labels_of(settings, data)
+    labels = labels_of(settings, data.label)
     spec = with_loss(spec, labels.loss)
     features = max(data.features, warm_start.model.features if warm_start else 0)
     if valid:
@@ -134,7 +155,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     share = settings.share_held_out if valid is None else 0.0
     held, rows = split(data.rows, share, spec, generator(spec, HOLDOUT_STREAM))
     require(account.copies(spec, data, len(held)), "training")
-    seen, counts = occurrences(data, rows, settings.threads)
+    seen, counts = TrainingRows(data, rows).occurrences(settings.threads)
     if valid is None:
         validation_data = data.take(held)
     else:
@@ -146,42 +167,58 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     if spec.values["norm"]:
         data = data.normalised()
         validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
-    spec = resolve(
-        spec,
-        rows=len(rows),
-        nonzeros=data.entries_of_rows(rows),
-        features=int(seen.sum()),
-        longest=data.longest_square(),
-        validated=validation_data.rows > 0,
-    )
-    clip = label_range if spec.values["clip"] else None
-    evaluation = Validation(data, labels.loss, settings.metrics, settings.patience, settings.threads, clip=clip)
-    validation = None
-    if validation_data.rows and evaluation.chooser:
-        validation = replace(evaluation, data=validation_data, held_out=valid is None)
     fields = max(data.fields, warm_start.preprocessing.fields if warm_start else 0)
-    preprocessing = Preprocessing(labels, fields, label_range, scale)
-    source = TrainingRows(data, rows)
-    model = prepared_model(spec, source, preprocessing, warm_start)
-    trainer = build_trainer(Task(spec, model, source, settings.threads))
-    resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
-    here = account.held([*read, data, *([validation_data] if validation else [])])
-    here += rows.nbytes + (0 if counts is None else counts.nbytes)
-    return Plan(
-        settings=settings,
-        spec=limit_l1_from_epoch(spec, warm_start, resumes),
-        source=source,
+    preprocessed = Preprocessed(
+        source=TrainingRows(data, rows),
         all_rows=data.rows,
         all_nonzeros=data.nnz,
         seen=seen,
         counts=counts,
-        preprocessing=preprocessing,
+        preprocessing=Preprocessing(labels, fields, label_range, scale),
         odd_columns=odd,
+        validation_data=validation_data,
+        held_out=valid is None,
+        longest_square=data.longest_square(),
+    )
+    held_bytes = account.held([*read, data, *([validation_data] if validation_data.rows else [])])
+    return planned(settings, spec, preprocessed, held_bytes + rows.nbytes)
+
+
+def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Plan:
+    """The plan of a run on preprocessed rows, which take `held` bytes. The spec has the loss of the labels."""
+    source, preprocessing, warm_start = read.source, read.preprocessing, settings.warm_start
+    spec = resolve(
+        spec,
+        rows=source.count,
+        nonzeros=source.nonzeros,
+        features=int(read.seen.sum()),
+        longest=read.longest_square,
+        validated=read.validation_data.rows > 0,
+    )
+    loss, clip = preprocessing.labels.loss, preprocessing.label_range if spec.values["clip"] else None
+    evaluation = Validation(source.data, loss, settings.metrics, settings.patience, settings.threads, clip=clip)
+    validation = None
+    if read.validation_data.rows and evaluation.chooser:
+        validation = replace(evaluation, data=read.validation_data, held_out=read.held_out)
+    model = prepared_model(spec, source, preprocessing, warm_start)
+    trainer = build_trainer(Task(spec, model, source, settings.threads))
+    resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
+    held += 0 if read.counts is None else read.counts.nbytes
+    return Plan(
+        settings=settings,
+        spec=limit_l1_from_epoch(spec, warm_start, resumes),
+        source=source,
+        all_rows=read.all_rows,
+        all_nonzeros=read.all_nonzeros,
+        seen=read.seen,
+        counts=read.counts,
+        preprocessing=preprocessing,
+        odd_columns=read.odd_columns,
         model=model,
         resumes=resumes,
         evaluation=evaluation,
         validation=validation,
-        memory=MemoryNeed(here + account.training(trainer, evaluation, validation, warm_start), held=here),
+        memory=MemoryNeed(held + account.training(trainer, evaluation, validation, warm_start), held=held),
     )
 
 
@@ -196,22 +233,12 @@ def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:
     return data.renumbered(numbering), replace(settings, warm_start=warm_start.on_columns(numbering))
 
 
-def occurrences(
-    data: Dataset, rows: NDArray[np.int32], threads: int
-) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
-    """Which features occur in some rows, and how many of the rows have each feature, as in Plan."""
-    if data.features > data.nnz:
-        return data.seen(rows), None
-    counts = data.counts(rows, threads)
-    return counts > 0, counts
-
-
-def labels_of(settings: Settings, data: Dataset) -> Labels:
+def labels_of(settings: Settings, label: NDArray[np.float64]) -> Labels:
     """The labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine it."""
     spec = settings.spec
     if settings.warm_start:
         return settings.warm_start.labels_for(spec)
-    return fit_labels(data.label, spec.loss, MODELS[spec.model].closed_form, settings.label_names or NUMBERS)
+    return fit_labels(label, spec.loss, MODELS[spec.model].closed_form, settings.label_names or NUMBERS)
 
 
 def with_loss(spec: Spec, loss: str) -> Spec:

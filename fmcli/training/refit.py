@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
-from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError
 from fmcli.registry.build import build_trainer
 from fmcli.solvers.trainer import Observer
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, occurrences, prepared_model
+from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.trained import Epoch, Trained
 
 # By default, refit if epochs x non-zeros x rank is at most this: some seconds. It is a count, not a time, so that the
@@ -44,10 +41,9 @@ def whole(chosen: Trained) -> Plan:
     """The plan of the same run on all rows, for the best number of epochs."""
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
-    rows = np.arange(first.data.rows, dtype=np.int32)
-    source = TrainingRows(first.data, rows)
+    source = first.source.whole()
     model = prepared_model(spec, source, first.preprocessing, first.warm_start)
-    seen, counts = occurrences(first.data, rows, first.settings.threads)
+    seen, counts = source.occurrences(first.settings.threads)
     plan = replace(first, spec=spec, source=source, seen=seen, counts=counts, model=model, validation=None)
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
     held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)

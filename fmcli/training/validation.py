@@ -34,17 +34,27 @@ def split(
     """
     if rows > MOST_ROWS:
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
+    return drawn(rows, rows_held_out(rows, share, spec), generator)
+
+
+def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
+    """How many rows to hold out; share None: the default. Raises UsageError as `split` does."""
     if share is None:
         epochs = spec.values["epochs"]
         several = isinstance(epochs, Derived) or epochs > 1
         usual = rows >= ENOUGH_ROWS and several and spec.by_rows
         share = USUAL_SHARE if usual else 0.0
-    everything = np.arange(rows, dtype=np.int32)
     held = round(share * rows)
-    if held == 0 and share == 0:
-        return everything[:0], everything
-    if not 0 < held < rows:
+    if share and not 0 < held < rows:
         raise UsageError(f"holding out {share:g} of {rows} rows leaves no rows for validation or no rows for training")
+    return held
+
+
+def drawn(rows: int, held: int, generator: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The numbers of some rows that are drawn at random, and of the others, both increasing."""
+    everything = np.arange(rows, dtype=np.int32)
+    if not held:
+        return everything[:0], everything
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator.permutation(rows)[:held]] = True
     return everything.compress(chosen), everything.compress(~chosen)

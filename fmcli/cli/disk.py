@@ -1,0 +1,78 @@
+"""fmcli train --disk: rows are read from a cache in every epoch, so that they need not fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fmcli.cli.options import option, positive
+from fmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from fmcli.data.weights import Weighting
+    from fmcli.registry.specs import Spec
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+USUAL_MEMORY = 1000  # megabytes
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Where rows are kept during training.
+
+    cache : path of the cache.
+    memory : bytes that the rows may take in memory.
+    """
+
+    cache: str
+    memory: int
+
+
+def disk_options(function: F) -> F:
+    """--disk, --cache and --memory, the arguments of `parse_disk`."""
+    function = option(
+        "run",
+        "--memory",
+        type=positive,
+        metavar="MB",
+        help="Megabytes that rows may take in memory with --disk, beside the parameters of the model and the state of "
+        f"the solver. [default: {USUAL_MEMORY}; > 0]",
+    )(function)
+    function = option(
+        "run",
+        "--cache",
+        metavar="FILE",
+        help="Where --disk keeps the rows, in binary form. An earlier cache of the same inputs is used again; another "
+        "one is replaced. It remains after training.",
+    )(function)
+    return option(
+        "run",
+        "--disk",
+        is_flag=True,
+        help="Read the rows from a cache in every epoch (--cache FILE), for data larger than memory. The rows get a "
+        "random order once, and then their blocks and the rows of each block in every epoch.",
+    )(function)
+
+
+def parse_disk(disk: bool, cache: str | None, memory: float | None) -> Disk | None:
+    """What --disk asks for; None without it. Raises UsageError."""
+    if not disk:
+        if cache is not None or memory is not None:
+            raise UsageError(f"{'--cache' if cache is not None else '--memory'} applies only to --disk; add --disk")
+        return None
+    if cache is None:
+        raise UsageError("--disk needs a place for the rows; give it with --cache FILE")
+    from fmcli.training.stored import MEGABYTE
+
+    return Disk(cache, int(MEGABYTE * (memory or USUAL_MEMORY)))
+
+
+def check_disk(disk: Disk, spec: Spec, weighting: Weighting | None, holdout: float | None) -> None:
+    """Raise UsageError if a run needs all its rows in memory."""
+    from fmcli.training.stored import check_stored
+
+    check_stored(spec, holdout)
+    if weighting and weighting.file is not None:
+        raise UsageError("--disk reads weights beside labels only: use --label-weights instead of --sample-weights")

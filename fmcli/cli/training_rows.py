@@ -1,0 +1,117 @@
+"""The rows of fmcli train: read, weighted, and planned for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fmcli.cli.training_log import log_read, log_weights
+from fmcli.data.caching import Reading, cache_of
+from fmcli.data.faults import BadLines
+from fmcli.data.labels import NUMBERS, Names
+from fmcli.data.reader import Table, read
+from fmcli.data.weights import weigh, weigh_labels
+from fmcli.registry.models import MODELS
+from fmcli.training.planning import Plan, prepare
+from fmcli.training.stored import prepare_stored, require_room, weights_of_labels
+
+if TYPE_CHECKING:
+    from fmcli.cli.disk import Disk
+    from fmcli.cli.output import Log
+    from fmcli.cli.train import Request
+    from fmcli.data.dataset import Dataset
+
+
+def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
+    """The plan of the run on its rows, and their format."""
+    if request.disk:
+        return plan_stored(log, request, request.disk, bad)
+    settings = request.settings
+    table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
+    valid = read_valid(log, request, table.format, bad, table.labels)
+    rows = table.dataset
+    if request.weighting:
+        rows, of_labels = weigh(rows, request.weighting, table.labels)
+        valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
+        log_weights(log, rows.weight, of_labels, table.labels)
+    return prepare(replace(settings, label_names=table.labels), rows, valid), table.format
+
+
+def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[Plan, str]:
+    """The same with rows that are read from a cache."""
+    settings, begin, before = request.settings, time.perf_counter(), bad.count
+    spec = settings.spec
+    reading = Reading(
+        request.format,
+        MODELS[spec.model].needs_fields(spec.values),
+        request.weighting is not None and request.weighting.beside_labels,
+        spec.values["shuffle"],
+        known_labels(request),
+    )
+    log.progress(f"reading {request.inputs[0]}")
+    cache, reason = cache_of(disk.cache, request.inputs, reading, threads=settings.threads, bad=bad)
+    facts = cache.facts
+    if reason:
+        log_read(log, request.inputs, facts, time.perf_counter() - begin)
+        log_skipped(log, bad.count - before)
+        log.line(f"made the cache {disk.cache}, because {reason}")
+    else:
+        log.line(
+            f"using the cache {disk.cache}: {facts.rows:,} rows, {facts.nonzeros:,} non-zeros, {facts.features:,} "
+            "features"
+        )
+    valid = read_valid(log, request, facts.format, bad, facts.names)
+    of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
+    if of_labels:
+        valid = valid and weigh_labels(valid, of_labels)
+    plan = prepare_stored(settings, cache, of_labels, valid)
+    require_room(plan, disk.memory)
+    if request.weighting:
+        log_weights(log, plan.data.weight, of_labels, facts.names)
+    if not plan.source.in_memory:
+        blocks = len(cache.blocks)
+        log.line(f"{blocks} blocks; the metrics of training rows are those of {len(plan.rows):,} random ones")
+    return plan, facts.format
+
+
+def known_labels(request: Request) -> Names | None:
+    """The names that labels can have, as the warm start knows them; None: any."""
+    warm_start = request.settings.warm_start
+    return warm_start.preprocessing.labels.names if warm_start else None
+
+
+def read_valid(log: Log, request: Request, format: str, bad: BadLines, labels: Names | None) -> Dataset | None:
+    """The validation data, if there are any; `labels` are the names of the labels of the training data."""
+    if not request.valid:
+        return None
+    return read_rows(log, request, request.valid, format, bad, labels or NUMBERS).dataset
+
+
+def read_rows(
+    log: Log, request: Request, inputs: tuple[str, ...], format: str, bad: BadLines, labels: Names | None
+) -> Table:
+    """Read examples as the run's model needs them, and log what was read. `labels` are as in `reader.read`."""
+    spec, weighting = request.settings.spec, request.weighting
+    begin, before = time.perf_counter(), bad.count
+    log.progress(f"reading {inputs[0]}")
+    kind = MODELS[spec.model]
+    table = read(
+        inputs,
+        format=format,
+        keep_fields=kind.needs_fields(spec.values),
+        compact=kind.compact and not request.disk,
+        threads=request.settings.threads,
+        bad=bad,
+        label_weights=weighting is not None and weighting.beside_labels,
+        labels=labels,
+    )
+    log_read(log, inputs, table, time.perf_counter() - begin)
+    log_skipped(log, bad.count - before)
+    return table
+
+
+def log_skipped(log: Log, lines: int) -> None:
+    """Log how many lines were skipped because of errors."""
+    if lines:
+        log.line(f"skipped lines with errors: {lines:,}")

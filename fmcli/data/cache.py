@@ -1,0 +1,386 @@
+"""The cache: training rows in a binary file, in a random order, so that training can read them block by block.
+
+    8 bytes     MAGIC, which includes the version of the format
+    strips      the rows of a chunk of text, permuted and cut into STRIPS parts. Each part has the arrays label, weight,
+                length, index, field and value, one after the other; those that its data do not need are left out.
+    counts      int32 (features): the number of rows that have each feature
+    table       int64 (strips, 5): the position of each strip, its rows, its entries, whether it has values, and its
+                checksum (CRC-32)
+    header      JSON: what the rows are, and what they were made from
+    40 bytes    the positions of counts, table and header, the checksum of these three, and MAGIC
+
+A block has some strips of every chunk, so that its rows are a random sample of all rows; the order of the rows of the
+text can be kept instead, and then a block is a chunk. Nothing has to be sorted or written twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.labels import Names, sorted_names
+from fmcli.errors import BadInputError, MissingInputError
+from fmcli.system.files import atomic_output
+from fmcli.system.memory import require_if_large
+
+MAGIC = b"fmrows01"
+FOOTER = struct.Struct("<4q8s")
+# Bytes of rows that are permuted at a time, and of a block: with blocks of this size, reading takes few large requests.
+CHUNK_BYTES = BLOCK_BYTES = 32 << 20
+STRIPS = 256  # of a chunk
+# Labels are counted if they have at most this many values.
+MOST_LABELS = 4096
+CACHE_SEED = 0x66_6D  # of the permutation, which is the same for every seed of a run
+
+COLUMNS = ("position", "rows", "entries", "valued", "checksum")
+POSITION, ROWS, ENTRIES, VALUED, CHECKSUM = range(len(COLUMNS))
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass
+class Facts:
+    """What is known about all rows of a cache.
+
+    format : "libsvm" or "ffm".
+    fields : largest field + 1; 0 without fields.
+    longest : the most entries of a row.
+    longest_square : the largest squared norm of a row.
+    repeated_rows : as in `reader.Table`.
+    bytes : of text.
+    lowest, highest : the smallest and the largest label.
+    labels : rows and total weight by label; None if there are more than MOST_LABELS labels.
+    names : what labels 0, 1, .. stand for; None: labels are numbers.
+    """
+
+    format: str = "libsvm"
+    rows: int = 0
+    nonzeros: int = 0
+    features: int = 0
+    fields: int = 0
+    longest: int = 0
+    longest_square: float = 0.0
+    repeated_rows: int = 0
+    bytes: int = 0
+    total_weight: float = 0.0
+    lowest: float = np.inf
+    highest: float = -np.inf
+    labels: dict[float, tuple[int, float]] | None = field(default_factory=dict)
+    names: Names | None = None
+
+    def add(self, data: Dataset) -> None:
+        """Take account of further rows."""
+        self.rows += data.rows
+        self.nonzeros += data.nnz
+        self.features = max(self.features, data.features)
+        self.fields = max(self.fields, data.fields)
+        self.longest = max(self.longest, data.longest)
+        self.longest_square = max(self.longest_square, data.longest_square())
+        self.total_weight += data.total_weight()
+        self.lowest, self.highest = min(self.lowest, data.label.min()), max(self.highest, data.label.max())
+        if self.labels is None:
+            return
+        values, places, rows = np.unique(data.label, return_inverse=True, return_counts=True)
+        if len(values) > MOST_LABELS or len(values.tolist() + list(self.labels)) > 2 * MOST_LABELS:
+            self.labels = None
+            return
+        weights = np.bincount(places, weights=data.weight)
+        for value, count, weight in zip(values.tolist(), rows.tolist(), weights.tolist(), strict=True):
+            before = self.labels.get(value, (0, 0.0))
+            self.labels[value] = before[0] + count, before[1] + weight
+        if len(self.labels) > MOST_LABELS:
+            self.labels = None
+
+
+class Writer:
+    """Writes rows to a cache, chunk by chunk.
+
+    Parameters
+    ----------
+    file : is written from its beginning to its end.
+    shuffled : whether the rows of a chunk are permuted.
+    threads : that count features.
+    """
+
+    def __init__(self, file: BinaryIO, shuffled: bool, threads: int) -> None:
+        self.file, self.shuffled, self.threads = file, shuffled, threads
+        self.facts = Facts()
+        self.table: list[tuple[int, int, int, int, int]] = []
+        self.counts = np.zeros(0, dtype=np.int32)
+        self.chunks = 0
+        self._position = 0
+        self._write(MAGIC)
+
+    def add(self, pieces: list[Dataset]) -> None:
+        """Write a chunk of rows; the list is emptied."""
+        data = joined(pieces)
+        self.facts.add(data)
+        every = np.arange(data.rows, dtype=np.int32)
+        counts = data.counts(every, self.threads)
+        if len(counts) > len(self.counts):
+            require_if_large(2 * counts.nbytes, "counting features")
+            self.counts = np.concatenate([self.counts, np.zeros(len(counts) - len(self.counts), dtype=np.int32)])
+        self.counts[: len(counts)] += counts
+        if self.shuffled:
+            np.random.default_rng([CACHE_SEED, self.chunks]).shuffle(every)
+            data = data.take(every)
+        bounds = data.rows * np.arange(STRIPS + 1) // STRIPS
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            self._strip(data, first, last)
+        self.chunks += 1
+
+    def _strip(self, data: Dataset, first: int, last: int) -> None:
+        begin, end = data.indptr[[first, last]]
+        parts = [data.label[first:last]]
+        parts += [] if data.weight is None else [data.weight[first:last]]
+        parts += [np.diff(data.indptr[first : last + 1]).astype(np.int32), data.index[begin:end]]
+        parts += [] if data.field is None else [data.field[begin:end]]
+        parts += [] if data.value is None else [data.value[begin:end]]
+        record = b"".join(part.data for part in parts)
+        valued = int(data.value is not None)
+        self.table.append((self._position, last - first, int(end - begin), valued, zlib.crc32(record)))
+        self._write(record)
+
+    def close(self, about: dict[str, Any]) -> None:
+        """Write what follows the rows; `about` is what they were made from."""
+        table = np.array(self.table, dtype=np.int64).reshape(-1, len(COLUMNS))
+        facts = asdict(self.facts)
+        facts["labels"] = self.facts.labels and [[label, *of] for label, of in self.facts.labels.items()]
+        header = {"facts": facts, "chunks": self.chunks, "shuffled": self.shuffled, "about": about}
+        parts = [self.counts.tobytes(), table.tobytes(), json.dumps(header, sort_keys=True).encode()]
+        positions, checksum = [], 0
+        for part in parts:
+            positions.append(self._position)
+            checksum = zlib.crc32(part, checksum)
+            self._write(part)
+        self._write(FOOTER.pack(*positions, checksum, MAGIC))
+
+    def _write(self, data: bytes) -> None:
+        self.file.write(data)
+        self._position += len(data)
+
+
+def build(
+    path: str,
+    pieces: Iterable[tuple[Dataset, dict[str, Any]]],
+    about: dict[str, Any],
+    *,
+    shuffled: bool,
+    threads: int,
+) -> None:
+    """Write a cache of rows, which come in pieces, each with some values of Facts. An existing file is replaced only by
+    a complete new one. `about` is what the rows were made from. Raises OutputError.
+    """
+    with atomic_output(path) as file:
+        writer = Writer(file, shuffled, threads)
+        held: list[Dataset] = []
+        for data, facts in pieces:
+            for name, value in facts.items():
+                before = getattr(writer.facts, name)
+                setattr(writer.facts, name, before + value if isinstance(value, int) else value)
+            if data.rows:
+                held.append(data)
+            if sum(piece.nbytes for piece in held) >= CHUNK_BYTES:
+                writer.add(held)
+        if held:
+            writer.add(held)
+        writer.close(about)
+
+
+def joined(pieces: list[Dataset]) -> Dataset:
+    """The rows of some data sets, in order; the list is emptied."""
+    if len(pieces) == 1:
+        return pieces.pop()
+    starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
+    indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts.tolist(), strict=False)]
+    valued = any(piece.value is not None for piece in pieces)
+    value = [np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces]
+    data = Dataset(
+        np.concatenate([np.zeros(1, dtype=np.int64), *indptr]),
+        np.concatenate([piece.index for piece in pieces]),
+        np.concatenate(value) if valued else None,
+        np.concatenate([piece.label for piece in pieces]),
+        max(piece.features for piece in pieces),
+        None if pieces[0].field is None else np.concatenate([piece.field for piece in pieces]),
+        None if pieces[0].weight is None else np.concatenate([piece.weight for piece in pieces]),
+        trusted=True,
+    )
+    pieces.clear()
+    return data
+
+
+class ForeignFileError(BadInputError):
+    """A file is not a cache."""
+
+
+class Cache:
+    """The rows in a cache.
+
+    Raises MissingInputError if it cannot be read, ForeignFileError if it is another file, and BadInputError if it is
+    damaged or of another version.
+
+    facts : about all rows.
+    about : what they were made from.
+    counts : int32 (features), the number of rows that have each feature.
+    blocks : the strips of each block, as pairs of a first and a last place in the table for each chunk.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
+        size = os.fstat(self._file).st_size
+        try:
+            self._open(size)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.damaged(str(error)) from error
+
+    def _open(self, size: int) -> None:
+        begin = self._read(0, min(size, len(MAGIC)))
+        if size and not begin.startswith(MAGIC[:-2]):
+            raise ForeignFileError(f"{self.path}: is not a cache that fmcli has made; give another path, or remove it")
+        if size < len(MAGIC) + FOOTER.size or begin != MAGIC:
+            raise self.damaged("it is truncated" if MAGIC.startswith(begin) else "it is of another version of fmcli")
+        counts, table, header, checksum, magic = FOOTER.unpack(self._read(size - FOOTER.size, FOOTER.size))
+        if magic != MAGIC or not len(MAGIC) <= counts <= table <= header <= size - FOOTER.size:
+            raise self.damaged("it is truncated")
+        tail = self._read(counts, size - FOOTER.size - counts)
+        if zlib.crc32(tail) != checksum:
+            raise self.damaged("its checksum is wrong")
+        self.counts = np.frombuffer(tail[: table - counts], dtype=np.int32)
+        self.table = np.frombuffer(tail[table - counts : header - counts], dtype=np.int64).reshape(-1, len(COLUMNS))
+        contents = json.loads(tail[header - counts :])
+        self.about, self.shuffled, self.chunks = contents["about"], contents["shuffled"], contents["chunks"]
+        labels = contents["facts"]["labels"]
+        self.facts = facts = Facts(**contents["facts"])
+        self._places = None
+        if facts.names is not None:
+            facts.names, self._places = sorted_names([name.encode() for name in facts.names], self.path)
+            labels = labels and [[float(self._places[int(label)]), *of] for label, *of in labels]
+        facts.labels = None if labels is None else {label: (rows, weight) for label, rows, weight in sorted(labels)}
+        self._check(counts)
+        self._verified = np.zeros(len(self.table), dtype=np.bool_)
+        self.blocks = list(self._blocks())
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def damaged(self, reason: str) -> BadInputError:
+        """The error for a cache that cannot be used."""
+        return BadInputError(f"{self.path}: the cache cannot be used: {reason}; remove it, and it will be made again")
+
+    def _check(self, end: int) -> None:
+        """Raise ValueError unless the table is that of strips one after the other, up to this position."""
+        table, facts = self.table, self.facts
+        if (table < 0).any() or (table[:, VALUED] > 1).any() or (table[:, ROWS:VALUED] > end).any():
+            raise ValueError("a number of its table is out of range")
+        ends = [self._end(strip) for strip in range(len(table))]
+        if [len(MAGIC), *ends] != [*table[:, POSITION].tolist(), end] or len(table) != STRIPS * self.chunks:
+            raise ValueError("its parts are not one after the other")
+        sums = [int(table[:, column].sum()) for column in (ROWS, ENTRIES)]
+        if sums != [facts.rows, facts.nonzeros] or len(self.counts) > facts.features or not facts.rows:
+            raise ValueError("its table does not match its header")
+
+    def _blocks(self) -> Iterator[list[tuple[int, int]]]:
+        if not self.shuffled:
+            yield from ([(chunk * STRIPS, (chunk + 1) * STRIPS)] for chunk in range(self.chunks))
+            return
+        step = max(1, STRIPS * BLOCK_BYTES // max(1, self.row_bytes(slice(None))))
+        for first in range(0, STRIPS, step):
+            last = min(first + step, STRIPS)
+            yield [(chunk * STRIPS + first, chunk * STRIPS + last) for chunk in range(self.chunks)]
+
+    def rows_of(self, block: int) -> int:
+        """The number of rows of a block."""
+        return sum(int(self.table[first:last, ROWS].sum()) for first, last in self.blocks[block])
+
+    def row_bytes(self, strips: slice) -> int:
+        """The bytes that the rows of some strips take in memory."""
+        rows, entries = (int(self.table[strips, column].sum()) for column in (ROWS, ENTRIES))
+        width = 4 * (1 + self.fielded + bool(self.table[strips, VALUED].any()))
+        return (16 + 8 * self.weighted) * rows + width * entries
+
+    @property
+    def block_bytes(self) -> int:
+        """The bytes of the largest block in memory."""
+        sizes = (sum(self.row_bytes(slice(*strips)) for strips in block) for block in self.blocks)
+        return max(sizes, default=0)
+
+    @property
+    def fielded(self) -> bool:
+        """Whether entries have fields."""
+        return bool(self.about["keep_fields"])
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights."""
+        return bool(self.about["label_weights"])
+
+    def load(self, block: int) -> Dataset:
+        """The rows of a block. Raises BadInputError if they are damaged."""
+        strips = np.concatenate([np.arange(first, last) for first, last in self.blocks[block]])
+        rows, entries = (int(self.table[strips, column].sum()) for column in (ROWS, ENTRIES))
+        label, length = np.empty(rows), np.empty(rows, dtype=np.int32)
+        weight = np.empty(rows) if self.weighted else None
+        index = np.empty(entries, dtype=np.int32)
+        field = np.empty(entries, dtype=np.int32) if self.fielded else None
+        value = np.ones(entries, dtype=np.float32) if self.table[strips, VALUED].any() else None
+        by_row, by_entry = [label, weight, length], [index, field]
+        row = entry = 0
+        for first, last in self.blocks[block]:
+            begin, end = int(self.table[first, POSITION]), self._end(last - 1)
+            text = memoryview(self._read(begin, end - begin))
+            for strip in range(first, last):
+                start, count, more, valued, checksum = self.table[strip].tolist()
+                record = text[start - begin : self._end(strip) - begin]
+                if not self._verified[strip]:
+                    if zlib.crc32(record) != checksum:
+                        raise self.damaged(f"the checksum of part {strip} is wrong")
+                    self._verified[strip] = True
+                targets: list[NDArray[Any]] = [array[row : row + count] for array in by_row if array is not None]
+                targets += [array[entry : entry + more] for array in by_entry if array is not None]
+                targets += [value[entry : entry + more]] if valued and value is not None else []
+                at = 0
+                for target in targets:
+                    target[...] = np.frombuffer(record, target.dtype, len(target), at)
+                    at += target.nbytes
+                row, entry = row + count, entry + more
+        if self._places is not None:
+            label = self._places[label.astype(np.intp)]
+        indptr = np.zeros(rows + 1, dtype=np.int64)
+        np.cumsum(length, out=indptr[1:])
+        if indptr[-1] != entries:
+            raise self.damaged("the lengths of its rows do not match")
+        try:
+            return Dataset(indptr, index, value, label, self.facts.features, field, weight)
+        except ValueError as error:
+            raise self.damaged(str(error)) from error
+
+    def _end(self, strip: int) -> int:
+        position, rows, entries, valued, _ = map(int, self.table[strip])
+        return position + (12 + 8 * self.weighted) * rows + 4 * (1 + self.fielded + valued) * entries
+
+    def _read(self, position: int, size: int) -> bytes:
+        parts = []
+        while size:
+            try:
+                part = os.pread(self._file, size, position)
+            except OSError as error:
+                raise MissingInputError(f"cannot read {self.path}: {error.strerror or error}") from error
+            if not part:
+                raise self.damaged("it is truncated")
+            parts.append(part)
+            position, size = position + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)

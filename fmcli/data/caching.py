@@ -1,0 +1,122 @@
+"""Caches of text: made when they are needed, and used again as long as the text is the same."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fmcli.data.cache import Cache, ForeignFileError, build
+from fmcli.data.dataset import Dataset
+from fmcli.data.faults import BadLines
+from fmcli.data.labels import NUMBERS, Names, listed_texts
+from fmcli.data.reader import LARGEST_INDEX, Chunk, Piece, Stream, score_chunks
+from fmcli.errors import BadInputError, MissingInputError
+
+ENDS = 1 << 16  # bytes at each end of an input that are compared
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text is read into a cache; see `reader.read`.
+
+    shuffled : whether the rows get a random order.
+    labels : as in `reader.read`.
+    """
+
+    format: str
+    keep_fields: bool
+    label_weights: bool
+    shuffled: bool
+    labels: Names | None = None
+
+
+def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int, bad: BadLines) -> tuple[Cache, str]:
+    """The cache of some inputs, and why it was made; "" if it was there already.
+
+    It is used again if the inputs have the same names, sizes, times of the last change, and bytes at both ends, and if
+    they were read in the same way. Standard input is always read again.
+
+    Raises the errors of `reader.read`, ForeignFileError if the path is another file, and OutputError if the cache
+    cannot be written.
+    """
+    labels = reading.labels and list(reading.labels)
+    about = {**asdict(reading), "labels": labels, "skip": bad.skip, "inputs": identity(inputs)}
+    reason = why_not(path, about)
+    if reason:
+        chunks = score_chunks(
+            inputs,
+            lambda piece: piece,
+            format=reading.format,
+            keep_fields=reading.keep_fields,
+            limit=LARGEST_INDEX + 1,
+            threads=threads,
+            labelled=True,
+            bad=bad,
+            stream=Stream(label_weights=reading.label_weights),
+            labels=reading.labels,
+        )
+        build(path, pieces(chunks, reading.labels), about, shuffled=reading.shuffled, threads=threads)
+    return Cache(path), reason
+
+
+def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[tuple[Dataset, dict[str, Any]]]:
+    """The rows of each chunk, and what is known about its text. `labels` are as in Reading.
+
+    Raises BadInputError for a label that is not one of the names, if there are some.
+    """
+    places = {name: float(place) for place, name in enumerate(labels or NUMBERS)}
+    for chunk in chunks:
+        data, names = chunk.result.data.changed(features=chunk.features), chunk.result.labels
+        facts = {"format": chunk.format, "bytes": chunk.bytes, "repeated_rows": chunk.repeated_rows}
+        if names is not None and data.rows:
+            of_names = np.array([places.setdefault(name, float(len(places))) for name in names])
+            data = data.changed(label=of_names[data.label.astype(np.intp)])
+            if labels and len(places) > len(labels):
+                new = list(places)[len(labels)]
+                raise BadInputError(
+                    f"the model does not know the label {new}, only {listed_texts(labels)}; "
+                    "check the labels of the file"
+                )
+            facts["names"] = tuple(places)
+        yield data, facts
+
+
+def identity(paths: Sequence[str]) -> list[dict[str, Any]] | None:
+    """What recognises inputs; None if one of them cannot be read twice."""
+    found = []
+    for path in paths:
+        if path == "-" or not os.path.isfile(path):
+            return None
+        status = os.stat(path)
+        try:
+            with open(path, "rb") as file:
+                ends = file.read(ENDS)
+                file.seek(max(0, status.st_size - ENDS))
+                ends += file.read(ENDS)
+        except OSError as error:
+            raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
+        name, size, changed = os.path.basename(path), status.st_size, status.st_mtime_ns
+        found.append({"name": name, "size": size, "changed": changed, "ends": zlib.crc32(ends)})
+    return found
+
+
+def why_not(path: str, about: dict[str, Any]) -> str:
+    """Why a cache cannot be used for rows that are described by `about`; "" if it can."""
+    if not os.path.exists(path):
+        return "there was none"
+    try:
+        cache = Cache(path)
+    except ForeignFileError:
+        raise
+    except BadInputError as error:
+        return str(error)
+    cache.close()
+    if about["inputs"] is None:
+        return "an input cannot be read twice"
+    differ = [name for name in about if cache.about.get(name) != about[name]]
+    return f"the earlier one has other {' and '.join(differ).replace('_', ' ')}" if differ else ""

@@ -1,0 +1,90 @@
+"""Rows to train on that are in a cache, from which each epoch reads them block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.cache import Cache
+from fmcli.data.dataset import Dataset
+from fmcli.data.training_rows import RowNumbers, TrainingRows
+
+# Blocks that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.
+BLOCKS_IN_MEMORY = 3
+
+
+class StoredRows(TrainingRows):
+    """Rows in the blocks of a cache.
+
+    Parameters
+    ----------
+    cache : has several blocks.
+    change : makes of a block what the model sees. It is called by a thread that reads ahead.
+    counts : int32 (features), the number of all rows that have each feature.
+    total_weight : the sum of the weights of all rows.
+    left : block -> int32, the rows of it to train on; all rows of other blocks are trained on.
+    held_out : the rows that are not trained on, changed; None: there are none.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        change: Callable[[Dataset], Dataset],
+        counts: NDArray[np.int32],
+        total_weight: float,
+        left: Mapping[int, RowNumbers],
+        held_out: Dataset | None,
+    ) -> None:
+        self.cache, self.change, self.counts, self.left, self.held_out = cache, change, counts, left, held_out
+        self._total_weight = total_weight
+        self._sizes = [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.blocks))]
+        super().__init__(*self._block(next(block for block, size in enumerate(self._sizes) if size)))
+
+    @property
+    def sizes(self) -> list[int]:
+        return self._sizes
+
+    @property
+    def nonzeros(self) -> int:
+        return self.cache.facts.nonzeros - (self.held_out.nnz if self.held_out else 0)
+
+    @property
+    def longest(self) -> int:
+        return self.cache.facts.longest
+
+    @property
+    def total_weight(self) -> float:
+        return self._total_weight - (self.held_out.total_weight() if self.held_out else 0)
+
+    @property
+    def block_bytes(self) -> int:
+        return BLOCKS_IN_MEMORY * self.cache.block_bytes
+
+    @property
+    def in_memory(self) -> bool:
+        return False
+
+    def occurrences(self, threads: int) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
+        counts = self.counts
+        if self.held_out:
+            counts = counts - self.held_out.counts(np.arange(self.held_out.rows, dtype=np.int32), threads)
+        return counts > 0, counts
+
+    def whole(self) -> TrainingRows:
+        return StoredRows(self.cache, self.change, self.counts, self._total_weight, {}, None)
+
+    def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
+        with ThreadPoolExecutor(1) as ahead:
+            following = ahead.submit(self._block, order[0])
+            for block in order[1:]:
+                here, following = following.result(), ahead.submit(self._block, block)
+                yield here
+            yield following.result()
+
+    def _block(self, block: int) -> tuple[Dataset, RowNumbers]:
+        data = self.change(self.cache.load(block))
+        left = self.left.get(block)
+        return data, np.arange(data.rows, dtype=np.int32) if left is None else left

@@ -1,0 +1,186 @@
+"""The plan of a run whose rows are in a cache.
+
+What a plan needs to know about all rows is kept in the cache. A block of it, which is a random sample of the rows,
+takes their place where an estimate is enough: for the best constant, for warnings, and for the metrics of training
+rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.cache import Cache, Facts, joined
+from fmcli.data.dataset import Dataset
+from fmcli.data.numbering import Numbering
+from fmcli.data.scaling import SCALE, find_odd_columns, is_scaled
+from fmcli.data.stored_rows import StoredRows
+from fmcli.data.training_rows import RowNumbers
+from fmcli.data.weights import Weighting, weigh_labels
+from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError, UsageError
+from fmcli.registry.models import MODELS
+from fmcli.registry.specs import Spec
+from fmcli.registry.streams import HOLDOUT_STREAM, generator
+from fmcli.system.memory import human_bytes
+from fmcli.training import account
+from fmcli.training.clipping import fit_clip
+from fmcli.training.planning import Plan, Preprocessed, labels_of, planned, prepare, with_loss
+from fmcli.training.preprocessing import Preprocessing
+from fmcli.training.settings import Settings
+from fmcli.training.validation import drawn, rows_held_out
+
+# At most this many rows are held out by default, because they stay in memory.
+MOST_HELD_OUT = 500_000
+MEGABYTE = 1_000_000
+
+
+def check_stored(spec: Spec, holdout: float | None) -> None:
+    """Raise UsageError if a run needs all rows in memory."""
+    if not spec.by_rows:
+        raise UsageError(f"{spec.solver} needs all rows in memory; stochastic solvers do not", disk=LEAVE_OUT)
+    if is_scaled(spec.values):
+        raise UsageError("scaling columns needs all rows in memory", **{SCALE: LEAVE_OUT}, disk=LEAVE_OUT)
+    if spec.values["block_size"] > 1:
+        raise UsageError("block steps need all rows in memory", block_size=1, disk=LEAVE_OUT)
+    if holdout and not spec.values["shuffle"]:
+        raise UsageError("holding out random rows needs a random order, or all rows in memory", disk=LEAVE_OUT)
+
+
+def prepare_stored(
+    settings: Settings, cache: Cache, of_labels: Mapping[float, float], valid: Dataset | None = None
+) -> Plan:
+    """The plan of a run on the rows in a cache. If there is only one block, it is trained on as rows from text are.
+
+    of_labels : weights by label.
+    valid : validation data.
+
+    Raises the errors of `prepare`.
+    """
+    settings = replace(settings, label_names=cache.facts.names)
+    if len(cache.blocks) == 1:
+        data = cache.load(0)
+        return prepare(settings, weigh_labels(data, of_labels) if of_labels else data, valid)
+    numbering = None
+    if MODELS[settings.spec.model].compact:
+        numbering, settings = compact(cache.counts, settings)
+    warm_start, facts = settings.warm_start, cache.facts
+    label = some_labels(cache)
+    labels = labels_of(settings, label)
+    spec = with_loss(settings.spec, labels.loss)
+    spec, label_range = fit_clip(spec, labels.loss, label, warm_start, settings.stream)
+    features = facts.features if numbering is None else len(numbering)
+    features = max(features, warm_start.model.features if warm_start else 0)
+
+    def encoded(data: Dataset, source: str = "") -> Dataset:
+        data = data.within(features) if numbering is None else data.renumbered(numbering)
+        return data.changed(label=labels.encode(data.label, source))
+
+    def change(data: Dataset) -> Dataset:
+        data = encoded(weigh_labels(data, of_labels) if of_labels else data)
+        return data.normalised() if spec.values["norm"] else data
+
+    counts = np.zeros(features, dtype=np.int32)
+    known = cache.counts if numbering is None else counts_of(cache.counts, numbering)
+    counts[: len(known)] = known
+    weight = facts.total_weight
+    if of_labels and facts.labels:
+        weight = sum(of * of_labels.get(value, 1.0) for value, (_, of) in facts.labels.items())
+    held_out, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
+    # As entries of features that only they have would not be left out by `change`.
+    source = StoredRows(cache, change, counts, weight, left, held_out and change(held_out))
+    seen, trained = source.occurrences(settings.threads)
+    if valid is not None:
+        held_out = encoded(valid, settings.valid_name)
+    elif held_out is not None:
+        held_out = encoded(weigh_labels(held_out, of_labels) if of_labels else held_out)
+    if held_out is None:
+        held_out = source.data.take(source.rows[:0])
+    elif spec.values["norm"]:
+        held_out = held_out.normalised(warm_start.also_seen(seen) if warm_start else seen)
+    fields = max(facts.fields if cache.fielded else 0, warm_start.preprocessing.fields if warm_start else 0)
+    preprocessed = Preprocessed(
+        source=source,
+        all_rows=facts.rows,
+        all_nonzeros=facts.nonzeros,
+        seen=seen,
+        counts=trained,
+        preprocessing=Preprocessing(labels, fields, label_range, None),
+        odd_columns=find_odd_columns(source.data, source.rows),
+        validation_data=held_out,
+        held_out=valid is None,
+        longest_square=source.data.longest_square() if spec.values["norm"] else facts.longest_square,
+    )
+    return planned(settings, spec, preprocessed, account.held([source.data, held_out]) + source.rows.nbytes)
+
+
+def require_room(plan: Plan, memory: int) -> None:
+    """Raise NotEnoughMemoryError unless the rows of a plan that are in memory at a time, and what measures them, take
+    at most so many bytes."""
+    data = [plan.data, *([plan.validation.data] if plan.validation else [])]
+    measures = [account.scoring_bytes(plan.model, plan.data, plan.evaluation)]
+    measures += [account.scoring_bytes(plan.model, plan.validation.data, plan.validation)] if plan.validation else []
+    needed = account.held(data) + max(plan.source.block_bytes, *measures)
+    if needed > memory:
+        held = " and those that are held out" if plan.validation else ""
+        raise NotEnoughMemoryError(
+            f"the blocks of rows{held} need {human_bytes(needed)} of memory, more than the {human_bytes(memory)} for "
+            "rows",
+            memory=math.ceil(needed / MEGABYTE),
+        )
+
+
+def some_labels(cache: Cache) -> NDArray[np.float64]:
+    """All label values if they are few; otherwise those of a block, and the smallest and the largest one."""
+    if cache.facts.labels is not None:
+        return np.array(list(cache.facts.labels))
+    return np.concatenate([cache.load(0).label, [cache.facts.lowest, cache.facts.highest]])
+
+
+def weights_of_labels(facts: Facts, weighting: Weighting) -> dict[float, float]:
+    """label -> weight. Raises BadInputError as `Weighting.of_labels` does, and if there are too many labels."""
+    if facts.labels is None:
+        raise BadInputError("there are too many different labels for weights by label", class_weight=LEAVE_OUT)
+    totals = np.array([weight for _, weight in facts.labels.values()])
+    return weighting.of_labels(np.array(list(facts.labels)), totals, facts.names)
+
+
+def compact(counts: NDArray[np.int32], settings: Settings) -> tuple[Numbering, Settings]:
+    """The numbering of the features that occur in the rows or in the warm start, and the settings with it."""
+    numbering = Numbering(np.flatnonzero(counts).astype(np.int32), len(counts))
+    warm_start = settings.warm_start
+    if warm_start is None:
+        return numbering, settings
+    numbering = numbering.joined(warm_start.occurring)
+    return numbering, replace(settings, warm_start=warm_start.on_columns(numbering))
+
+
+def counts_of(counts: NDArray[np.int32], numbering: Numbering) -> NDArray[np.int32]:
+    """The counts of the features that have columns."""
+    known = numbering.ids < len(counts)
+    return np.where(known, counts[np.where(known, numbering.ids, 0)], 0).astype(np.int32)
+
+
+def hold_out(cache: Cache, spec: Spec, share: float | None) -> tuple[Dataset | None, dict[int, RowNumbers]]:
+    """Rows to hold out, and the other rows of the blocks that they are from; share None: the default.
+
+    They are the first blocks and some rows of the next one, which are as random as any.
+    """
+    rows = cache.facts.rows
+    if share is None and not spec.values["shuffle"]:
+        share = 0.0
+    number = rows_held_out(rows, share, spec)
+    if share is None:
+        number = min(number, MOST_HELD_OUT)
+    pieces, left, random = [], {}, generator(spec, HOLDOUT_STREAM)
+    for block in range(len(cache.blocks)):
+        if not number:
+            break
+        data = cache.load(block)
+        chosen, left[block] = drawn(data.rows, min(number, data.rows), random)
+        pieces.append(data.take(chosen))
+        number -= len(chosen)
+    return (joined(pieces) if pieces else None), left

@@ -1,0 +1,78 @@
+"""--disk, --cache and --memory."""
+
+import pytest
+
+
+def test_a_small_cache_is_trained_on_as_text_in_its_order(run, sample, tmp_path):
+    rows = sample / "adult.train.libsvm"
+    done = run("train", "--disk", "--cache", "c", "-e", "3", "--log-json", "log", "-o", "m", rows)
+    assert done.returncode == 0, done.stderr
+    assert "made the cache c, because there was none" in done.stderr
+    from fmcli.data.cache import Cache
+
+    data = Cache(str(tmp_path / "c")).load(0)
+    ends = data.indptr.tolist()
+    lines = [
+        " ".join([f"{label:g}", *(f"{j}:1" for j in data.index[start:stop].tolist())])
+        for label, start, stop in zip(data.label, ends, ends[1:], strict=False)
+    ]
+    assert sorted(lines) == sorted(rows.read_text().splitlines()) != lines
+    (tmp_path / "t").write_text("\n".join(lines) + "\n")
+    assert run("train", "-e", "3", "-o", "n", "t").returncode == 0
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
+    again = run("train", "--disk", "--cache", "c", "-e", "3", "-j", "1", "-o", "n", rows)
+    assert "using the cache c" in again.stderr
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
+
+
+def test_several_epochs_from_a_pipe(run, sample, tmp_path):
+    rows = sample / "adult.train.libsvm"
+    for _ in range(2):
+        done = run("train", "--disk", "--cache", "c", "-e", "2", "-o", "m", "-", input=rows.read_bytes())
+        assert done.returncode == 0, done.stderr
+    assert "because an input cannot be read twice" in done.stderr
+    assert run("train", "--disk", "--cache", "c", "--holdout", "0", "-e", "2", "-o", "n", rows).returncode == 0
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
+
+
+def test_labels_may_be_names(run, sample, tmp_path):
+    """They are numbered in their order, whatever the order of the rows."""
+    text = (sample / "adult.train.libsvm").read_text()
+    rows = [("rich" if line[0] == "1" else "poor") + line[line.index(" ") :] for line in text.splitlines()]
+    (tmp_path / "names").write_text("\n".join(rows) + "\n")
+    (tmp_path / "numbers").write_text(text)
+    for file in ("names", "numbers"):
+        disk = ["--disk", "--cache", file + ".cache"]
+        assert run("train", *disk, "-e", "2", "-o", file + ".fm", file).returncode == 0
+    scores = [run("predict", f"{file}.fm", "numbers").stdout for file in ("names", "numbers")]
+    assert scores[0] == scores[1] != ""
+    more = run("train", *disk, "-i", "names.fm", "-e", "1", "names")
+    assert more.returncode == 0, more.stderr
+    assert run("train", *disk, "-i", "names.fm", "-e", "1", "numbers").returncode == 65
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cache", "c"], "--cache applies only to --disk"),
+        (["--memory", "5"], "--memory applies only to --disk"),
+        (["--disk"], "--disk needs a place for the rows; give it with --cache FILE"),
+        (["--disk", "--cache", "c", "-s", "lbfgs"], "lbfgs needs all rows in memory"),
+        (["--disk", "--cache", "c", "--sample-weights", "w"], "use --label-weights instead"),
+        (["--disk", "--cache", "t"], "t"),
+    ],
+)
+def test_usage(run, tmp_path, options, message):
+    (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
+    (tmp_path / "w").write_text("1\n1\n")
+    done = run("train", *options, "t")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert (tmp_path / "t").read_text() == "1 1:1\n0 2:1\n"
+
+
+def test_too_little_memory(run, tmp_path, sample):
+    done = run("train", "--disk", "--cache", "c", "--memory", "0.1", sample / "adult.train.libsvm")
+    assert done.returncode == 4
+    assert "use --memory" in done.stderr
+    assert not (tmp_path / "adult.train.libsvm.fm").exists()

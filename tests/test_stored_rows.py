@@ -1,0 +1,206 @@
+"""Training on rows in a cache: the cache has all rows, its blocks are trained on as rows in memory are, and damage is
+found."""
+
+import numpy as np
+import pytest
+from problems import TRAINED, taken
+from test_every_pair import LEARNABLE, planted
+
+from fmcli.data import cache as caches
+from fmcli.data.cache import Cache, build, joined
+from fmcli.data.caching import Reading, cache_of
+from fmcli.data.faults import BadLines
+from fmcli.errors import BadInputError, UsageError
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.build import build_loss
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import make_spec
+from fmcli.registry.streams import SHUFFLE_STREAM, generator
+from fmcli.solvers.stochastic.loop import Trainer as Loop
+from fmcli.solvers.stochastic.trainer import make_solver
+from fmcli.training import job
+from fmcli.training.settings import Settings
+from fmcli.training.stored import check_stored, prepare_stored
+
+ROWS, EPOCHS = 300, 3
+READING = Reading("auto", False, False, True)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Chunks and blocks of few rows."""
+    monkeypatch.setattr(caches, "CHUNK_BYTES", 6000)
+    monkeypatch.setattr(caches, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(caches, "STRIPS", 16)
+
+
+def stored(path, data, shuffled=True, weighted=False):
+    """A cache of the rows of a data set."""
+    facts = {"format": "libsvm", "bytes": 0, "repeated_rows": 0}
+    about = {"keep_fields": data.field is not None, "label_weights": weighted, "inputs": None}
+    pieces = [data.take(np.arange(at, min(at + 50, data.rows))) for at in range(0, data.rows, 50)]
+    build(str(path), ((piece, facts) for piece in pieces), about, shuffled=shuffled, threads=1)
+    return Cache(str(path))
+
+
+def rows_of(data):
+    """The rows of a data set, each as a tuple."""
+    value = np.ones(data.nnz) if data.value is None else data.value
+    field = np.zeros(data.nnz) if data.field is None else data.field
+    columns = [array.tolist() for array in (data.index, field, value)]
+    ends = data.indptr.tolist()
+    return [
+        (label, *(tuple(column[start:stop]) for column in columns))
+        for label, start, stop in zip(data.label.tolist(), ends, ends[1:], strict=False)
+    ]
+
+
+def all_rows(path):
+    """The rows of all blocks of a cache, each as a tuple."""
+    cache = Cache(str(path))
+    try:
+        return [row for block in range(len(cache.blocks)) for row in rows_of(cache.load(block))]
+    finally:
+        cache.close()
+
+
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_the_blocks_have_all_rows(small, tmp_path, rng, shuffled):
+    data = planted("fm", "squared", rows=ROWS)[0].changed(
+        value=rng.normal(size=ROWS * 6).astype(np.float32), weight=rng.random(ROWS)
+    )
+    cache = stored(tmp_path / "c", data, shuffled, weighted=True)
+    blocks = [cache.load(block) for block in range(len(cache.blocks))]
+    assert len(blocks) >= 3
+    assert [block.rows for block in blocks] == [cache.rows_of(block) for block in range(len(blocks))]
+    read = [row for block in blocks for row in rows_of(block)]
+    assert (read == rows_of(data)) == (not shuffled)
+    assert sorted(read) == sorted(rows_of(data))
+    assert sorted(np.concatenate([block.weight for block in blocks])) == sorted(data.weight)
+    assert cache.counts.tolist() == np.bincount(data.index).tolist()
+    facts = cache.facts
+    assert (facts.rows, facts.nonzeros, facts.longest) == (data.rows, data.nnz, data.longest)
+    assert facts.longest_square == data.longest_square()
+    assert facts.total_weight == pytest.approx(data.total_weight())
+    if shuffled:  # each block has rows of all chunks
+        places = {row: place for place, row in enumerate(rows_of(data))}
+        for block in blocks:
+            assert np.ptp([places[row] for row in rows_of(block)]) > 0.7 * ROWS
+
+
+def plan_of(cache, model, solver, **options):
+    options = {"epochs": EPOCHS, "norm": False, **taken(model, LEARNABLE), **options}
+    return prepare_stored(Settings(make_spec(model, solver, None, options), threads=2, holdout=None), cache, {})
+
+
+@pytest.mark.parametrize("model", list(TRAINED))
+def test_training_on_blocks_is_training_on_all_rows_in_their_order(small, tmp_path, model):
+    """Each kind with a solver: the loop over all rows in memory, in the order of the blocks, gives the same bytes."""
+    solvers = [name for name, solver in SOLVERS.items() if solver.by_rows]
+    refused = [name for name in solvers if SOLVERS[name].refuses.keys() & set(TRAINED[model].positive)]
+    able = [name for name in solvers if name not in refused]
+    solver = able[list(TRAINED).index(model) % len(able)]
+    cache = stored(tmp_path / "c", planted(model, "squared", rows=ROWS)[0])
+    trained = job.train(plan_of(cache, model, solver))
+    plan = plan_of(cache, model, solver)
+    assert len(plan.source.sizes) >= 3
+    rows = make_solver(plan.spec)
+    loss = build_loss(plan.spec, "squared", 1)
+    strengths = {name: plan.spec.values[name] for name in job.STRENGTHS if name in plan.spec.values}
+    plan.model.allocate(rows.slots)
+    job.start(plan, loss)
+    rows.bind(plan.model, Penalty(**strengths))
+    rows.start()
+    blocks = list(plan.source.every())
+    whole = joined([data for data, _ in blocks])
+    begins = np.cumsum([0, *(data.rows for data, _ in blocks)])
+    loop = Loop(plan.model, rows, loss, whole)
+    for epoch in range(1, EPOCHS + 1):
+        random, order = generator(plan.spec, SHUFFLE_STREAM, epoch), list(range(len(blocks)))
+        random.shuffle(order)
+        for block in order:
+            numbers = np.arange(begins[block], begins[block + 1], dtype=np.int32)
+            random.shuffle(numbers)
+            loop.run(numbers, 0, len(numbers))
+        rows.end_epoch()
+        plan.model.end_epoch()
+    for name, array in plan.model.parameters.items():
+        np.testing.assert_array_equal(array, trained.plan.model.parameters[name], name)
+    assert trained.epochs[-1].loss < 0.99 * trained.epochs[0].loss or MODELS[model].name == "linear"
+
+
+def test_held_out_rows_are_not_trained_on(small, tmp_path):
+    data = planted("fm", "squared", rows=ROWS)[0]
+    cache = stored(tmp_path / "c", data)
+    settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2}), holdout=0.4, refit=True)
+    plan = prepare_stored(settings, cache, {})
+    held = rows_of(plan.validation.data)
+    trained = [row for block, rows in plan.source.every() for row in rows_of(block.take(rows))]
+    assert len(held) == round(0.4 * ROWS)
+    assert sorted(held + trained) == sorted(rows_of(data))
+    counts = np.bincount([j for row in trained for j in row[1]], minlength=data.features)
+    assert plan.counts.tolist() == counts.tolist()
+    assert plan.source.nonzeros == sum(len(row[1]) for row in trained)
+    assert plan.source.count == len(trained) == ROWS - len(held)
+    whole = plan.source.whole()
+    assert whole.count == ROWS
+    assert whole.occurrences(1)[1].tolist() == cache.counts.tolist()
+
+
+def test_weights_by_label(small, tmp_path):
+    data = planted("fm", "logistic", rows=ROWS)[0]
+    cache = stored(tmp_path / "c", data)
+    settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1}), holdout=0.2)
+    source = prepare_stored(settings, cache, {1.0: 3.0}).source
+    weights = np.concatenate([block.weight[rows] for block, rows in source.every()])
+    labels = np.concatenate([block.label[rows] for block, rows in source.every()])
+    assert np.array_equal(weights, np.where(labels > 0, 3, 1))
+    assert source.total_weight == weights.sum()
+
+
+def test_a_cache_is_used_again_for_the_same_rows_only(tmp_path):
+    text, path = tmp_path / "t", str(tmp_path / "c")
+
+    def reason(reading=READING, inputs=None):
+        cache, why = cache_of(path, inputs or [str(text)], reading, threads=2, bad=BadLines())
+        assert cache.facts.rows == len(text.read_text().splitlines())
+        cache.close()
+        return why
+
+    text.write_text("1 1:1 2:0.5\n0 3:1\n")
+    assert reason() == "there was none"
+    assert reason() == ""
+    text.write_text("1 1:1 2:0.6\n0 3:1\n")
+    assert reason() == "the earlier one has other inputs"
+    assert reason(Reading("libsvm", False, False, False)) == "the earlier one has other format and shuffled"
+    whole = (tmp_path / "c").read_bytes()
+    (tmp_path / "c").write_bytes(whole[:-1])
+    assert "it is truncated" in reason(Reading("libsvm", False, False, False))
+    assert (tmp_path / "c").read_bytes() == whole
+    (tmp_path / "c").write_text("1 1:1\n")
+    with pytest.raises(BadInputError, match="is not a cache"):
+        reason()
+
+
+def test_damage_is_found(small, tmp_path, rng):
+    """Every changed byte, and every length."""
+    data = planted("fm", "squared", rows=60)[0]
+    stored(tmp_path / "c", data).close()
+    assert sorted(all_rows(tmp_path / "c")) == sorted(rows_of(data))
+    whole = (tmp_path / "c").read_bytes()
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        damaged = damaged if rng.random() < 0.8 else whole[: rng.integers(len(whole))]
+        (tmp_path / "d").write_bytes(damaged)
+        with pytest.raises(BadInputError):
+            all_rows(tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("solver", "options"), [("cd", {}), ("sgd", {"scale": "standard"}), ("adagrad", {"block_size": 8})]
+)
+def test_what_needs_all_rows_is_refused(solver, options):
+    with pytest.raises(UsageError, match="all rows"):
+        check_stored(make_spec("fm", solver, None, options), None)
