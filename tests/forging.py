@@ -1,6 +1,7 @@
 """Forged model files: valid files with random changes and correct checksums, and a check that fmcli handles them.
 
-Used as a program by scripts/fuzz_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always the same.
+Used as a program by scripts/fuzz/forged_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always
+the same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,19 @@ from fmcli.export.kernel_form import kernel_form
 from fmcli.export.text import write_text
 from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file import container
-from fmcli.model_file.container import ALIGNMENT, DIGITS, DTYPES, ModelFile, _header_checksum, _lay_out
+from fmcli.model_file.container import (
+    ALIGNMENT,
+    DIGITS,
+    DTYPES,
+    LENGTH_BYTES,
+    METADATA,
+    OWN,
+    ModelFile,
+    _header_checksum,
+    _lay_out,
+    _read_layout,
+    _views,
+)
 from fmcli.models import model
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
@@ -287,14 +300,30 @@ def as_bytes(rng: random.Random, file: ModelFile) -> bytes:
     return header + b"".join(bytes(t.end - t.begin) if t.is_pad else file.tensors[t.name].tobytes() for t in layout)
 
 
-def forged(seed: int, case: int, files: list[ModelFile]) -> bytes:
-    """Return the bytes of the forged file of one case."""
-    rng = random.Random(f"{seed}/{case}")
-    one = rng.choice(files)
-    file = ModelFile(dict(one.meta), dict(one.tensors))  # unchanged values are shared with the corpus
+def parsed(data: bytes) -> ModelFile | None:
+    """The contents of a file, whatever its checksums and values; None if its parts cannot be found."""
+    try:
+        start = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
+        entries = json.loads(data[LENGTH_BYTES:start])
+        meta = {name: json.loads(text) for name, text in entries.pop(METADATA).items() if not name.startswith(OWN)}
+        layout = _read_layout(entries, len(data) - start)
+        return ModelFile(meta, dict(_views(memoryview(data), start, layout)))
+    except (BadInputError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def changed(rng: random.Random, one: ModelFile, files: list[ModelFile]) -> bytes:
+    """The bytes of a file with some changes; unchanged values are shared with the file."""
+    file = ModelFile(dict(one.meta), dict(one.tensors))
     for _ in range(rng.randint(1, MOST_CHANGES)):
         rng.choice(CHANGES)(rng, file, files)
     return as_bytes(rng, file)
+
+
+def forged(seed: int, case: int, files: list[ModelFile]) -> bytes:
+    """Return the bytes of the forged file of one case."""
+    rng = random.Random(f"{seed}/{case}")
+    return changed(rng, rng.choice(files), files)
 
 
 # ---- The use of a forged file. ----

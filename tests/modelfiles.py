@@ -1,4 +1,4 @@
-"""Small model files of every kind, for the tests of file validation and for scripts/fuzz_models.py."""
+"""Small model files of every kind, for the tests of file validation and for scripts/fuzz/forged_models.py."""
 
 from functools import cache
 

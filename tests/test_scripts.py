@@ -58,7 +58,7 @@ def test_scripts_run(name):
 
 
 def test_forged_model_files_are_tried():
-    """Run a few cases of scripts/fuzz_models.py."""
+    """Run a few cases of scripts/fuzz/forged_models.py."""
     done = run(ROOT / "tests" / "forging.py", "0", "0", "20", "-")
     assert (done.returncode, done.stderr) == (0, "")
     counts = json.loads(done.stdout)["counts"]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fuzz model files: change valid files, correct their checksums, then load them, predict with them and inspect them.
 
-    python scripts/fuzz_models.py --cases 1000000 --jobs 2
-    python scripts/fuzz_models.py --build FOLDER --replay 4711
+    python scripts/fuzz/forged_models.py --cases 1000000 --jobs 2
+    python scripts/fuzz/forged_models.py --build FOLDER --replay 4711
 
 Compiles fmcli with AddressSanitizer and UndefinedBehaviorSanitizer into a folder (some minutes; --build keeps it for
 other runs), makes small models of every kind, solver and loss there, and lets several processes work on changed copies
@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "fmcli", "cython_src", "scripts", "tests")
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1"
 LIBRARY = "libasan.so"

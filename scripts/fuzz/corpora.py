@@ -1,0 +1,27 @@
+"""The corpora of the fuzzers: inputs that reach different code, which the tests replay (tests/corpus)."""
+
+import io
+import tarfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "tests" / "corpus"
+
+
+def unpack(name: str, folder: Path) -> None:
+    """Write the inputs of a corpus to a folder, a file each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{name}.tar.xz"
+    if path.exists():
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+
+
+def pack(folder: Path, name: str) -> None:
+    """Make a corpus of the files in a folder. Its bytes depend only on theirs."""
+    inputs = sorted((path.read_bytes() for path in folder.iterdir()), key=lambda data: (len(data), data))
+    with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz") as archive:
+        for number, data in enumerate(inputs):
+            entry = tarfile.TarInfo(str(number))
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))

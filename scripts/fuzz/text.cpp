@@ -1,0 +1,183 @@
+// A libFuzzer harness of the text reader. The first bytes of an input choose the options of the reader and where the
+// text is cut into two blocks; the rest is the text. scripts/fuzz/text.py compiles and runs it.
+//
+// Beyond the sanitizers' checks, it ends the process if
+// - the rows break what other code assumes of them,
+// - a fault does not lie within its line,
+// - two blocks, appended to each other, give other rows than one block, or
+// - the fast and the slow path read a number differently.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "fmcli/data/parser.h"
+
+namespace {
+
+using namespace fmcli;
+
+constexpr size_t OPTION_BYTES = 3;
+constexpr int64_t LIMITS[] = {INT32_MAX, 0, 1, 10, 1000, 1 << 20, INT32_MAX - 1, 100};
+
+#define REQUIRE(condition)                                                   \
+    do {                                                                     \
+        if (!(condition)) {                                                  \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            std::abort();                                                    \
+        }                                                                    \
+    } while (0)
+
+Reading reading_of(const uint8_t* bytes) {
+    Reading reading{};
+    reading.ffm = bytes[0] & 1;
+    reading.keep_fields = reading.ffm && (bytes[0] & 2);
+    reading.training = bytes[0] & 4;
+    reading.skip = bytes[0] & 8;
+    reading.label_weights = bytes[0] & 16;
+    reading.id_column = reading.training ? 0 : (bytes[0] >> 5) % 3;
+    reading.limit = LIMITS[bytes[1] % 8];
+    reading.label_names = bytes[1] & 8;
+    return reading;
+}
+
+// A text in memory of exactly its size, so that the sanitizer finds every access beyond it and its padding. A line break
+// is added to the last line, as the reader of files does. Digits follow, which must not matter.
+class Text {
+  public:
+    Text(const char* begin, size_t size) : size_(size && begin[size - 1] != '\n' ? size + 1 : size) {
+        data_ = std::make_unique<char[]>(size_ + PADDING);
+        if (size) std::memcpy(data_.get(), begin, size);
+        if (size_) data_[size_ - 1] = '\n';
+        std::memset(data_.get() + size_, '7', PADDING);
+    }
+    const char* begin() const { return data_.get(); }
+    const char* end() const { return data_.get() + size_; }
+
+  private:
+    size_t size_;
+    std::unique_ptr<char[]> data_;
+};
+
+void check_rows(const Rows& rows) {
+    const Reading& reading = rows.reading;
+    const size_t n = rows.label.size(), nnz = rows.index.size();
+    REQUIRE(rows.indptr.size() == n + 1 && rows.indptr[0] == 0 && rows.indptr[n] == static_cast<int64_t>(nnz));
+    REQUIRE(rows.field.size() == (reading.keep_fields ? nnz : 0));
+    REQUIRE(!rows.valued || rows.value.size() == nnz);
+    REQUIRE(rows.weight.size() == (reading.label_weights ? n : 0));
+    REQUIRE(rows.fields >= 0 && rows.fields <= INT32_MAX && rows.features <= std::max<int64_t>(reading.limit, 0));
+    int64_t labelled = 0;
+    std::vector<char> named(rows.label_names.size());  // whether a row has this name as its label
+    for (size_t i = 0; i < n; ++i) {
+        const bool has_label = !std::isnan(rows.label[i]);
+        labelled += has_label;
+        REQUIRE(!std::isinf(rows.label[i]) && (has_label || !reading.training));
+        REQUIRE(!has_label || !reading.label_names || (rows.label[i] >= 0 && rows.label[i] < named.size()));
+        if (has_label && reading.label_names) named[static_cast<size_t>(rows.label[i])] = 1;
+        REQUIRE(!reading.label_weights || (rows.weight[i] >= 0 && std::isfinite(rows.weight[i])));
+        REQUIRE(rows.indptr[i] <= rows.indptr[i + 1]);
+        int64_t last = -1;
+        for (int64_t e = rows.indptr[i]; e < rows.indptr[i + 1]; ++e) {
+            int64_t key = rows.index[e];
+            REQUIRE(key >= 0 && key < rows.features && key >= rows.lowest);
+            if (reading.keep_fields) {
+                REQUIRE(rows.field[e] >= 0 && rows.field[e] < rows.fields);
+                key = key << 32 | rows.field[e];
+            }
+            REQUIRE(key > last);
+            last = key;
+            if (rows.valued) REQUIRE(rows.value[e] != 0 && std::isfinite(rows.value[e]));
+        }
+    }
+    REQUIRE(labelled == rows.labelled && std::count(named.begin(), named.end(), 0) == 0);
+    for (int64_t row : rows.skipped) REQUIRE(row >= 0 && row < static_cast<int64_t>(n));
+}
+
+void check_found(const Found& found, const Text& text, bool skip) {
+    const int64_t lines = std::count(text.begin(), text.end(), '\n');
+    REQUIRE(found.faulty >= static_cast<int64_t>(found.faults.size()));
+    REQUIRE(found.faults.size() == std::min<size_t>(found.faulty, skip ? MOST_FAULTS : 1));
+    REQUIRE(skip || found.faulty == 0 ? found.lines == lines : found.lines < lines);
+    for (const Fault& fault : found.faults) {
+        REQUIRE(fault.complaint && fault.number >= 0 && fault.number < lines);
+        const char* const end = line_break(fault.line, text.end());
+        REQUIRE(fault.line >= text.begin() && end);
+        REQUIRE(fault.number == std::count(text.begin(), fault.line, '\n'));
+        REQUIRE(fault.line <= fault.token.begin && fault.token.begin < fault.token.end && fault.token.end <= end);
+        REQUIRE(fault.token.begin <= fault.part.begin && fault.part.begin <= fault.part.end);
+        REQUIRE(fault.part.end <= fault.token.end);
+    }
+}
+
+template <typename T>
+void check_same(const T* one, const T* other, size_t size) {
+    REQUIRE(size == 0 || std::memcmp(one, other, size * sizeof(T)) == 0);
+}
+
+void check_same(const Ids& one, const Ids& other) {
+    REQUIRE(one.size() == other.size() && one.ends.size() == other.ends.size() && one.text.size() == other.text.size());
+    check_same(one.ends.data(), other.ends.data(), one.ends.size());
+    check_same(one.text.data(), other.text.data(), one.text.size());
+    check_same(one.numbers.data(), other.numbers.data(), one.numbers.size());
+}
+
+// The rows of two blocks, appended to each other, are those of one block.
+void check_blocks(const Reading& reading, const Text& text, size_t where, const Rows& whole) {
+    const size_t size = text.end() - text.begin();
+    const char* cut = line_break(text.begin() + where % size, text.end()) + 1;
+    const Text first(text.begin(), cut - text.begin()), second(cut, text.end() - cut);
+    Rows total(reading), more(reading);
+    parse_text(total, first.begin(), first.end());
+    parse_text(more, second.begin(), second.end());
+    check_rows(more);
+    const Rows::Place place = total.make_room(more);
+    total.fill(place, more);
+
+    const size_t rows = whole.label.size(), nnz = whole.index.size();
+    REQUIRE(total.label.size() == rows && total.index.size() == nnz && total.valued == whole.valued);
+    check_same(total.indptr.data(), whole.indptr.data(), rows + 1);
+    check_same(total.label.data(), whole.label.data(), rows);
+    check_same(total.weight.data(), whole.weight.data(), whole.weight.size());
+    check_same(total.index.data(), whole.index.data(), nnz);
+    check_same(total.field.data(), whole.field.data(), whole.field.size());
+    if (whole.valued) check_same(total.value.data(), whole.value.data(), nnz);
+    REQUIRE(total.comments == whole.comments && total.labelled == whole.labelled && total.unseen == whole.unseen);
+    check_same(total.label_names, whole.label_names);
+    REQUIRE(total.repeated == whole.repeated && total.features == whole.features && total.fields == whole.fields);
+}
+
+// Where the fast path reads a number, the slow path reads the same one.
+void check_numbers(const Text& text) {
+    for (const char* p = text.begin(); p < text.end(); ++p) {
+        const char* end = p;
+        while (!ends_token(*end) && *end != ':') ++end;
+        Decimal decimal;
+        const char* stop = scan_decimal(p, decimal);
+        if (stop && stop == end && p != end) {
+            float narrow, slow_narrow;
+            double wide, slow_wide;
+            if (to_float(decimal, narrow))
+                REQUIRE(!read_number(p, end, slow_narrow) && std::memcmp(&narrow, &slow_narrow, sizeof narrow) == 0);
+            if (to_double(decimal, wide))
+                REQUIRE(!read_number(p, end, slow_wide) && std::memcmp(&wide, &slow_wide, sizeof wide) == 0);
+        }
+        p = end;
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < OPTION_BYTES) return -1;  // not for the corpus
+    const Reading reading = reading_of(data);
+    const Text text(reinterpret_cast<const char*>(data + OPTION_BYTES), size - OPTION_BYTES);
+    Rows rows(reading);
+    const Found found = parse_text(rows, text.begin(), text.end());
+    check_found(found, text, reading.skip);
+    if (found.faulty == 0 || reading.skip) {
+        check_rows(rows);
+        if (text.begin() != text.end() && reading.training) check_blocks(reading, text, data[2], rows);
+    }
+    check_numbers(text);
+    return 0;
+}

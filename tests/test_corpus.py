@@ -1,0 +1,75 @@
+"""The inputs that the fuzzers have found (scripts/fuzz), tried again: each reaches code that the others do not."""
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+
+from fmcli.data.parser import PADDING, Rows
+from fmcli.data.sources import BYTE_ORDER_MARK
+from reference import slow_parser
+
+FOLDER = Path(__file__).resolve().parent / "corpus"
+OPTION_BYTES = 3
+LIMITS = (2**31 - 1, 0, 1, 10, 1000, 2**20, 2**31 - 2, 100)
+
+
+def inputs(name):
+    with tarfile.open(FOLDER / f"{name}.tar.xz") as archive:
+        for member in archive:
+            yield archive.extractfile(member).read()
+
+
+def options(data):
+    """The options of the reader that the first bytes of an input choose, as in scripts/fuzz/text.cpp."""
+    flags, more = data[:2]
+    ffm, training = bool(flags & 1), bool(flags & 4)
+    return {
+        "ffm": ffm,
+        "keep_fields": ffm and bool(flags & 2),
+        "training": training,
+        "skip": bool(flags & 8),
+        "label_weights": bool(flags & 16),
+        "label_names": [] if more & 8 else None,
+        "id_column": 0 if training else (flags >> 5) % 3,
+        "limit": LIMITS[more % 8],
+    }
+
+
+def parsed(how, text):
+    """What the reader makes of a text: its rows, and the lines and columns of its errors."""
+    rows = Rows(**how)
+    data = np.frombuffer(text + b"7" * PADDING, np.uint8)
+    _, faulty, faults = rows.parse(data, 0, len(text))
+    wrong = [(fault.number + 1, fault.column) for fault in faults]
+    return (rows.dataset(how["limit"]) if how["skip"] or not faulty else None), wrong
+
+
+def entries(data):
+    """The entries of each row, as the slow parser has them."""
+    value = np.ones(data.nnz, np.float32) if data.value is None else data.value
+    field = np.zeros(data.nnz, np.int32) if data.field is None else data.field
+    flat = list(zip(data.index.tolist(), field.tolist(), value.tolist(), strict=True))
+    return [flat[a:b] for a, b in zip(data.indptr[:-1], data.indptr[1:], strict=True)]
+
+
+def slowly(text, how):
+    """The same for the slow parser."""
+    try:
+        return [], slow_parser.parse(text, **how).entries
+    except slow_parser.WrongError as error:
+        return [error.at], None
+
+
+def test_texts_are_read_as_by_the_slow_parser():
+    for item in inputs("text"):
+        how, text = options(item), item[OPTION_BYTES:].removeprefix(BYTE_ORDER_MARK)
+        if not text.endswith(b"\n"):
+            text += b"\n"
+        parsed(how, text)
+        # The slow parser does not know all options.
+        known = {name: how[name] for name in ("ffm", "keep_fields", "training", "limit")}
+        if known["training"]:
+            known["limit"] = LIMITS[0]  # that of every training run
+        data, wrong = parsed({**known, "skip": False}, text)
+        assert (wrong, None if wrong else entries(data)) == slowly(text, known), item
