@@ -80,7 +80,7 @@ What the design rests on, each measured:
   multiply-add, so every instruction set gives the same bits.
 - Virtual calls are made per sample or per gradient, never per coordinate.
 - Sums never depend on the number of threads: partial sums are added in a fixed order, and the command keeps BLAS,
-  which L-BFGS and the closed form use through scipy and numpy, to one thread (system/blas.py).
+  which L-BFGS and the closed form use through numpy and scipy, to one thread (system/blas.py).
 - The compiled unit of work is a piece of an epoch: it returns numbers. Progress, early stopping and the clock live in
   Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
 

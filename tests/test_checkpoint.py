@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from problems import ROW_SOLVERS
 from test_resuming import labelled, saved
 
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
-from fmcli.training.checkpoint import Checkpoint, identity
+from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.refit import refit, refits, whole
 
 
@@ -42,10 +43,11 @@ class Command:
     def run(self, left=0):
         """Train; die after so many pauses, if there are as many; returns the trained model and what it continued."""
         plan = job.plan(self.rows, self.spec, **self.settings)
-        keeper = Dying(self.path, np.inf, identity(plan, refits(plan)))
+        keeper = Dying(self.path, np.inf)
         keeper.left = left
         if os.path.exists(self.path):
             keeper.read()
+        keeper.belongs_to(plan, refits(plan))
         trained = job.train(plan, keeper=keeper)
         if refits(plan):
             trained = refit(trained, whole(trained), keeper=keeper)
@@ -68,6 +70,11 @@ RUNS = {
     "fobos-exact": ("fobos", "sglfm", "squared", {"schedule": "invscaling", "prox": "exact", "adaptive": False}, {}),
     "blocks": ("ftrl", "fm", "squared", {"block_size": 2}, {}),
     "llfm": ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
+    "cd": ("cd", "fm", "softmax", {"l1": 1e-3, "l1_from_epoch": 3, "tol": 0.0}, {"holdout": 0.3, "patience": 9}),
+    "cd-llfm": ("cd", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
+    "cd-pn": ("cd", "pn", "squared", {"nuclear": 0.01}, {}),
+    "lbfgs": ("lbfgs", "hofm-simplex", "squared", {"epochs": 25}, {}),
+    "lbfgs-llfm": ("lbfgs", "llfm", "softmax", {"anchors": 3, "rank": 2, "epochs": 25}, {}),
     "early stopping": (
         "adagrad",
         "fm",
@@ -84,10 +91,10 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp
     solver, model, loss, options, settings = RUNS[name]
     monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", 300)
     rows = labelled(loss)
-    spec = make_spec(model, solver, loss, {**options, "epochs": 4})
+    spec = make_spec(model, solver, loss, {"epochs": 4 if solver in ROW_SOLVERS else 7, **options})
     whole_run = Command(rows, spec, settings, str(tmp_path / "none")).run()
     command, places = Command(rows, spec, settings, str(tmp_path / "checkpoint")), []
-    for left in [1, 2, 9, 5, 14, 30, 7] * 20:
+    for left in 20 * ([1, 2, 9, 5, 14, 30, 7] if spec.by_rows else [1, 2, 1, 3]):
         try:
             trained = command.run(left)
             break

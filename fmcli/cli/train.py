@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fmcli.cli.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.disk import Disk, check_disk, disk_options, parse_disk
 from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
     from fmcli.data.faults import BadLines
     from fmcli.data.weights import Weighting
+    from fmcli.training.checkpoint import Keeper
     from fmcli.training.trained import Trained
     from fmcli.training.warm_start import WarmStart
 
@@ -182,6 +184,7 @@ class Request:
     help="End training N seconds after the start of the command, with the best model so far; cd and lbfgs end after an "
     "epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
 )
+@checkpoint_options()
 @option(
     "run", "--dry-run", is_flag=True, help="Read the data, print the size of the model and the memory needed, and exit."
 )
@@ -269,6 +272,7 @@ def command(
     cache: str | None,
     memory: float | None,
     max_seconds: float | None,
+    checkpoint: CheckpointChoice,
     dry_run: bool,
     valid: tuple[str, ...],
     holdout: float | None,
@@ -322,7 +326,8 @@ def command(
         check_disk(on_disk, spec, weighting, holdout)
     output = output_path(inputs, output)
     check_last(inputs, "the model")
-    outputs = [path for path in (output, log_json, cache) if path not in (None, "-")]
+    checkpoint.check(spec)
+    outputs = [path for path in (output, log_json, cache, *checkpoint.outputs) if path not in (None, "-")]
     check_files([*inputs, *valid, *([sample_weights] if sample_weights else [])], outputs)
     if not dry_run:
         for path in outputs:
@@ -330,8 +335,8 @@ def command(
     request = Request(
         settings, inputs, format, weighting, valid, on_disk, output, keep_state, dry_run, log_json, log_every
     )
-    with Log(quiet=quiet, verbose=verbose) as log:
-        run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
+    with Log(quiet=quiet, verbose=verbose) as log, checkpoint.opened(log, dry=dry_run) as keeper:
+        run(log, request, bad_lines(on_bad_line, max_bad_lines, log), keeper)
 
 
 def choose(
@@ -392,7 +397,7 @@ def parse_weights(
     return Weighting(file, weights, positive=positive, beside_labels=beside_labels)
 
 
-def run(log: Log, request: Request, bad: BadLines) -> None:
+def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     """Read the data, train the model, and save it."""
     from fmcli.cli.training_log import (
         Progress,
@@ -418,27 +423,33 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     if request.dry_run:
         log.table(**sizes(plan), **needs(plan))
         return
+    keeper.belongs_to(plan, again)
     with open_lines(request.log_json) as lines:
         progress, second = Progress(log, lines, plan, request.log_every), None
 
         def finish(trained: Trained, *, diverged: bool) -> None:
-            reading = {"bad_lines": bad.count} if bad.skip else {}
-            save(log, progress, trained, format, request, begin, diverged=diverged, **reading)
+            facts: dict[str, object] = {"bad_lines": bad.count} if bad.skip else {}
+            if continued := trained.continued or trained.validated.continued:
+                facts["resumed"] = dict(zip(("epoch", "row"), continued, strict=True))
+            save(log, progress, trained, format, request, begin, diverged=diverged, **facts)
 
         try:
-            trained = job.train(plan, progress.epoch, progress)
+            trained = job.train(plan, progress.epoch, progress, keeper)
             log_best_epoch(log, trained, again)
             if again:
                 all_rows = whole(trained)
                 log_refit(log, all_rows)
                 second = Progress(log, lines, all_rows, request.log_every, "refit")
-                trained = refit(trained, all_rows, second.epoch, second)
+                trained = refit(trained, all_rows, second.epoch, second, keeper)
         except DivergedError as error:
             if error.trained is not None:
                 log_divergence(log, error.trained, second is not None)
                 finish(error.trained, diverged=True)
+            keeper.done()
             raise
         finish(trained, diverged=False)
+        if not trained.out_of_time:
+            keeper.done()
 
 
 def save(

@@ -274,7 +274,7 @@ class Progress(Observer):
         self._before, self._rows = plan.epochs_before, plan.source.count
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
-        self._begin = time.perf_counter()
+        self._begin, self._skipped = time.perf_counter(), 0
 
     def epoch(self, epoch: Epoch) -> None:
         """Print the figures of an epoch."""
@@ -306,6 +306,12 @@ class Progress(Observer):
         self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {loss:.6f}")
         self._event(ROWS[self._kind], {"epoch": self._before + epoch, "rows": rows, "loss": loss})
 
+    def continues(self, epoch: int, rows: int) -> None:
+        """Print where the run continues."""
+        self._skipped = (epoch - 1) * self._rows + rows
+        done = f", {rows:,} rows of which are done" if rows else ""
+        self._log.line(f"continuing with {self._kind} {self._before + epoch}{done}")
+
     def _numbered(self, epoch: int) -> str:
         return f"{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
 
@@ -321,8 +327,8 @@ class Progress(Observer):
         if self._log.due():
             done = (epoch - 1) * self._rows + rows
             text = f"{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"
-            if done:
-                speed = done / max(time.perf_counter() - self._begin, LEAST_SECONDS)
+            if done > self._skipped:
+                speed = (done - self._skipped) / max(time.perf_counter() - self._begin, LEAST_SECONDS)
                 left = ((self._epochs - self._before) * self._rows - done) / speed
                 text += f"  {speed:,.0f} rows/s  {clock(left)} left"
             self._log.progress(text)

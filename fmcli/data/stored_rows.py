@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,11 @@ class StoredRows(TrainingRows):
     @property
     def block_bytes(self) -> int:
         return BLOCKS_IN_MEMORY * self.cache.block_bytes
+
+    @property
+    def distinguishing(self) -> list[NDArray[Any]]:
+        held_out = [] if self.held_out is None else self.held_out.arrays
+        return [*super().distinguishing, self.cache.table, *held_out]  # the table has a checksum of each part
 
     @property
     def in_memory(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,11 @@ class TrainingRows:
     def block_bytes(self) -> int:
         """Bytes that blocks take in training, apart from `data`."""
         return 0
+
+    @property
+    def distinguishing(self) -> list[NDArray[Any]]:
+        """Arrays that differ if the rows do."""
+        return [*self.data.arrays, self.rows]
 
     @property
     def in_memory(self) -> bool:

@@ -135,7 +135,7 @@ def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
         _check_version(metadata)
         found = metadata.get(KIND, MODEL)
         if found != kind:
-            raise BadInputError(f"is {KINDS.get(found, f'a {found}')}; it is not {KINDS[kind]}")
+            raise BadInputError(f"is {KINDS.get(found, f'a {found}')}, not {KINDS[kind]}")
         layout = _read_layout(header, len(file) - start)
         tensors = dict(_views(file, start, layout))
         checksums = _parse(metadata.pop(TENSOR_CHECKSUMS, "null"))

@@ -84,7 +84,7 @@ _SOLVERS = (
     ),
     SolverEntry(
         "lbfgs",
-        "L-BFGS (of scipy): uses full-batch gradients.",
+        "L-BFGS: uses full-batch gradients.",
         "fmcli.solvers.full_batch.lbfgs:LBFGSTrainer",
         ("tol",),
         {"epochs": 200, **_PER_ROW},

@@ -10,7 +10,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
-from fmcli.solvers.trainer import Observer, Trainer
+from fmcli.solvers.trainer import Observer, Position, Trainer
 
 
 class Minimizer(ABC):
@@ -55,6 +55,14 @@ class Minimizer(ABC):
         """Train for at most this many epochs. `after` is called at the end of each epoch with the mean loss and the
         penalty, and returns whether to stop."""
 
+    @abstractmethod
+    def position(self) -> Position:
+        """Where the search is, at the end of an epoch: what the next one depends on beside the model's live arrays."""
+
+    @abstractmethod
+    def move_to(self, position: Position) -> None:
+        """Go on from such a position, with the live arrays that the model had then."""
+
 
 class MinimizingTrainer(Trainer):
     """Trains with a Minimizer. The training rows are copied unless they are all rows of the data."""
@@ -69,6 +77,12 @@ class MinimizingTrainer(Trainer):
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task = self.task
         self.engine = self.minimizer(task.model, loss, penalty, task.training_data(), task.threads, observer.rows)
+
+    def position(self) -> Position:
+        return self.engine.position()
+
+    def move_to(self, position: Position) -> None:
+        self.engine.move_to(position)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.engine.run(epochs, after)

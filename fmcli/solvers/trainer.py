@@ -32,6 +32,9 @@ class Observer:
     def rows(self, epoch: int, rows: int) -> None:
         """Called several times a second with the epoch (from 1) and the number of its rows that are done."""
 
+    def continues(self, epoch: int, rows: int) -> None:
+        """Called before a run continues in the midst of an epoch, of which so many rows are done already."""
+
     def loss(self, epoch: int, rows: int, loss: float) -> None:
         """Called every `every` rows with the epoch, the number of its rows that are done, and the mean loss over them.
         The loss of a row is computed before its own update."""

@@ -12,8 +12,8 @@ from fmcli.system.machine import ROOT, cgroup_folders, lines, number
 # Messages omit bytes in use below this number.
 SHOWN_BYTES = 1 << 20
 LARGE = 64 << 20  # smaller requests are not checked
-# The address space that parts of scipy take.
-SCIPY_OPTIMIZE, SCIPY_SPARSE = 150 << 20, 40 << 20
+# The address space that scipy.sparse takes.
+SCIPY_SPARSE = 40 << 20
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 # The files with the limit, the usage, and the name of the statistic of reclaimable file cache: of cgroup v2, then v1.
 CGROUP_FILES = (

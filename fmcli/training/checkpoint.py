@@ -60,6 +60,12 @@ class Keeper:
         """In this block, a signal that would end the process waits until the state has been written."""
         yield
 
+    def belongs_to(self, plan: Plan, refits: bool) -> None:
+        """Name the run. `refits` : whether the model is trained again on all rows."""
+
+    def done(self) -> None:
+        """The command has ended, so that nothing need be kept any more."""
+
 
 class Checkpoint(Keeper):
     """Keeps the state of runs in a file.
@@ -68,7 +74,6 @@ class Checkpoint(Keeper):
     ----------
     path : the file.
     every : seconds between two checkpoints.
-    identity : of the run, as `identity` returns it.
     warn : called with a message if a checkpoint cannot be written. Training goes on, and the last one stays.
     written : called with a message when a checkpoint was written because the process ends.
     """
@@ -77,27 +82,30 @@ class Checkpoint(Keeper):
         self,
         path: str,
         every: float,
-        identity: Mapping[str, Any],
         warn: Callable[[str], None] = lambda text: None,
         written: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.path, self.every, self.identity = path, every, identity
-        self.warn, self.written = warn, written
+        self.path, self.every, self.warn, self.written = path, every, warn, written
+        self._run: dict[str, Any] = {}
+        self._file: ModelFile | None = None
         self._kept: list[State] = []
         self._states: list[Callable[[], State]] = []
         self._signals: Deferred | None = None
         self._last = time.monotonic()
 
     def read(self) -> None:
-        """Read the file, from which the runs continue then.
+        """Read the file, from which the runs then continue. Raises the errors of `load`."""
+        self._file = load(self.path, verify=True, kind=CHECKPOINT)
 
-        Raises the errors of `load`; UsageError if the file is of a run with other options, BadInputError if it is of a
-        run on other data.
-        """
-        file = load(self.path, verify=True, kind=CHECKPOINT)
-        check_same(self.path, file.meta.get(RUN), self.identity)
-        runs = 1 + max(int(name.partition(".")[0]) for name in file.tensors)
-        self._kept = [part(str(number), file.tensors) for number in range(runs)]
+    def belongs_to(self, plan: Plan, refits: bool) -> None:
+        """Name the run. Raises UsageError if the file that was read is of a run with other options, BadInputError if it
+        is of a run on other data."""
+        self._run = identity(plan, refits)
+        if self._file:
+            check_same(self.path, self._file.meta.get(RUN), self._run)
+            runs = 1 + max(int(name.partition(".")[0]) for name in self._file.tensors)
+            self._kept = [part(str(number), self._file.tensors) for number in range(runs)]
+            self._file = None
 
     def kept(self) -> State | None:
         return self._kept.pop(0) if self._kept else None
@@ -126,7 +134,11 @@ class Checkpoint(Keeper):
         """Write the state of the runs. Raises OutputError."""
         states = [under(str(number), state()) for number, state in enumerate(self._states)]
         tensors = {name: array for state in states for name, array in state.items()}
-        save(self.path, ModelFile({RUN: self.identity}, tensors, kind=CHECKPOINT))
+        save(self.path, ModelFile({RUN: self._run}, tensors, kind=CHECKPOINT))
+
+    def done(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -174,7 +186,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "patience": settings.patience,
         "holdout": settings.holdout,
         "refit": refits,
-        "data": digest([*plan.data.arrays, plan.rows], plan.preprocessing.entries()),
+        "data": digest(plan.source.distinguishing, plan.preprocessing.entries()),
         "validation": plan.validation and digest(plan.validation.data.arrays),
         "init_model": start and digest(start.arrays.values(), dict(start.run.options)),
     }
@@ -217,9 +229,3 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str
     if given and found["options"] == wanted["options"]:
         flags = ", ".join(OPTIONS[name].flag if name in OPTIONS else name for name in sorted(given))
         yield f"only one of them was given {flags}"
-
-
-def remove(path: str) -> None:
-    """Remove the checkpoint of a run that has ended."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)

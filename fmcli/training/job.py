@@ -104,10 +104,10 @@ class Run:
         seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
         self.trained = Trained(plan, seen, self.baseline, self.epochs)
         if kept is not None:
-            self._continue_from(kept)
+            self._continue_from(kept, observer)
         self.trainer.pause = keeper.pause
 
-    def _continue_from(self, state: State) -> None:
+    def _continue_from(self, state: State, observer: Observer) -> None:
         self.model.restore(in_order(part("model", state)))
         self.best.continue_from(part("best", state))
         self.stopped = bool(state["stopped"])
@@ -123,6 +123,8 @@ class Run:
         for epoch in self.epochs:
             self.divergence.epoch(epoch.number, epoch.loss)
             self.on_epoch(epoch)
+        if not self.stopped:
+            observer.continues(len(self.epochs) + 1, self.trainer.row)
 
     def train(self) -> None:
         """Train, until the last epoch or until a rule ends training."""

@@ -17,6 +17,7 @@ from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.large_row import LargeRowUpdater
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
+from fmcli.solvers.trainer import Position
 
 # Entries between two checks of the clock, some 30 ms of work; and the least entries of a conflict-free group that is
 # worth sharing among threads.
@@ -61,6 +62,7 @@ class CoordinateDescent(Minimizer):
 
     def prepare(self, by_gradient: bool = False) -> None:
         """Allocate the states of samples; `by_gradient` : see Descent."""
+        self.ended = 0
         self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient)
         self.updaters = [CoordinateUpdater(self.descent) for _ in range(self.threads)]
         self.large_rows = LargeRowUpdater(self.updaters)
@@ -111,8 +113,9 @@ class CoordinateDescent(Minimizer):
         self.model.end_epoch()  # by now it is known which rows enter samples at all
         with ThreadPoolExecutor(self.threads) as pool:
             self.objective(pool)
-            for epoch in range(1, epochs + 1):
-                self.epoch(pool, epoch)
+            while self.ended < epochs:
+                self.epoch(pool, self.ended + 1)
+                self.ended += 1
                 self.model.end_epoch()
                 reached = self._step_apart(pool)
                 if self.penalty.end_epoch():
@@ -134,10 +137,22 @@ class CoordinateDescent(Minimizer):
         if not self.model.steps_apart:
             return None
         if self.model.step_apart(self.data, self.loss, objective):
-            self.descent.recompute_columns()
-            selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
-            self.sweeps.update({number: self._sweep(number) for number in selected})
+            self._recompute_sweeps()
         return reached
+
+    def _recompute_sweeps(self) -> None:
+        """Recompute which samples enter which rows, where the model chooses the rows."""
+        self.descent.recompute_columns()
+        selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
+        self.sweeps.update({number: self._sweep(number) for number in selected})
+
+    def position(self) -> Position:
+        """Scores and caches do not belong to it, because they are recomputed after each epoch."""
+        return {"ended": np.array(self.ended)}
+
+    def move_to(self, position: Position) -> None:
+        self.ended = int(position["ended"])
+        self._recompute_sweeps()
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
         """(mean loss, penalty) of the parameters as they are."""

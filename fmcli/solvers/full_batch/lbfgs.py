@@ -1,9 +1,10 @@
-"""L-BFGS on the mean loss plus l2 penalty, through scipy."""
+"""L-BFGS on the mean loss plus l2 penalty."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,23 +12,34 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model, Workspace
+from fmcli.solvers.full_batch.line_search import Point, search
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
-from fmcli.system.memory import SCIPY_OPTIMIZE, require_scipy
+from fmcli.solvers.trainer import Position
 
 Vector = NDArray[np.float64]
 # The rows are divided into parts. Threads sum the gradients of each part, and the sums are added in order, so that the
 # result does not depend on the number of threads. If a gradient is large, there are fewer parts.
 PARTS, PARTS_IF_LARGE, LARGE = 16, 2, 1 << 22
-# Corrections that approximate the Hessian; each is two vectors. In addition, scipy works on about five vectors, and
-# parameters, strengths, gradients and their temporary results are about as many again.
+# Pairs of vectors that approximate the Hessian; and about how many other vectors there are: point, gradient, direction,
+# parameters, strengths and temporary results.
 MEMORY, OTHERS = 10, 12
 # Iterations between two steps of the parameters that have no gradient; the most evaluations in an iteration.
 ROUND, EVALUATIONS = 10, 20
+# A change of the gradient along the step is rounding error if it is not above this part of the change's square.
+LEAST_CURVATURE = float(np.finfo(np.float64).eps)
+
+
+class Pair(NamedTuple):
+    """A step, the change of the gradient, and 1 over their product."""
+
+    step: Vector
+    change: Vector
+    inverse: float
 
 
 class LBFGS(Minimizer):
-    """The objective in the form that scipy minimises; an epoch is an iteration.
+    """Two-loop L-BFGS (Nocedal and Wright, algorithm 7.4) with strong Wolfe conditions; an epoch is an iteration.
 
     A block on the simplex is theta = softmax(free), which leaves the search without bounds; the search begins where all
     of theta are equal. Raises ValueError for any penalty but l2.
@@ -36,7 +48,8 @@ class LBFGS(Minimizer):
     def prepare(self) -> None:
         if not self.penalty.smooth:
             raise ValueError("L-BFGS supports l2 penalties only")
-        self.iteration, self.epochs = 0, 1
+        self.iteration, self.round_began, self.epochs = 0, 0, 1
+        self.pairs: list[Pair] = []
         self.objective = Objective(self.model, self.loss, self.data)
         parts = parts_of(self.objective.size)
         self.bounds = np.linspace(0, self.data.rows, parts + 1).astype(int)
@@ -46,7 +59,8 @@ class LBFGS(Minimizer):
         for number, layout in enumerate(self.model.layout):
             self._strengths(number, layout)
         self.mean_loss = self.penalty_value = 0.0
-        self.evaluated = np.zeros(0)
+        self.point = self.gradient = np.zeros(0)
+        self.value = 0.0
         self.pool = ThreadPoolExecutor(self.threads)  # of threads that end with the process or this
 
     @staticmethod
@@ -69,7 +83,6 @@ class LBFGS(Minimizer):
             return self._evaluate(free)
 
     def _evaluate(self, free: Vector) -> tuple[float, Vector]:
-        self.evaluated = free.copy()
         values = self.constrained(free)
         self.objective.write(values)
         values = self.objective.read()  # rounded to the model's real type
@@ -108,49 +121,96 @@ class LBFGS(Minimizer):
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Minimise. Parameters that have no gradient, such as anchors, take a step after every ROUND iterations."""
         self.epochs = epochs
-        self.evaluate(self.free())
-        self.model.end_epoch()
+        if not self.point.size:
+            self.evaluate(self.free())
+            self.model.end_epoch()  # by now it is known which rows enter samples at all
+            self._begin_round()
         while self.iteration < epochs:
-            before = self.iteration
-            left = epochs - before
-            stopped = self._search(min(left, ROUND) if self.model.steps_apart else left, after)
-            if stopped or not self.model.steps_apart:
+            full = self.model.steps_apart and self.iteration - self.round_began == ROUND
+            if not full and self._iterate():
+                self.iteration += 1
+                if after(self.mean_loss, self.penalty_value):
+                    break
+                continue
+            if not self.model.steps_apart:
                 break
             moved = self.model.step_apart(self.data, self.loss, lambda: self.evaluate(self.free())[0])
-            if not moved and self.iteration == before:
+            if not moved and self.iteration == self.round_began:
                 break
+            self._begin_round()
 
-    def _search(self, iterations: int, after: Callable[[float, float], bool]) -> bool:
-        """Minimise from the model's current parameters; returns whether `after` said to stop."""
-        require_scipy(SCIPY_OPTIMIZE, "lbfgs")
-        from scipy.optimize import minimize
+    def _begin_round(self) -> None:
+        """Begin a search at the model's parameters."""
+        self.round_began, self.pairs = self.iteration, []
+        self.point = self.free()
+        self.value, self.gradient = self.evaluate(self.point)
 
-        stopped = False
+    def _iterate(self) -> bool:
+        """Take a step; returns whether there is one that lowers the objective. The model has its parameters then."""
+        while True:
+            direction = self._direction()
+            slope = float(self.gradient @ direction)
+            if slope < 0 and self._step_along(direction, slope):
+                return True
+            if not self.pairs:
+                self.evaluate(self.point)
+                return False
+            self.pairs = []  # try again along the gradient
 
-        def callback(intermediate_result: object) -> None:
-            nonlocal stopped
-            self.iteration += 1
-            x = intermediate_result.x  # type: ignore[attr-defined]
-            if not np.array_equal(x, self.evaluated):  # the last evaluation was of another point of the line search
-                self.evaluate(x)
-            stopped = after(self.mean_loss, self.penalty_value)
-            if stopped:
-                raise StopIteration
+    def _direction(self) -> Vector:
+        """The direction of the next step: minus the gradient times the approximate inverse of the Hessian."""
+        direction = -self.gradient
+        weights = []
+        for pair in reversed(self.pairs):
+            weights.append(pair.inverse * float(pair.step @ direction))
+            direction -= weights[-1] * pair.change
+        if self.pairs:
+            newest = self.pairs[-1]
+            direction /= newest.inverse * float(newest.change @ newest.change)
+        for pair, weight in zip(self.pairs, reversed(weights), strict=True):
+            direction += (weight - pair.inverse * float(pair.change @ direction)) * pair.step
+        return direction
 
-        result = minimize(
-            self.evaluate,
-            self.free(),
-            jac=True,
-            method="L-BFGS-B",
-            callback=callback,
-            options={
-                **{"maxiter": iterations, "maxfun": EVALUATIONS * iterations, "maxcor": MEMORY},
-                **{"ftol": 0, "gtol": 0},
-            },
-        )
-        if not stopped and not np.array_equal(result.x, self.evaluated):
-            self.evaluate(result.x)
-        return stopped
+    def _step_along(self, direction: Vector, slope: float) -> bool:
+        """Take a step along a direction of descent; returns whether there is one."""
+        point = gradient = self.point
+
+        def at(step: float) -> Point:
+            nonlocal point, gradient
+            point = self.point + step * direction
+            value, gradient = self.evaluate(point)
+            return Point(step, value, float(gradient @ direction))
+
+        first = 1.0 if self.pairs else 1 / float(np.linalg.norm(direction))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = search(at, Point(0.0, self.value, slope), first, EVALUATIONS)
+            if found is None:
+                return False
+            if not np.array_equal(point, self.point + found.step * direction):  # an earlier point was the best
+                at(found.step)
+        self._remember(point - self.point, gradient - self.gradient)
+        self.point, self.value, self.gradient = point, found.value, gradient
+        return True
+
+    def _remember(self, step: Vector, change: Vector) -> None:
+        """Keep a pair, unless the curvature along the step is not positive."""
+        product = float(step @ change)
+        if product > LEAST_CURVATURE * float(change @ change):
+            self.pairs = [*self.pairs[-(MEMORY - 1) :], Pair(step, change, 1 / product)]
+
+    def position(self) -> Position:
+        counts = np.array([self.iteration, self.round_began, len(self.pairs)])
+        found = {"counts": counts, "point": self.point, "value": np.array(self.value), "gradient": self.gradient}
+        for number, pair in enumerate(self.pairs):
+            found |= {f"step.{number}": pair.step, f"change.{number}": pair.change}
+        return found
+
+    def move_to(self, position: Position) -> None:
+        self.iteration, self.round_began, pairs = position["counts"].tolist()
+        self.point, self.gradient = position["point"].copy(), position["gradient"].copy()
+        self.value, self.pairs = float(position["value"]), []
+        for number in range(pairs):
+            self._remember(position[f"step.{number}"].copy(), position[f"change.{number}"].copy())
 
 
 class LBFGSTrainer(MinimizingTrainer):

@@ -1,0 +1,117 @@
+"""The options of train that keep a run in a file, and continue it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from fmcli.cli.options import option, positive
+from fmcli.errors import UsageError
+from fmcli.registry.models import MODELS
+
+if TYPE_CHECKING:
+    from fmcli.cli.output import Log
+    from fmcli.registry.specs import Spec
+    from fmcli.training.checkpoint import Keeper
+
+# Seconds between two checkpoints: a killed run loses no more work, and writing a gigabyte takes a hundredth of it.
+EVERY = 600
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class CheckpointChoice:
+    """The choices of a command.
+
+    path : the checkpoint; None: there is none.
+    every : seconds between two checkpoints.
+    resume : whether to continue the run of the checkpoint, if it exists.
+    """
+
+    path: str | None
+    every: float
+    resume: bool
+
+    @property
+    def outputs(self) -> list[str]:
+        return [] if self.path is None else [self.path]
+
+    def check(self, spec: Spec) -> None:
+        """Raises UsageError if the choices contradict each other or the spec, or would overwrite a file."""
+        if self.path is None:
+            if self.resume:
+                raise UsageError("--resume continues the run of a checkpoint; name it with --checkpoint FILE")
+            return
+        if self.path == "-":
+            raise UsageError("a checkpoint cannot be written to standard output; give a file name with --checkpoint")
+        if MODELS[spec.model].closed_form:
+            raise UsageError(f"{spec.model} is solved in one step, which cannot be continued; leave out --checkpoint")
+        if not self.resume and os.path.lexists(self.path):
+            raise UsageError(
+                f"{self.path} exists: --resume continues its run; remove it to train from the beginning, "
+                "or name another file with --checkpoint"
+            )
+
+    @contextmanager
+    def opened(self, log: Log, *, dry: bool = False) -> Iterator[Keeper]:
+        """The keeper of the command's runs, which keeps nothing if the command does not train (`dry`). While it is
+        open, no other command uses the checkpoint.
+
+        Raises BusyError if another command uses it now, and the errors of Checkpoint.read.
+        """
+        from fmcli.training.checkpoint import Checkpoint, Keeper
+
+        if self.path is None or dry:
+            yield Keeper()
+            return
+        from fmcli.system.lock import locked
+
+        with locked(self.path):
+            checkpoint = Checkpoint(self.path, self.every, warn=log.warning, written=log.line)
+            if self.resume and os.path.exists(self.path):
+                checkpoint.read()
+            elif self.resume:
+                log.line(f"there is no checkpoint {self.path} yet: training from the beginning")
+            yield checkpoint
+
+
+def checkpoint_options(section: str = "run") -> Callable[[F], F]:
+    """--checkpoint, --checkpoint-every and --resume, as one argument, `checkpoint`: a CheckpointChoice."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def collected(checkpoint: str | None, checkpoint_every: float | None, resume: bool, **arguments: Any) -> Any:
+            if checkpoint_every is not None and checkpoint is None:
+                raise UsageError("--checkpoint-every needs the name of a file: --checkpoint FILE")
+            return function(checkpoint=CheckpointChoice(checkpoint, checkpoint_every or EVERY, resume), **arguments)
+
+        found: Any = option(
+            section,
+            "--resume",
+            is_flag=True,
+            help="Continue the run of --checkpoint; the model file will be the same as without an interruption. Data "
+            "and options must be the same. If there is no checkpoint, train from the beginning.",
+        )(collected)
+        found = option(
+            section,
+            "--checkpoint-every",
+            type=positive,
+            metavar="SECONDS",
+            help=f"Time between two checkpoints. [default: {EVERY}; > 0]",
+        )(found)
+        found = option(
+            section,
+            "--checkpoint",
+            metavar="FILE",
+            help="Keep the state of training in this file, for --resume: from time to time (cd and lbfgs: after an "
+            "epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The file is removed "
+            "when the model has been written, unless --max-seconds ended the run.",
+        )(found)
+        return cast(F, found)
+
+    return decorate
