@@ -68,6 +68,19 @@ inline Vec4 low(Vec8 v) { return Vec4{v[0], v[1], v[2], v[3]}; }
 inline Vec4 high(Vec8 v) { return Vec4{v[4], v[5], v[6], v[7]}; }
 #endif
 
+// Shuffles of two vectors: (a0, b0, a1, b1), (a2, b2, a3, b3), (a0, a1, b0, b1) and (a2, a3, b2, b3).
+#if __has_builtin(__builtin_shufflevector)
+inline Vec4 alternating_low(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
+inline Vec4 alternating_high(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
+inline Vec4 lows(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 1, 4, 5); }
+inline Vec4 highs(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 2, 3, 6, 7); }
+#else  // GCC 11
+inline Vec4 alternating_low(Vec4 a, Vec4 b) { return Vec4{a[0], b[0], a[1], b[1]}; }
+inline Vec4 alternating_high(Vec4 a, Vec4 b) { return Vec4{a[2], b[2], a[3], b[3]}; }
+inline Vec4 lows(Vec4 a, Vec4 b) { return Vec4{a[0], a[1], b[0], b[1]}; }
+inline Vec4 highs(Vec4 a, Vec4 b) { return Vec4{a[2], a[3], b[2], b[3]}; }
+#endif
+
 inline void split(Vec8 v, real* a, real* b) {
     store(a, low(v));
     store(b, high(v));
@@ -119,15 +132,28 @@ inline V magnitude(V v) {
 inline float magnitude(float x) { return __builtin_fabsf(x); }
 inline double magnitude(double x) { return __builtin_fabs(x); }
 
-// The elementwise minimum and maximum of two vectors, up to rounding.
-template <class V>
-inline V smaller(V a, V b) {
-    return real(0.5) * ((a + b) - magnitude(a - b));
-}
+// The elementwise maximum of two vectors, up to rounding.
 template <class V>
 inline V larger(V a, V b) {
     return real(0.5) * ((a + b) + magnitude(a - b));
 }
+
+// Conditions on four numbers, which may be combined by & and |, and the same for one double: whether any is true; the
+// numbers of `a` where they are true, and those of `b` elsewhere.
+typedef decltype(Vec4{} < Vec4{}) Mask4;
+inline Mask4 is_less(Vec4 a, Vec4 b) { return a < b; }
+inline bool is_less(double a, double b) { return a < b; }
+inline Vec4 chosen(Mask4 yes, Vec4 a, Vec4 b) { return (Vec4)(((Mask4)a & yes) | ((Mask4)b & ~yes)); }
+inline double chosen(bool yes, double a, double b) { return yes ? a : b; }
+inline bool any(bool yes) { return yes; }
+inline bool any(Mask4 yes) {
+    uint64_t words[sizeof yes / sizeof(uint64_t)], all = 0;
+    __builtin_memcpy(words, &yes, sizeof yes);
+    for (const uint64_t word : words) all |= word;
+    return all;
+}
+
+inline Vec4 smaller(Vec4 a, Vec4 b) { return chosen(is_less(a, b), a, b); }
 inline Vec4 smallest(Vec4 v) { return v; }
 inline Vec4 smallest(Vec8 v) { return smaller(low(v), high(v)); }
 

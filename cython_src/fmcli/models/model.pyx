@@ -206,7 +206,7 @@ cdef class Model:
 
     # The numbers in the work space for the prox of a whole row, Block.room.
     cdef Py_ssize_t room_size(self):
-        return 3 * (max([0] + [layout.lanes for layout in self.layout]) + LANES)
+        return 6 * (max([0] + [layout.lanes for layout in self.layout]) + LANES)
 
     # A part among rows for training, in which a feature's rows lie together.
     cdef place(self, Part* part, layout, real* base, Py_ssize_t stride, Py_ssize_t lanes):

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "fmcli/base/vector.h"
+
 namespace {
 
 // Let v minimise sum_i (d_i/2 v_i^2 - c_i v_i) + l_g sqrt(|v|^2 + fixed), where `fixed` is the sum of squares of the
@@ -19,29 +21,33 @@ namespace {
 // precision: the relative error of v at which the iteration stops. A step squares the error of nu; the share l_g / t_i
 // of that error reaches v_i.
 // sums(nu, s2, s3): sets s2 to sum r_i^2, and s3 to sum r_i^2 d_i / t_i.
-template <class Sums>
-inline double group_norm(double squares, double weighted, double lowest, double fixed, double group, double before,
-                         double precision, Sums sums) {
+//
+// T is a double, or a vector with a row in each lane.
+template <class T, class Sums>
+inline __attribute__((always_inline)) T group_norm(T squares, T weighted, T lowest, T fixed, T group, T before, T precision,
+                                                   Sums sums) {
     enum { MOST_STEPS = 50 };
-    const double norm = __builtin_sqrt(squares), others = __builtin_sqrt(fixed);
-    if (norm <= group && fixed == 0) return 0;
-    double least = norm > group ? (norm - group) * squares / weighted : 0;  // the step from nu = 0
-    if (least < others) least = others;
-    double nu = before > least ? before : least;
-    for (int i = 0; i < MOST_STEPS; ++i) {
-        double s2, s3;
+    const T none = {}, norm = root(squares), others = root(fixed);
+    const auto remains = is_less(group, norm), nonzero = remains | is_less(none, fixed);
+    const bool partial = any(is_less(none, fixed));
+    T least = chosen(remains, (norm - group) * squares / weighted, none);  // the step from nu = 0
+    least = chosen(is_less(least, others), others, least);
+    T nu = chosen(is_less(least, before), before, least);
+    auto open = nonzero;
+    for (int i = 0; i < MOST_STEPS && any(open); ++i) {
+        T s2, s3;
         sums(nu, s2, s3);
-        if (fixed > 0) {
+        if (partial) {
             s2 += fixed / (nu * nu);
             s3 += fixed / (nu * nu * nu);
         }
-        double next = nu + s2 * (__builtin_sqrt(s2) - 1) / s3;
-        if (next < least) next = least;
-        const double change = (next - nu) / next, share = group / (lowest * next + group);
-        nu = next;
-        if (change * change * share <= precision) break;
+        T next = nu + s2 * (root(s2) - 1) / s3;
+        next = chosen(is_less(next, least), least, next);
+        const T change = (next - nu) / next, share = group / (lowest * next + group);
+        nu = chosen(open, next, nu);
+        open = open & is_less(precision, change * change * share);
     }
-    return nu;
+    return chosen(nonzero, nu, none);
 }
 
 // A group penalty as group_penalties.h specifies it. Row solvers use a vectorized form of its prox (row_updates.inl).
@@ -59,7 +65,7 @@ struct GroupNorm {
             squares += c[i] * c[i];
             weighted += c[i] * c[i] * d[i];
         }
-        const double norm = group_norm(squares, weighted, 0, rest, strength, 0, precision,
+        const double norm = group_norm<double>(squares, weighted, 0, rest, strength, 0, precision,
                                        [&](double nu, double& s2, double& s3) {
             s2 = s3 = 0;
             for (ptrdiff_t i = 0; i < n; ++i) {

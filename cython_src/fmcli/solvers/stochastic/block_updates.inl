@@ -90,24 +90,25 @@ void step_of_groups(const Block b, const RowEntries rows, ptrdiff_t first, ptrdi
                     const Gradients gradients, const Rule on_body, const Rule on_weight, real curvature) {
     constexpr int N = MANY_ENTRIES;
     const PenaltyStrength strength = on_rows(b, on_body, on_weight);
-    auto row = [&](ptrdiff_t i) { return first + rows.row[begin + i]; };
     auto samples = [&](ptrdiff_t i) { return samples_of<N>(rows, begin + i, curvature); };
-    step_by_row(b, end - begin, row, [](ptrdiff_t) -> const uint8_t* { return nullptr; },
-                [&](ptrdiff_t i) { return times(strength, penalized(on_body, samples(i))); }, on_body, on_weight,
-                [&](const Rule& rule, auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at, bool whole)
-                    __attribute__((always_inline)) {
-        using V = decltype(phi);
-        const Samples<real> one = samples(i);
-        Gradient<V> g = {};
-        if (whole) {
-            g = body_gradient<N>(rows, begin + i, at, phi, gradients);
-        } else {
-            const Gradient<real> sums = weight_gradient<N>(rows, begin + i, gradients);
-            g.sum[0] = sums.sum;
-            g.squares[0] = sums.squares;
-        }
-        return reduced(rule, phi, state, g, Samples<V>{one.n + V{}, one.least + V{}}, d);
-    });
+    step_by_row<slots<Rule>>(
+        b, end - begin, [&](ptrdiff_t i) { return first + rows.row[begin + i]; }, AllTouched{}, strength,
+        [&](ptrdiff_t i) { return times(strength, penalized(on_body, samples(i))).group; },
+        [&](auto& phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at) __attribute__((always_inline)) {
+            using V = decltype(+phi);
+            const Samples<real> one = samples(i);
+            const Gradient<V> g = body_gradient<N>(rows, begin + i, at, phi, gradients);
+            return reduced(on_body, phi, state, g, Samples<V>{one.n + V{}, one.least + V{}}, d);
+        },
+        [&](Vec4& phi, Vec4* state, Vec4& d, auto at) __attribute__((always_inline)) {
+            Gradient<real> g[width<Vec4>];
+            Samples<real> s[width<Vec4>];
+            for (int r = 0; r < width<Vec4>; ++r) {
+                g[r] = weight_gradient<N>(rows, begin + at(r), gradients);
+                s[r] = samples(at(r));
+            }
+            return reduced(on_weight, phi, state, gather_gradient(phi, g), gather_samples(phi, s), d);
+        });
 }
 
 // A step of the rows begin .. end - 1, which have N entries each, without a group penalty.

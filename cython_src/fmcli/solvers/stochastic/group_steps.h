@@ -1,0 +1,239 @@
+// Steps of rows under a group penalty: the prox in the metric of their curvatures h. It has two steps: l1 and l2, which
+// give the coefficients c and curvatures d of elementwise.h, and then the group penalty. The second one has no closed form.
+// It waits for roots and divisions, one after the other, and so four rows are completed side by side. A row's bits do not
+// depend on the rows beside it.
+#ifndef FMCLI_GROUP_STEPS_H
+#define FMCLI_GROUP_STEPS_H
+
+#include "fmcli/penalties/group_penalties.h"
+#include "fmcli/solvers/stochastic/row_vectors.h"
+#include "fmcli/solvers/stochastic/update_rules.h"
+
+namespace {
+
+// What the group norm needs of a body: the sums of c^2, of c^2 d and of the squares of the parameters before the step, each
+// in four parts; the smallest d.
+struct BodySums {
+    Vec4 squares = {}, weighted = {}, before = {}, lowest = real(1e30) - Vec4{};
+
+    template <class V>
+    inline __attribute__((always_inline)) void add(V phi, V c, V d) {
+        squares += folded(c * c);
+        weighted += folded(c * c * d);
+        before += folded(phi * phi);
+        lowest = smaller(lowest, smallest(d));
+    }
+};
+
+constexpr int SIDE_BY_SIDE = width<Vec4>;
+
+// N rows between the two steps, at most four. Bodies consist of c, and have their d in the block's `room`. The c and d of
+// the weights are here, with the weights before the step. With PARTIAL, only some groups of factors are updated.
+template <int N, bool PARTIAL>
+struct ReducedRows {
+    const Block& b;
+    ptrdiff_t row[N];
+    const uint8_t* marks[N];  // with PARTIAL: those of the updated groups of factors, or NULL for all
+    Vec4 group;               // the strength of the penalty; 1 without a row
+    Vec4 c = {}, d, before = {};
+    BodySums sums[SIDE_BY_SIDE];
+
+    inline explicit ReducedRows(const Block& block) : b(block), group(1 + Vec4{}), d(1 + Vec4{}) {}
+    inline real* curvatures(int r) const { return reinterpret_cast<real*>(b.room) + r * b.lanes; }
+    inline const uint8_t* touched(int r) const { return PARTIAL ? marks[r] : nullptr; }
+
+    // Replaces the body of the r-th row by c = f(phi, d, p, at), which sets d and may change phi; p and at are those of
+    // each_touched.
+    template <class F>
+    inline __attribute__((always_inline)) void reduce_body(int r, F f) {
+        each_touched(b, row[r], touched(r), [&](auto v, real* p, ptrdiff_t at) __attribute__((always_inline)) {
+            using V = decltype(v);
+            V phi = load<V>(p), d;
+            const V c = f(phi, d, p, at);
+            sums[r].add(phi, c, d);
+            store(curvatures(r) + at, d);
+            store(p, c);
+        });
+    }
+
+    // Calls f(c, d) for each vector of the r-th row's body.
+    template <class F>
+    inline __attribute__((always_inline)) void each_reduced(int r, F f) const {
+        each_touched(b, row[r], touched(r), [&](auto v, real* p, ptrdiff_t at) __attribute__((always_inline)) {
+            using V = decltype(v);
+            f(load<V>(p), load<V>(curvatures(r) + at));
+        });
+    }
+
+    // Sets the rows to f(r, c, d); r is a vector of 0, 1, 2, 3 for weights.
+    template <class OfBody, class OfWeights>
+    inline __attribute__((always_inline)) void set(OfBody of_body, OfWeights of_weights) const {
+        for (int r = 0; r < N; ++r)
+            each_touched(b, row[r], touched(r), [&](auto v, real* p, ptrdiff_t at) __attribute__((always_inline)) {
+                using V = decltype(v);
+                store(p, of_body(r, load<V>(p), load<V>(curvatures(r) + at)));
+            });
+        if (b.weight) {
+            const Vec4 w = of_weights(c, d);
+            for (int r = 0; r < N; ++r) b.weight[row[r] * b.weight_stride] = w[r];
+        }
+    }
+};
+
+// f over the parts of each row: (f of 0 and 2) and (f of 1 and 3).
+template <class F>
+inline __attribute__((always_inline)) Vec4 across(const Vec4 (&v)[4], F f) {
+    const Vec4 first = f(alternating_low(v[0], v[1]), alternating_high(v[0], v[1]));
+    const Vec4 second = f(alternating_low(v[2], v[3]), alternating_high(v[2], v[3]));
+    return f(lows(first, second), highs(first, second));
+}
+
+inline __attribute__((always_inline)) Vec4 sums_across(const Vec4 (&v)[4]) {
+    return across(v, [](Vec4 a, Vec4 b) { return a + b; });
+}
+
+// Completes the prox of rows under the group norm: v = c / (d + l_g / |v|).
+template <int N, bool PARTIAL>
+inline __attribute__((always_inline)) void finish_rows(GroupNorm, const ReducedRows<N, PARTIAL>& rows) {
+    constexpr double precision = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
+    Vec4 parts[4][4], fixed = {};
+    for (int r = 0; r < 4; ++r) {
+        const BodySums& of = rows.sums[r];
+        parts[0][r] = of.squares, parts[1][r] = of.weighted, parts[2][r] = of.before, parts[3][r] = of.lowest;
+    }
+    for (int r = 0; r < N; ++r) {
+        Vec4 untouched = {};
+        each_untouched(rows.b, rows.row[r], rows.touched(r), [&](Vec4 v) { untouched += v * v; });
+        fixed[r] = (real)sum(untouched);
+    }
+    const bool weights = rows.b.weight;
+    const Vec4 c = rows.c, d = rows.d, group = rows.group, squares = sums_across(parts[0]) + c * c;
+    const Vec4 weighted = sums_across(parts[1]) + c * c * d, before = sums_across(parts[2]) + rows.before * rows.before;
+    Vec4 lowest = across(parts[3], [](Vec4 a, Vec4 b) { return smaller(a, b); });
+    if (weights) lowest = smaller(lowest, d);
+    const Vec4 norm = group_norm(squares, weighted, lowest, fixed, group, root(before + fixed),
+                                 (real)precision - Vec4{},
+                                 [&](Vec4 nu, Vec4& s2, Vec4& s3) __attribute__((always_inline)) {
+        Vec4 square[4] = {}, slope[4] = {};
+        for (int r = 0; r < N; ++r) {
+            const real nu_r = nu[r], group_r = group[r];
+            rows.each_reduced(r, [&](auto c, auto d) __attribute__((always_inline)) {
+                const auto inverse = 1 / (d * nu_r + group_r), ratio = c * inverse;
+                square[r] += folded(ratio * ratio);
+                slope[r] += folded(ratio * ratio * d * inverse);
+            });
+        }
+        s2 = sums_across(square);
+        s3 = sums_across(slope);
+        if (weights) {
+            const Vec4 inverse = 1 / (d * nu + group), ratio = c * inverse;
+            s2 += ratio * ratio;
+            s3 += ratio * ratio * d * inverse;
+        }
+    });
+    // If the norm is 0, all is 0; adding 0 turns -0 into 0.
+    rows.set([&](int r, auto c, auto d) { return c * norm[r] / (d * norm[r] + group[r]) + 0; },
+             [&](Vec4 c, Vec4 d) { return c * norm / (d * norm + group) + 0; });
+}
+
+// Completes the prox of rows under any other group penalty, with the penalty's prox for doubles.
+template <class Penalty, int N, bool PARTIAL>
+inline void finish_rows(Penalty penalty, const ReducedRows<N, PARTIAL>& rows) {
+    double* const c = rows.b.room + SIDE_BY_SIDE * rows.b.lanes;
+    double* const d = c + rows.b.lanes + 1;
+    auto each = [&](int r, auto f) { each_touched(rows.b, rows.row[r], rows.touched(r), f); };
+    for (int r = 0; r < N; ++r) {
+        ptrdiff_t n = 0;
+        double rest = 0;
+        each_untouched(rows.b, rows.row[r], rows.touched(r), [&](Vec4 v) {
+            for (int i = 0; i < LANES; ++i) rest = penalty.add(rest, v[i]);
+        });
+        each(r, [&](auto v, real* p, ptrdiff_t at) {
+            for (int i = 0; i < width<decltype(v)>; ++i, ++n) {
+                c[n] = p[i];
+                d[n] = rows.curvatures(r)[at + i];
+            }
+        });
+        if (rows.b.weight) {
+            c[n] = rows.c[r];
+            d[n++] = rows.d[r];
+        }
+        penalty.prox(c, d, n, rest, rows.group[r], c);
+        if (rows.b.weight) rows.b.weight[rows.row[r] * rows.b.weight_stride] = (real)c[--n];
+        n = 0;
+        each(r, [&](auto v, real* p, ptrdiff_t) {
+            for (int i = 0; i < width<decltype(v)>; ++i, ++n) p[i] = (real)c[n];
+        });
+    }
+}
+
+// Completes the prox of rows under the active group penalty, or without one.
+template <int N, bool PARTIAL>
+inline __attribute__((always_inline)) void finish_rows(const PenaltyStrength& s, const ReducedRows<N, PARTIAL>& rows) {
+    if (s.group > 0)
+        GroupPenalties::with(s.group_penalty, [&](auto penalty) __attribute__((always_inline)) {
+            finish_rows(penalty, rows);
+        });
+    else
+        rows.set([](int, auto c, auto d) { return c / d; }, [](Vec4 c, Vec4 d) { return c / d; });
+}
+
+// The strength of the group penalty on the rows of a block, which is the same for bodies and weights.
+template <class Rule>
+inline PenaltyStrength on_rows(const Block& b, const Rule& body, const Rule& weight) {
+    return (b.body ? body : weight).strength;
+}
+
+// For `step_by_row`: all parameters of each row are updated.
+struct AllTouched {
+    inline const uint8_t* operator()(ptrdiff_t) const { return nullptr; }
+};
+template <class Touched>
+constexpr bool partial = true;
+template <>
+constexpr bool partial<AllTouched> = false;
+
+// A step of rows i .. i + N - 1 of those that the next function describes.
+template <int N, int SLOTS, class Row, class Touched, class Group, class OfBody, class OfWeights>
+inline __attribute__((always_inline)) void step_by_row(const Block& b, ptrdiff_t i, Row row, Touched touched,
+                                                       const PenaltyStrength& strength, Group group, OfBody of_body,
+                                                       OfWeights of_weights) {
+    ReducedRows<N, partial<Touched>> rows(b);
+#pragma GCC unroll 4
+    for (int r = 0; r < N; ++r) {
+        rows.row[r] = row(i + r), rows.group[r] = group(i + r);
+        rows.marks[r] = touched(i + r);
+        rows.reduce_body(r, [&](auto& phi, auto& d, real* p, ptrdiff_t at) __attribute__((always_inline)) {
+            using V = decltype(+phi);
+            V state[SLOTS + 1];
+            for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes);
+            const V c = of_body(phi, state, d, i + r, at);
+            for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes, state[j]);
+            return c;
+        });
+    }
+    if (b.weight)
+        some_weights<Vec4, SLOTS>(b, i, i + N, row, [&](Vec4& phi, Vec4* state, auto at) __attribute__((always_inline)) {
+            rows.c = of_weights(phi, state, rows.d, at);
+            rows.before = phi;
+        });
+    if (N == 1) rows.c = Vec4{rows.c[0]};
+    finish_rows(strength, rows);
+}
+
+// A step of n rows under the group penalty `strength`, or without one. touched(i) marks the groups of factors of the i-th
+// row that are updated; NULL: all. group(i) is the strength of the penalty on it. of_body(phi, state, d, i, at) and
+// of_weights(phi, state, d, at) make the first step of the prox: they return c and set d and the state; their other
+// arguments are those of each_body and each_weight.
+template <int SLOTS, class Row, class Touched, class Group, class OfBody, class OfWeights>
+void step_by_row(const Block b, ptrdiff_t n, Row row, Touched touched, const PenaltyStrength strength, Group group,
+                 OfBody of_body, OfWeights of_weights) {
+    ptrdiff_t i = 0;
+    for (; i + SIDE_BY_SIDE <= n; i += SIDE_BY_SIDE)
+        step_by_row<SIDE_BY_SIDE, SLOTS>(b, i, row, touched, strength, group, of_body, of_weights);
+    for (; i < n; ++i) step_by_row<1, SLOTS>(b, i, row, touched, strength, group, of_body, of_weights);
+}
+
+}  // namespace
+
+#endif
