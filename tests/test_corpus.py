@@ -1,10 +1,15 @@
 """The inputs that the fuzzers have found (scripts/fuzz), tried again: each reaches code that the others do not."""
 
+import os
+import random
 import tarfile
+from collections import Counter
 from pathlib import Path
 
+import forging_caches
 import numpy as np
 
+from fmcli.data import cache
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.sources import BYTE_ORDER_MARK
 from reference import slow_parser
@@ -73,3 +78,16 @@ def test_texts_are_read_as_by_the_slow_parser():
             known["limit"] = LIMITS[0]  # that of every training run
         data, wrong = parsed({**known, "skip": False}, text)
         assert (wrong, None if wrong else entries(data)) == slowly(text, known), item
+
+
+def test_forged_caches_are_refused_or_used(tmp_path, monkeypatch):
+    for name, size in forging_caches.SMALL.items():
+        monkeypatch.setattr(cache, name, size)
+    files, counts = forging_caches.corpus(), Counter()
+    path, before = tmp_path / "rows", len(os.listdir("/dev/fd"))
+    for case in range(600):
+        rng = random.Random(case)
+        path.write_bytes(forging_caches.changed(rng, rng.choice(files), files))
+        counts[forging_caches.use(str(path), rng)] += 1
+    assert {"refused", "loaded", "opened, then BadInputError"} <= set(counts)
+    assert len(os.listdir("/dev/fd")) == before

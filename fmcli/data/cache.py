@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.cache_check import check_header
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names, sorted_names
 from fmcli.errors import BadInputError, MissingInputError
@@ -240,11 +241,13 @@ class Cache:
             self._file = os.open(path, os.O_RDONLY)
         except OSError as error:
             raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
-        size = os.fstat(self._file).st_size
         try:
-            self._open(size)
-        except (KeyError, TypeError, ValueError) as error:
-            raise self.damaged(str(error)) from error
+            self._open(os.fstat(self._file).st_size)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, (ValueError, RecursionError)):
+                raise self.damaged(str(error)) from error
+            raise
 
     def _open(self, size: int) -> None:
         begin = self._read(0, min(size, len(MAGIC)))
@@ -261,6 +264,7 @@ class Cache:
         self.counts = np.frombuffer(tail[: table - counts], dtype=np.int32)
         self.table = np.frombuffer(tail[table - counts : header - counts], dtype=np.int64).reshape(-1, len(COLUMNS))
         contents = json.loads(tail[header - counts :])
+        check_header(contents)
         self.about, self.shuffled, self.chunks = contents["about"], contents["shuffled"], contents["chunks"]
         labels = contents["facts"]["labels"]
         self.facts = facts = Facts(**contents["facts"])
@@ -290,7 +294,8 @@ class Cache:
         if [len(MAGIC), *ends] != [*table[:, POSITION].tolist(), end] or len(table) != STRIPS * self.chunks:
             raise ValueError("its parts are not one after the other")
         sums = [int(table[:, column].sum()) for column in (ROWS, ENTRIES)]
-        if sums != [facts.rows, facts.nonzeros] or len(self.counts) > facts.features or not facts.rows:
+        counted = len(self.counts) <= facts.features and not (self.counts < 0).any()
+        if sums != [facts.rows, facts.nonzeros] or not facts.rows or not counted:
             raise ValueError("its table does not match its header")
 
     def _blocks(self) -> Iterator[list[tuple[int, int]]]:
@@ -357,6 +362,9 @@ class Cache:
                     target[...] = np.frombuffer(record, target.dtype, len(target), at)
                     at += target.nbytes
                 row, entry = row + count, entry + more
+        lowest, highest = self.facts.lowest, self.facts.highest
+        if not ((label >= lowest) & (label <= highest)).all() or not (weight is None or np.isfinite(weight).all()):
+            raise self.damaged("a label or a weight is out of range")
         if self._places is not None:
             label = self._places[label.astype(np.intp)]
         indptr = np.zeros(rows + 1, dtype=np.int64)
@@ -364,9 +372,12 @@ class Cache:
         if indptr[-1] != entries:
             raise self.damaged("the lengths of its rows do not match")
         try:
-            return Dataset(indptr, index, value, label, self.facts.features, field, weight)
+            data = Dataset(indptr, index, value, label, self.facts.features, field, weight)
         except ValueError as error:
             raise self.damaged(str(error)) from error
+        if data.longest > self.facts.longest or data.fields > self.facts.fields:
+            raise self.damaged("its rows do not match its header")
+        return data
 
     def _end(self, strip: int) -> int:
         position, rows, entries, valued, _ = map(int, self.table[strip])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzz the readers of binary files with Atheris: changed model files, whose checksums are correct.
+"""Fuzz the readers of binary files with Atheris: changed model files and caches, whose checksums are correct.
 
     python scripts/fuzz/files.py model --runs 10000000
     python scripts/fuzz/files.py model --runs 10000000 --folder FOLDER --minimise
@@ -28,7 +28,9 @@ from typing import NamedTuple
 from corpora import ROOT, pack, unpack
 
 LONGEST = 1 << 16  # bytes of an input
+INSTRUMENTED = ["fmcli.model_file", "fmcli.data.cache", "fmcli.data.labels", "fmcli.registry.specs"]
 TIMEOUT = 20  # seconds of an input
+SHARED = Path("/dev/shm")  # a folder in memory
 FILES_KEPT = 2000  # parsed files that are kept, because each is changed many times
 
 
@@ -85,7 +87,7 @@ def fuzz(name: str, arguments: list[str]) -> int:
     """Run libFuzzer in this process."""
     import atheris
 
-    with atheris.instrument_imports(include=["fmcli.model_file", "fmcli.data.labels", "fmcli.registry.specs"]):
+    with atheris.instrument_imports(include=INSTRUMENTED):
         target = TARGETS[name]()
 
     def change(data: bytes, most: int, seed: int) -> bytes:
@@ -134,7 +136,26 @@ def models() -> Target:
     return Target(lambda: [forging.as_bytes(random.Random(0), file) for file in files], change, read)
 
 
-TARGETS: dict[str, Callable[[], Target]] = {"model": models}
+def caches() -> Target:
+    """The reader of caches, and training on the rows of some."""
+    import forging_caches as forging
+
+    warnings.simplefilter("error")
+    forging.use_small_sizes()
+    files = forging.corpus()
+    path = Path(tempfile.mkdtemp(prefix="fmcli-fuzz-", dir=SHARED if SHARED.is_dir() else None), "rows")
+
+    def change(data: bytes, rng: random.Random) -> bytes:
+        return forging.changed(rng, data, files)
+
+    def read(file: bytes) -> str:
+        path.write_bytes(file)
+        return forging.use(str(path), random.Random(zlib.crc32(file)))
+
+    return Target(lambda: files, change, read)
+
+
+TARGETS: dict[str, Callable[[], Target]] = {"cache": caches, "model": models}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,0 +1,236 @@
+"""Forged caches of rows: valid ones with random changes and correct checksums, and a check that fmcli handles them."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from forging import check_text, near, some_value
+from modelfiles import rows
+from numpy.typing import NDArray
+
+from fmcli.data import cache as caches
+from fmcli.data.cache import CHECKSUM, COLUMNS, FOOTER, MAGIC, POSITION, Cache, build
+from fmcli.data.dataset import Dataset
+from fmcli.errors import FmcliError
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training.settings import Settings
+from fmcli.training.stored import prepare_stored
+
+# Sizes with which a few rows have several chunks and blocks.
+SMALL = {"STRIPS": 4, "CHUNK_BYTES": 200, "BLOCK_BYTES": 150}
+EXTREMES = (0, 1, -1, 2, 3, 7, 40, 255, 2**31 - 1, -(2**31))
+TABLE_EXTREMES = (*EXTREMES, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -(2**63))
+WORDS = (np.int32, np.float32, np.float64)
+MOST_CHANGES = 3
+TRAINED = 0.2  # share of the valid files on which a model is trained
+KINDS = ("ffm", "fm", "linear", "poly2")
+
+
+@dataclass
+class Parts:
+    """The parts of a cache."""
+
+    strips: list[bytes]
+    counts: NDArray[np.int32]
+    table: NDArray[np.int64]
+    header: Any
+    moved: bool = False  # whether the footer has other positions than those of the parts
+
+
+def use_small_sizes() -> None:
+    for name, size in SMALL.items():
+        setattr(caches, name, size)
+
+
+def corpus() -> list[bytes]:
+    """Small caches with and without fields, weights, values, names of labels, and a random order."""
+    data, found = rows(), []
+    ones = np.ones(data.nnz, dtype=np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "c")
+        for number in range(16):
+            fielded, weighted, valued, shuffled = (bool(number >> bit & 1) for bit in range(4))
+            one = data.changed(
+                field=data.field if fielded else None,
+                weight=np.linspace(0, 2, data.rows) if weighted else None,
+                value=data.value if valued else ones,
+            )
+            about = {"keep_fields": fielded, "label_weights": weighted, "labels": None, "inputs": None}
+            facts = {"format": "ffm" if fielded else "libsvm", "bytes": 30, "repeated_rows": 0}
+            if number % 3 == 0:
+                facts["names"] = ("ham", "eggs", "spam")
+            build(path, [(piece, facts) for piece in halves(one)], about, shuffled=shuffled, threads=1)
+            found.append(Path(path).read_bytes())
+    return found
+
+
+def halves(data: Dataset) -> list[Dataset]:
+    every = np.arange(data.rows, dtype=np.int32)
+    return [data.take(every[: data.rows // 2]), data.take(every[data.rows // 2 :])]
+
+
+def parsed(data: bytes) -> Parts | None:
+    """The parts of a cache, whatever its checksums and values; None if they cannot be found."""
+    try:
+        counts, table, header, _, _ = FOOTER.unpack(data[-FOOTER.size :])
+        cells = np.frombuffer(data[table:header], dtype=np.int64).reshape(-1, len(COLUMNS))
+        places = [min(max(place, 0), counts) for place in cells[:, POSITION].tolist()]
+        strips = [data[a:b] for a, b in zip(places, [*places[1:], counts], strict=True)]
+        contents = json.loads(data[header : -FOOTER.size])
+        return Parts(strips, np.frombuffer(data[counts:table], dtype=np.int32).copy(), cells.copy(), contents)
+    except (ValueError, RecursionError, struct.error):
+        return None
+
+
+# ---- Changes, in place. ----
+
+
+def change_header(rng: random.Random, parts: Parts) -> None:
+    """Put another value into the header, or into what it says about the rows or their sources."""
+    parts.header = table = json.loads(json.dumps(parts.header))
+    if type(table) is not dict or not table:
+        return
+    for name in rng.choice(((), ("facts",), ("facts",), ("facts", "labels"), ("about",))):
+        if type(table) is dict and type(table.get(name)) in (dict, list) and table[name]:
+            table = table[name]
+    place = rng.choice(sorted(table)) if type(table) is dict else rng.randrange(len(table))
+    what = rng.random()
+    if what < 0.4:
+        table[place] = some_value(rng)
+    elif what < 0.9:
+        table[place] = near(rng, table[place])
+    else:
+        del table[place]
+
+
+def change_table(rng: random.Random, parts: Parts) -> None:
+    """Change a number of the table, or remove, repeat or exchange a strip."""
+    if not len(parts.table):
+        return
+    strip, what = rng.randrange(len(parts.table)), rng.random()
+    if what < 0.5:
+        column = rng.randrange(len(COLUMNS))
+        old = int(parts.table[strip, column])
+        parts.table[strip, column] = rng.choice((*TABLE_EXTREMES, min(old + 1, 2**63 - 1), max(old - 1, -(2**63))))
+    elif what < 0.7:
+        parts.table = np.delete(parts.table, strip, axis=0)
+        del parts.strips[strip]
+    elif what < 0.9:
+        parts.table = np.insert(parts.table, strip, parts.table[strip], axis=0)
+        parts.strips.insert(strip, parts.strips[strip])
+    else:
+        other = rng.randrange(len(parts.table))
+        parts.strips[strip], parts.strips[other] = parts.strips[other], parts.strips[strip]
+
+
+def change_rows(rng: random.Random, parts: Parts) -> None:
+    """Put another number into a strip, or change its length."""
+    if not parts.strips:
+        return
+    strip, word = rng.randrange(len(parts.strips)), np.dtype(rng.choice(WORDS))
+    data = bytearray(parts.strips[strip])
+    if len(data) >= word.itemsize and rng.random() < 0.8:
+        at = rng.randrange(len(data) // word.itemsize) * word.itemsize
+        number = rng.choice(EXTREMES if word.kind == "i" else (0, 1, -1, 1e30, np.inf, np.nan, 1e308))
+        with np.errstate(all="ignore"):
+            data[at : at + word.itemsize] = np.array(number).astype(word).tobytes()
+    else:
+        data = rng.choice((data[:-4], data + data[-4:], data[4:]))
+    parts.strips[strip] = bytes(data)
+
+
+def change_counts(rng: random.Random, parts: Parts) -> None:
+    """Change the counts of features, or how many there are."""
+    what = rng.random()
+    if what < 0.5 and len(parts.counts):
+        parts.counts[rng.randrange(len(parts.counts))] = rng.choice(EXTREMES)
+    else:
+        parts.counts = np.resize(parts.counts, rng.choice((0, 1, len(parts.counts) + 1, 2 * len(parts.counts))))
+
+
+def move(rng: random.Random, parts: Parts) -> None:
+    parts.moved = True
+
+
+CHANGES: tuple[Callable[[random.Random, Parts], None], ...] = (
+    *(change_header, change_header, change_table, change_rows, change_rows, change_counts),
+    move,
+)
+
+
+def as_bytes(rng: random.Random, parts: Parts) -> bytes:
+    """The bytes of a cache, mostly with correct positions and checksums."""
+    if rng.random() < 0.95:
+        for strip, record in enumerate(parts.strips):
+            parts.table[strip, CHECKSUM] = zlib.crc32(record)
+    if rng.random() < 0.8:
+        ends = np.cumsum([len(MAGIC), *map(len, parts.strips)])
+        parts.table[:, POSITION] = ends[:-1]
+    strips = b"".join(parts.strips)
+    tail = [parts.counts.tobytes(), parts.table.tobytes(), json.dumps(parts.header).encode()]
+    if rng.random() < 0.02:
+        tail[2] = rng.choice((b"[" * 5000, b"{}", b"", b"\xff", tail[2][:-1], b"1" * 5000))
+    positions = np.cumsum([len(MAGIC) + len(strips), *map(len, tail[:2])]).tolist()
+    if parts.moved:
+        positions[rng.randrange(3)] += rng.choice((-1, 1, -8, 8, -40, 2**40, -(2**40)))
+    return MAGIC + strips + b"".join(tail) + FOOTER.pack(*positions, zlib.crc32(b"".join(tail)), MAGIC)
+
+
+def changed(rng: random.Random, data: bytes, files: list[bytes]) -> bytes:
+    """The bytes of a cache with some changes."""
+    parts = parsed(data) or parsed(rng.choice(files))
+    assert parts is not None
+    for _ in range(rng.randint(1, MOST_CHANGES)):
+        rng.choice(CHANGES)(rng, parts)
+    return as_bytes(rng, parts)
+
+
+# ---- The use of a forged cache. ----
+
+
+def use(path: str, rng: random.Random) -> str:
+    """Open a cache, load its blocks, and for a share train a model. Return what happened.
+
+    An exception other than FmcliError is a hit, that is, a bug, and so are rows that contradict the header.
+    """
+    try:
+        cache = Cache(path)
+    except FmcliError as error:
+        check_text(str(error))
+        return "refused"
+    try:
+        for block in range(len(cache.blocks)):
+            check_block(cache, cache.load(block))
+        if rng.random() < TRAINED:
+            train(cache, rng)
+    except FmcliError as error:
+        check_text(str(error))
+        return f"opened, then {type(error).__name__}"
+    finally:
+        cache.close()
+    return "loaded"
+
+
+def check_block(cache: Cache, data: Dataset) -> None:
+    """Check what training assumes of a block."""
+    facts = cache.facts
+    assert data.longest <= facts.longest
+    assert data.fields <= facts.fields
+    assert data.features <= facts.features
+    assert facts.names is None or set(data.label.tolist()) <= set(range(len(facts.names)))
+
+
+def train(cache: Cache, rng: random.Random) -> None:
+    kind = rng.choice(KINDS if cache.fielded else KINDS[1:])
+    spec = make_spec(kind, None, None, {"epochs": 1, **({} if kind in ("linear", "poly2") else {"rank": 2})})
+    job.train(prepare_stored(Settings(spec, threads=1), cache, {}))
