@@ -17,6 +17,7 @@ FLAGS = {
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
     "disk": "--disk",
+    "online": "--online",
     "memory": "--memory",
     "class_weight": "--class-weight",
     "pos_weight": "--pos-weight",

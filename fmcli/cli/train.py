@@ -73,6 +73,7 @@ class Request:
     """The arguments of the command: training settings, input files, and output.
 
     disk : where the rows are kept during training; None: in memory.
+    online : whether rows are trained on as they are read, and not kept.
     log_every : the number of rows after which the running mean loss is printed; None: never.
     """
 
@@ -82,6 +83,7 @@ class Request:
     weighting: Weighting | None
     valid: tuple[str, ...]
     disk: Disk | None
+    online: bool
     output: str
     keep_state: bool
     dry_run: bool
@@ -178,6 +180,13 @@ class Request:
 @disk_options
 @option(
     "run",
+    "--online",
+    is_flag=True,
+    help="Train in one pass (-e 1) on rows as they are read, without keeping them: the memory does not depend on their "
+    "number.",
+)
+@option(
+    "run",
     "--max-seconds",
     type=positive,
     metavar="N",
@@ -271,6 +280,7 @@ def command(
     disk: bool,
     cache: str | None,
     memory: float | None,
+    online: bool,
     max_seconds: float | None,
     checkpoint: CheckpointChoice,
     dry_run: bool,
@@ -294,6 +304,8 @@ def command(
     """
     begin = time.perf_counter()
     choices = {name: value for name, value in options.items() if value is not None}
+    if online:
+        choices.setdefault("epochs", 1)
     spec, warm_start = choose(model, solver, loss, choices, init_model, log_json)
     if valid and holdout:
         raise UsageError("-v and --holdout both give validation data; choose one")
@@ -333,8 +345,12 @@ def command(
         for path in outputs:
             probe_output(path)
     request = Request(
-        settings, inputs, format, weighting, valid, on_disk, output, keep_state, dry_run, log_json, log_every
+        settings, inputs, format, weighting, valid, on_disk, online, output, keep_state, dry_run, log_json, log_every
     )
+    if online:
+        from fmcli.cli.online import check_stream
+
+        check_stream(request, holdout, checkpoint.path)
     with Log(quiet=quiet, verbose=verbose) as log, checkpoint.opened(log, dry=dry_run) as keeper:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log), keeper)
 
@@ -412,6 +428,11 @@ def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     from fmcli.training import job
     from fmcli.training.refit import refit, refits, whole
 
+    if request.online:
+        from fmcli.cli.online import run_online
+
+        run_online(log, request, bad)
+        return
     begin = time.perf_counter()
     settings = request.settings
     log.detail(f"{settings.threads} threads")

@@ -78,6 +78,11 @@ class Facts:
     labels: dict[float, tuple[int, float]] | None = field(default_factory=dict)
     names: Names | None = None
 
+    def take(self, facts: dict[str, Any]) -> None:
+        """Take over what is known about the text of further rows: numbers are added."""
+        for name, value in facts.items():
+            setattr(self, name, getattr(self, name) + value if isinstance(value, int) else value)
+
     def add(self, data: Dataset) -> None:
         """Take account of further rows."""
         self.rows += data.rows
@@ -185,9 +190,7 @@ def build(
         writer = Writer(file, shuffled, threads)
         held: list[Dataset] = []
         for data, facts in pieces:
-            for name, value in facts.items():
-                before = getattr(writer.facts, name)
-                setattr(writer.facts, name, before + value if isinstance(value, int) else value)
+            writer.facts.take(facts)
             if data.rows:
                 held.append(data)
             if sum(piece.nbytes for piece in held) >= CHUNK_BYTES:

@@ -7,7 +7,7 @@ counts and any error are the same for any number of threads. Apart from the rows
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -228,7 +228,7 @@ def score_chunks(
     stream: Stream = Stream(),
     check: Callable[[Dataset], None] | None = None,
     labels: Names | None = NUMBERS,
-) -> Iterator[Chunk[T]]:
+) -> Generator[Chunk[T], None, None]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
 

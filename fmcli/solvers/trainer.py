@@ -25,9 +25,11 @@ class Observer:
     """Receives the progress of training; this one ignores it.
 
     every : rows between two calls of `loss`, rounded up to whole batches; None: it is never called.
+    before : rows before the first one of the epoch, which count for `every`.
     """
 
     every: int | None = None
+    before: int = 0
 
     def rows(self, epoch: int, rows: int) -> None:
         """Called several times a second with the epoch (from 1) and the number of its rows that are done."""

@@ -96,15 +96,16 @@ class StochasticTrainer(Trainer):
         """
         data, rows, unit, every = self.task.data, self.task.source.count, self.epochs.unit, self.observer.every
         step = max(1, CHUNK_NONZEROS * data.rows // max(data.nnz, data.rows) // unit) * unit
-        every = math.ceil(every / unit) * unit if every else rows + 1
+        before = self.observer.before
+        every = math.ceil(every / unit) * unit if every else before + rows + 1
         while self.done < rows:
             start = self.done
-            stop = min(rows, (start // step + 1) * step, (start // every + 1) * every)
+            stop = min(rows, (start // step + 1) * step, ((before + start) // every + 1) * every - before)
             self.done, trained, self.total = self.epochs.train(stop, self.total)
             self.weight += trained
             if not np.isfinite(self.total):
                 raise diverged(self.task.spec, f"the loss is no longer a finite number in epoch {number}")
-            if self.done // every > start // every:
+            if (before + self.done) // every > (before + start) // every:
                 self.observer.loss(number, self.done, self.total / self.weight if self.weight else math.nan)
             self.observer.rows(number, self.done)
             if self.done < rows:

@@ -1,0 +1,136 @@
+"""fmcli train --online: one pass over rows that are not kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fmcli.cli.output import Log, open_lines
+from fmcli.cli.train import save
+from fmcli.cli.training_log import LEAST_SECONDS, Progress, log_plan, log_read
+from fmcli.cli.training_rows import known_labels, log_skipped, read_valid
+from fmcli.data.cache import Facts
+from fmcli.data.caching import pieces
+from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
+from fmcli.data.reader import LARGEST_INDEX, Stream, score_chunks
+from fmcli.data.sources import name_of
+from fmcli.data.weights import weigh_labels
+from fmcli.errors import BadInputError, UsageError
+from fmcli.registry.models import MODELS
+from fmcli.training.online import check_online, train_online
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fmcli.cli.train import Request
+    from fmcli.data.dataset import Dataset
+    from fmcli.data.faults import BadLines
+    from fmcli.data.weights import Weighting
+    from fmcli.training.planning import Plan
+
+
+class StreamProgress(Progress):
+    """Progress on rows whose number is not known."""
+
+    def rows(self, epoch: int, rows: int) -> None:
+        if self._log.due():
+            speed = rows / max(time.perf_counter() - self._begin, LEAST_SECONDS)
+            self._log.progress(f"{rows:,} rows  {speed:,.0f} rows/s")
+
+
+class StreamRows:
+    """The rows of a stream. Their first segment determines what labels there are, and their weights.
+
+    facts : about the rows so far.
+    names : what labels 0, 1, .. stand for; NUMBERS: labels are numbers.
+    """
+
+    def __init__(self, source: str, weighting: Weighting | None) -> None:
+        self.facts, self.names = Facts(), NUMBERS
+        self._source, self._weighting = source, weighting
+        self._places: NDArray[np.float64] | None = None
+        self._of_labels: dict[float, float] | None = None
+
+    def counted(self, chunks: Iterable[tuple[Dataset, dict[str, Any]]]) -> Iterator[Dataset]:
+        """The rows of some chunks, and no chunk without rows."""
+        for data, facts in chunks:
+            self.facts.take(facts)
+            if data.rows:
+                self.facts.add(data)
+                yield data
+
+    def change(self, data: Dataset) -> tuple[Dataset, Names]:
+        """A segment with the positions of label names in their order, and with weights; and the names."""
+        found = self.facts.names
+        if found:
+            if self._places is None:
+                self.names, self._places = sorted_names([name.encode() for name in found], self._source)
+            if data.label.max() >= len(self._places):
+                raise BadInputError(
+                    f"{self._source}: the first rows have the labels {listed_texts(self.names)} only, but a later one "
+                    f"has {found[len(self._places)]}; begin with rows of all labels"
+                )
+            data = data.changed(label=self._places[data.label.astype(np.intp)])
+        if self._weighting and self._of_labels is None:
+            weight = np.ones(data.rows) if data.weight is None else data.weight
+            self._of_labels = self._weighting.of_labels(data.label, weight, self.names)
+        return weigh_labels(data, self._of_labels) if self._of_labels else data, self.names
+
+
+def check_stream(request: Request, holdout: float | None, checkpoint: str | None) -> None:
+    """Raise UsageError for a request that needs its rows more than once, or all of them before training."""
+    check_online(request.settings.spec)
+    weighting = request.weighting
+    reasons = {
+        "--disk keeps the rows": request.disk,
+        "--checkpoint needs the rows before it again": checkpoint,
+        "--holdout needs rows that are kept": holdout,
+        "--refit trains twice": request.settings.refit,
+        "--dry-run reads all rows": request.dry_run,
+        "--sample-weights has a weight for each row of a file": weighting and weighting.file,
+        "--class-weight balanced needs the labels of all rows": weighting and weighting.balanced,
+    }
+    for reason, given in reasons.items():
+        if given:
+            raise UsageError(f"{reason}, but --online reads rows once and does not keep them; leave one of them out")
+
+
+def run_online(log: Log, request: Request, bad: BadLines) -> None:
+    """Train on the rows of the inputs as they are read, and save the model."""
+    begin = time.perf_counter()
+    settings, labels = request.settings, known_labels(request)
+    valid = read_valid(log, request, request.format, bad, labels) if request.valid else None
+    rows = StreamRows(name_of(request.inputs[0]), request.weighting)
+    chunks = score_chunks(
+        request.inputs,
+        lambda piece: piece,
+        format=request.format,
+        keep_fields=MODELS[settings.spec.model].needs_fields(settings.spec.values),
+        limit=LARGEST_INDEX + 1,
+        threads=settings.threads,
+        labelled=True,
+        bad=bad,
+        stream=Stream(label_weights=request.weighting is not None and request.weighting.beside_labels),
+        labels=labels,
+    )
+    with open_lines(request.log_json) as lines, closing(chunks):
+        shown: list[Progress] = []
+
+        def on_plan(plan: Plan) -> Progress:
+            log_plan(log, plan, again=False)
+            shown.append(StreamProgress(log, lines, plan, request.log_every))
+            return shown[0]
+
+        stream = rows.counted(pieces(chunks, labels))
+        trained = train_online(replace(settings, stream=True), stream, rows.change, on_plan, valid)
+        log_read(log, request.inputs, rows.facts, time.perf_counter() - begin)
+        log_skipped(log, bad.count)
+        shown[0].epoch(trained.epochs[0])
+        log.line(f"the metrics of training rows are those of the last {len(trained.plan.rows):,} rows")
+        reading = {"bad_lines": bad.count} if bad.skip else {}
+        save(log, shown[0], trained, rows.facts.format, request, begin, diverged=False, **reading)

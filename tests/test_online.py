@@ -1,0 +1,121 @@
+"""Training in one pass over a stream is resuming, segment after segment, with the solver's state."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from problems import TRAINED, taken
+from test_every_pair import LEARNABLE, planted
+
+from fmcli.data.dataset import Dataset
+from fmcli.errors import UsageError
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import make_spec
+from fmcli.solvers.trainer import Observer
+from fmcli.training import job, online
+from fmcli.training.online import check_online, train_online
+from fmcli.training.saving import load_warm_start, save_model
+from fmcli.training.settings import Settings
+from fmcli.training.trained import summary
+
+ROWS, SEGMENTS, EVERY = 300, 3, 60
+
+
+class Kept(Observer):
+    """Keeps the running mean loss."""
+
+    every = EVERY
+
+    def __init__(self):
+        self.losses = []
+
+    def loss(self, epoch, rows, loss):
+        self.losses.append((epoch, rows, loss))
+
+
+def growing(data):
+    """The rows in an order in which new features come all the time, in pieces whose columns are those so far."""
+    last = np.array([data.index[data.indptr[i] : data.indptr[i + 1]].max() for i in range(data.rows)])
+    data = data.take(np.argsort(last, kind="stable"))
+    bounds = np.linspace(0, data.rows, 10).astype(int)
+    for start, stop in pairwise(bounds):
+        piece = data.take(np.arange(start, stop))
+        yield piece.within(int(piece.index.max()) + 1)
+
+
+@pytest.mark.parametrize("model", list(TRAINED))
+def test_a_stream_is_trained_on_as_by_runs_that_resume(monkeypatch, tmp_path, model):
+    solvers = [name for name in SOLVERS if SOLVERS[name].by_rows]
+    able = [name for name in solvers if not SOLVERS[name].refuses.keys() & set(TRAINED[model].positive)]
+    options = {"epochs": 1, "norm": False, "shuffle": False, **taken(model, LEARNABLE)}
+    settings = Settings(make_spec(model, able[list(TRAINED).index(model) % len(able)], None, options), stream=True)
+    data = planted(model, "squared", rows=ROWS)[0]
+    seen = []
+    segments = online.segments
+
+    def recorded(*arguments):
+        for segment in segments(*arguments):
+            seen.append(segment[0])
+            yield segment
+
+    monkeypatch.setattr(online, "segments", recorded)
+    monkeypatch.setattr(online, "SEGMENT_BYTES", data.nbytes // SEGMENTS)
+    monkeypatch.setattr(online, "REAL_TYPE", np.dtype(np.uint8))  # so that a segment need not be as large as the model
+    kept = Kept()
+    streamed = train_online(settings, growing(data), lambda rows: (rows, ()), lambda plan: kept)
+    assert len(seen) > 1
+    assert seen[-1].features > seen[0].features
+
+    path, spec, losses = str(tmp_path / "m"), settings.spec, []
+    for segment in seen:
+        warm = load_warm_start(path) if losses else None
+        # All segments are one epoch, on whose number penalties and the order of rows depend.
+        warm = warm and replace(warm, run=replace(warm.run, epochs=0))
+        plan = job.prepare(replace(settings, spec=spec, warm_start=warm), segment)
+        spec = plan.spec
+        trained = job.train(plan)
+        losses.append((segment.rows, trained.epochs[0].loss))
+        save_model(path, trained, {}, "libsvm", keep_state=True)
+    assert plan.model.parameters.keys() == streamed.plan.model.parameters.keys()
+    for name, array in plan.model.parameters.items():
+        np.testing.assert_array_equal(array, streamed.plan.model.parameters[name], name)
+    figures = summary(streamed)
+    assert (figures["rows"], figures["nonzeros"], figures["epochs"]) == (data.rows, data.nnz, 1)
+    assert figures["features"] == len(np.unique(data.index))
+    assert figures["loss"] == pytest.approx(np.average([loss for _, loss in losses], weights=[n for n, _ in losses]))
+    assert [rows for _, rows, _ in kept.losses] == list(range(EVERY, ROWS + 1, EVERY))
+    counts = streamed.plan.counts
+    assert counts is None or counts.sum() <= data.nnz
+
+
+def test_the_running_loss_is_that_of_all_rows(monkeypatch):
+    data = planted("fm", "squared", rows=ROWS)[0]
+    spec = make_spec("fm", "sgd", None, {"epochs": 1, "shuffle": False})
+    whole, parts = Kept(), Kept()
+    for kept, size in ((whole, 1 << 30), (parts, 4000)):
+        monkeypatch.setattr(online, "SEGMENT_BYTES", size)
+        pieces = [data.take(np.arange(at, at + 30)) for at in range(0, ROWS, 30)]
+        settings = Settings(spec, stream=True)
+        trained = train_online(settings, pieces, lambda rows: (rows, ()), lambda plan, kept=kept: kept)
+        assert kept.losses[-1] == (1, ROWS, pytest.approx(trained.epochs[0].loss))
+    assert len(whole.losses) == ROWS // EVERY
+    assert [rows for _, rows, _ in parts.losses] == [rows for _, rows, _ in whole.losses]
+
+
+def test_batches_are_not_divided(monkeypatch):
+    pieces = [Dataset(np.arange(8), np.zeros(7, np.int32), None, np.ones(7), 1) for _ in range(9)]
+    cut = list(online.segments(iter(pieces), lambda: 150, 5))
+    assert [last for _, last in cut] == [False] * (len(cut) - 1) + [True]
+    sizes = [data.rows for data, _ in cut]
+    assert sum(sizes) == 63
+    assert len(sizes) > 3
+    assert all(size % 5 == 0 for size in sizes[:-1])
+
+
+@pytest.mark.parametrize(
+    ("solver", "options"), [("cd", {"epochs": 1}), ("sgd", {"epochs": 2}), ("adagrad", {"epochs": 1, "block_size": 8})]
+)
+def test_what_needs_the_rows_again_is_refused(solver, options):
+    with pytest.raises(UsageError):
+        check_online(make_spec("fm", solver, None, options))
