@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 from problems import ROW_SOLVERS
 from test_resuming import labelled, saved
+from test_stored_rows import small, stored  # noqa: F401 (a fixture)
 
+from fmcli.data.cache import Cache
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.refit import refit, refits, whole
+from fmcli.training.settings import Settings
+from fmcli.training.stored import prepare_stored
 
 
 class Killed(BaseException):
@@ -40,9 +44,14 @@ class Command:
     settings: dict
     path: str
 
+    def plan(self):
+        if isinstance(self.rows, Cache):
+            return prepare_stored(Settings(self.spec, **self.settings), self.rows, {}, None)
+        return job.plan(self.rows, self.spec, **self.settings)
+
     def run(self, left=0):
-        """Train; die after so many pauses, if there are as many; returns the trained model and what it continued."""
-        plan = job.plan(self.rows, self.spec, **self.settings)
+        """Train; die after so many pauses, if there are as many."""
+        plan = self.plan()
         keeper = Dying(self.path, np.inf)
         keeper.left = left
         if os.path.exists(self.path):
@@ -54,6 +63,8 @@ class Command:
         return trained
 
 
+# After how many pauses processes die; an epoch of row solvers has about 80 of them, others have one.
+BY_ROWS, BY_EPOCHS = (1, 40, 83, 29), (1, 2, 1, 3)
 HELD_OUT = {"holdout": 0.3, "patience": 1}
 RUNS = {
     "sgd": ("sgd", "fm", "squared", {"schedule": "invscaling"}, {}),
@@ -69,6 +80,7 @@ RUNS = {
     "fobos-adaptive": ("fobos", "l1fm", "softmax", {"l1_from_epoch": 2, "adaptive": True}, {}),
     "fobos-exact": ("fobos", "sglfm", "squared", {"schedule": "invscaling", "prox": "exact", "adaptive": False}, {}),
     "blocks": ("ftrl", "fm", "squared", {"block_size": 2}, {}),
+    "disk": ("fobos", "fm", "squared", {"l1": 1e-3}, {"holdout": 0.3}),
     "llfm": ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
     "cd": ("cd", "fm", "softmax", {"l1": 1e-3, "l1_from_epoch": 3, "tol": 0.0}, {"holdout": 0.3, "patience": 9}),
     "cd-llfm": ("cd", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
@@ -87,14 +99,17 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp_path, monkeypatch):
+def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp_path, monkeypatch, request):
     solver, model, loss, options, settings = RUNS[name]
     monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", 300)
     rows = labelled(loss)
+    if name == "disk":
+        request.getfixturevalue("small")
+        rows = stored(tmp_path / "cache", rows)
     spec = make_spec(model, solver, loss, {"epochs": 4 if solver in ROW_SOLVERS else 7, **options})
     whole_run = Command(rows, spec, settings, str(tmp_path / "none")).run()
     command, places = Command(rows, spec, settings, str(tmp_path / "checkpoint")), []
-    for left in 20 * ([1, 2, 9, 5, 14, 30, 7] if spec.by_rows else [1, 2, 1, 3]):
+    for left in 20 * (BY_ROWS if spec.by_rows else BY_EPOCHS):
         try:
             trained = command.run(left)
             break

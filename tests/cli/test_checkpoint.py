@@ -1,0 +1,136 @@
+"""--checkpoint, --checkpoint-every and --resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fmcli.system.lock import locked
+
+KEEP = ("--checkpoint", "c")
+OFTEN = (*KEEP, "--checkpoint-every", "1e-9")
+
+
+def wait_for(path):
+    for _ in range(1000):
+        if path.exists():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it was not written")
+
+
+def summary(path):
+    return json.loads(path.read_text().splitlines()[-1])
+
+
+@pytest.fixture
+def rows(sample):
+    return sample / "adult.train.libsvm"
+
+
+def test_a_killed_run_continues(run, start, rows, tmp_path):
+    command = ("train", "-e", "400", "--holdout", "0.1", "--patience", "400")
+    run(*command, "-o", "whole", rows)
+    process = start(*command, *OFTEN, "-o", "m", rows)
+    wait_for(tmp_path / "c")
+    process.kill()
+    process.communicate()
+    done = run(*command, *KEEP, "--resume", "--log-json", "log", "-o", "m", rows)
+    assert done.returncode == 0, done.stderr
+    assert "continuing with " in done.stderr
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert summary(tmp_path / "log")["resumed"].keys() == {"epoch", "row"}
+    numbers = [json.loads(line).get("epoch") for line in (tmp_path / "log").read_text().splitlines()]
+    assert [number for number in numbers if number][:400] == list(range(1, 401))
+    assert not {"c", "c.lock"} & set(os.listdir(tmp_path))
+
+
+@pytest.mark.parametrize(("number", "solver"), [(signal.SIGINT, "adagrad"), (signal.SIGTERM, "cd")])
+def test_a_signal_waits_for_the_checkpoint(start, rows, tmp_path, number, solver):
+    process = start("train", "-s", solver, *(["--tol", "0"] if solver == "cd" else []), "-e", "1000000", *KEEP, rows)
+    while not process.stderr.readline().startswith(b"epoch"):
+        assert process.poll() is None
+    process.send_signal(number)
+    _, log = process.communicate(timeout=30)
+    assert process.returncode == -number
+    assert log.endswith(b"wrote the checkpoint c\n")
+    assert os.listdir(tmp_path) == ["c"]
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_the_second_signal_ends_at_once(tmp_path, signals):
+    """A single one ends the process after the block."""
+    code = (
+        "import os, signal, sys\n"
+        "from fmcli.system.interrupt import Deferred, end_by_signals\n"
+        "end_by_signals()\n"
+        "with Deferred() as deferred:\n"
+        f"    for sent in range({signals}):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        print(deferred.signal, flush=True)\n"
+        "print('lost')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, b"15\n")
+
+
+def test_one_run_at_a_time(run, rows, tmp_path):
+    with locked(str(tmp_path / "c")):
+        done = run("train", *KEEP, "--resume", rows)
+    assert (done.returncode, done.stderr) == (75, "fmcli: error: c: another run is using it; wait until it has ended\n")
+    (tmp_path / "c.lock").touch()  # of a run that was killed
+    assert run("train", "-e", "1", *KEEP, "--resume", rows).returncode == 0
+    assert os.listdir(tmp_path) == ["adult.train.libsvm.fm"]
+
+
+def test_a_run_that_ran_out_of_time_continues(run, rows, tmp_path):
+    command = ("train", "-s", "ftrl", "-e", "5", "--keep-state", "--log-json", "log")
+    run(*command, "-o", "whole", rows)
+    done = run(*command, "--max-seconds", "1e-9", *KEEP, "--resume", "-o", "m", rows)
+    assert "there is no checkpoint c yet: training from the beginning" in done.stderr
+    assert "resumed" not in summary(tmp_path / "log")
+    assert (tmp_path / "m").read_bytes() != (tmp_path / "whole").read_bytes()
+    run(*command, *KEEP, "--resume", "-o", "m", rows)
+    assert summary(tmp_path / "log")["resumed"] == {"epoch": 2, "row": 0}
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
+    command = ("train", "-e", "3", "-k", "2", *KEEP, "-o", "m")
+    run(*command, "--max-seconds", "1e-9", rows)
+    before = (tmp_path / "c").read_bytes()
+    (tmp_path / "t").write_text(rows.read_text() + "1 3:1\n")
+    for arguments, status, message in [
+        ((*command, rows), 2, "c exists: --resume continues its run; remove it"),
+        ((*command, "--resume", "-k", "4", rows), 2, "another run: --rank was 2 and is 4. Give the same options"),
+        ((*command, "--resume", "-r", "0.05", rows), 2, "only one of them was given --learning-rate"),
+        ((*command, "--resume", "t"), 65, "another run: the training data have changed"),
+        ((*command[:-3], "m", "--resume", "-o", "n", rows), 65, "m: is a model, not the checkpoint of an unfinished"),
+        (("predict", "c", rows), 65, "c: is the checkpoint of an unfinished training run, not a model"),
+        (("train", "--resume", rows), 2, "--resume continues the run of a checkpoint; name it with --checkpoint FILE"),
+        (("train", "--checkpoint-every", "9", rows), 2, "--checkpoint-every needs the name of a file"),
+        (("train", "--checkpoint", "-", rows), 2, "cannot be written to standard output"),
+        (("train", "--checkpoint", rows, rows), 2, "exists"),
+        (("train", "-m", "kernel-basis", "--checkpoint", "d", rows), 2, "solved in one step"),
+    ]:
+        done = run(*arguments)
+        assert (done.returncode, message in done.stderr) == (status, True), done.stderr
+        assert (tmp_path / "c").read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["c", "m", "t"]
+
+
+def test_training_goes_on_if_a_checkpoint_cannot_be_written(run, rows, tmp_path):
+    (tmp_path / "f").mkdir()
+    full = "import fmcli.model_file.container as c, errno, os; write = c.atomic_output; " \
+        "c.atomic_output = lambda path: write(path if path == 'm' else '/dev/full')"  # fmt: skip
+    done = run("train", "-q", "-e", "2", *OFTEN, "-o", "m", rows, before=full)
+    assert done.returncode == 0
+    assert done.stderr.startswith(
+        "fmcli: warning: no checkpoint was written: /dev/full: cannot be written: No space left on device"
+    )
+    assert (tmp_path / "m").exists()
