@@ -102,12 +102,12 @@ def run_kernel_form(log: Log, model: str, output: str) -> None:
 def run_text(log: Log, model: str, output: str | None) -> None:
     """Load a model and write it as text."""
     from fmcli.export.text import write_text
-    from fmcli.scoring.prediction import exported, load_model
+    from fmcli.scoring.prediction import load_model
 
     scorer = load_model(model)
     with open_sink(output, "give a file name instead of -") as sink:
-        write_text(scorer, sink.write)
-    log_arrays(log, exported(scorer), output or "standard output")
+        arrays = write_text(scorer, sink.write)
+    log_arrays(log, arrays, output or "standard output")
 
 
 def log_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:

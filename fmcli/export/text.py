@@ -25,20 +25,26 @@ CHUNK = 1 << 14
 NUMBER = "%.17g"
 
 
-def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> None:
-    """Write a model in parts.
+def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
+    """Write a model in parts. Returns its arrays.
 
-    A model that scales rows to unit length has an additional array: seen, 1 for each feature that occurred in training,
-    because the other features count neither for scores nor for lengths.
+    Arrays by feature have the features that the model has columns for, and if these are not all, `features` has the
+    feature of each column. A model that scales rows to unit length has an additional array: seen, 1 for each column
+    whose feature occurred in training, because the other features count neither for scores nor for lengths.
+
+    Raises NotEnoughMemoryError.
     """
     write("".join(f"{line}\n" for line in header(scorer)).encode())
-    arrays = exported(scorer)
+    arrays = exported(scorer, dense=False)
     if scorer.norm:
-        arrays = {**arrays, SEEN: scorer.seen if FEATURES in arrays else scorer.dense(scorer.seen, 0)}
+        arrays = {**arrays, SEEN: scorer.seen}
+    if scorer.numbering is not None:
+        arrays = {**arrays, FEATURES: scorer.numbering.ids}
     for name, array in arrays.items():
         write(f"array {name} {' '.join(map(str, array.shape))}\n".encode())
         for text in lines(array):
             write(text.encode())
+    return arrays
 
 
 def header(scorer: Scorer) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from fmcli.export.text import CHUNK, lines
 from fmcli.kernels.simd import REAL
-from fmcli.scoring.prediction import export_arrays
+from fmcli.scoring.prediction import export_arrays, load_model
 
 GUIDE = (Path(__file__).resolve().parent.parent.parent / "fmcli" / "guide" / "model-file.md").read_text()
 # Tolerance between scores summed in double precision and scores in the build's real type.
@@ -112,6 +112,19 @@ def test_text_gives_back_the_very_numbers(run, sample, tmp_path, options):
     assert (header["fmcli-text"], header["features"], header["labels"]) == ("1", "122", ["-1", "1"])
     assert header["option norm"] == str(int("--norm" in options))
     assert header["outputs"] == ("2" if "softmax" in options else "1")
+
+
+@pytest.mark.parametrize("norm", ["--norm", "--no-norm"])
+def test_text_has_only_the_features_of_the_model(run, tmp_path, norm):
+    (tmp_path / "rows").write_text("1 0:7:1 1:2147483646:1\n0 0:9:1\n" * 20)
+    assert run("train", "-q", "-m", "ffm", "-k", "2", norm, "-o", "m", "rows").returncode == 0
+    assert run("export", "m", "out.txt").returncode == 0
+    header, arrays = parsed((tmp_path / "out.txt").read_text())
+    scorer = load_model(str(tmp_path / "m"))
+    expected = {**scorer.model.exported(), **({"seen": np.ones(3)} if norm == "--norm" else {})}
+    assert header["features"] == "2147483647"
+    assert arrays.pop("features").tolist() == [7, 9, 2147483646]
+    assert {name: array.tolist() for name, array in arrays.items()} == {n: a.tolist() for n, a in expected.items()}
 
 
 def test_the_script_of_the_readme_scores(run, sample, adult_model, tmp_path):
