@@ -20,6 +20,7 @@ from fmcli.registry.streams import SHUFFLE_STREAM, generator
 from fmcli.solvers.stochastic.loop import Trainer as Loop
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
+from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
 from fmcli.training.stored import check_stored, prepare_stored
 
@@ -204,3 +205,18 @@ def test_damage_is_found(small, tmp_path, rng):
 def test_what_needs_all_rows_is_refused(solver, options):
     with pytest.raises(UsageError, match="all rows"):
         check_stored(make_spec("fm", solver, None, options), None)
+
+
+@pytest.mark.parametrize(("model", "solver"), [("fm", "fobos"), ("ffm", "adagrad"), ("hofm", "ftrl")])
+def test_resuming_is_exact(small, tmp_path, model, solver):
+    cache, path = stored(tmp_path / "c", planted(model, "squared", rows=ROWS)[0]), str(tmp_path / "m")
+
+    def trained(epochs, warm_start=None):
+        spec = make_spec(model, solver, None, {"epochs": epochs, **taken(model, LEARNABLE)})
+        return job.train(prepare_stored(Settings(spec, warm_start=warm_start), cache, {}))
+
+    save_model(path, trained(2), {}, "ffm", keep_state=True)
+    parts, whole = trained(1, load_warm_start(path)), trained(3)
+    assert len(whole.plan.source.sizes) >= 3
+    for name, array in whole.plan.model.parameters.items():
+        np.testing.assert_array_equal(array, parts.plan.model.parameters[name], name)

@@ -206,12 +206,14 @@ def joined(pieces: list[Dataset]) -> Dataset:
         return pieces.pop()
     starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
     indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts.tolist(), strict=False)]
-    valued = any(piece.value is not None for piece in pieces)
-    value = [np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces]
+    value = None
+    if any(piece.value is not None for piece in pieces):
+        ones = (np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces)
+        value = np.concatenate(list(ones))
     data = Dataset(
         np.concatenate([np.zeros(1, dtype=np.int64), *indptr]),
         np.concatenate([piece.index for piece in pieces]),
-        np.concatenate(value) if valued else None,
+        value,
         np.concatenate([piece.label for piece in pieces]),
         max(piece.features for piece in pieces),
         None if pieces[0].field is None else np.concatenate([piece.field for piece in pieces]),

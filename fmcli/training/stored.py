@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.cache import Cache, Facts, joined
 from fmcli.data.dataset import Dataset
+from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import SCALE, find_odd_columns, is_scaled
 from fmcli.data.stored_rows import StoredRows
@@ -50,6 +51,54 @@ def check_stored(spec: Spec, holdout: float | None) -> None:
         raise UsageError("holding out random rows needs a random order, or all rows in memory", disk=LEAVE_OUT)
 
 
+@dataclass(frozen=True)
+class View:
+    """How the model sees the rows of a cache.
+
+    numbering : of the features that have columns; None: column j is feature j.
+    features : the number of columns.
+    of_labels : weights by label.
+    norm : whether rows are scaled to unit norm.
+    """
+
+    labels: Labels
+    numbering: Numbering | None
+    features: int
+    of_labels: Mapping[float, float]
+    norm: bool
+
+    def encoded(self, data: Dataset, source: str = "") -> Dataset:
+        """Rows with the model's columns and labels; the source is named if a label is not known."""
+        data = data.within(self.features) if self.numbering is None else data.renumbered(self.numbering)
+        return data.changed(label=self.labels.encode(data.label, source))
+
+    def weighted(self, data: Dataset) -> Dataset:
+        """Rows as they were read, with the weights of their labels."""
+        return weigh_labels(data, self.of_labels) if self.of_labels else data
+
+    def training(self, data: Dataset) -> Dataset:
+        """Rows to train on."""
+        data = self.encoded(self.weighted(data))
+        return data.normalised() if self.norm else data
+
+    def counts(self, cache: Cache) -> NDArray[np.int32]:
+        """int32 (features): the number of all rows that have each feature."""
+        counts = np.zeros(self.features, dtype=np.int32)
+        if self.numbering is None:
+            counts[: len(cache.counts)] = cache.counts
+        else:
+            ids = self.numbering.ids
+            known = ids < len(cache.counts)
+            counts[known] = cache.counts[ids[known]]
+        return counts
+
+    def total_weight(self, facts: Facts) -> float:
+        """The sum of the weights of all rows."""
+        if not (self.of_labels and facts.labels):
+            return facts.total_weight
+        return sum(weight * self.of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items())
+
+
 def prepare_stored(
     settings: Settings, cache: Cache, of_labels: Mapping[float, float], valid: Dataset | None = None
 ) -> Plan:
@@ -67,54 +116,39 @@ def prepare_stored(
     numbering = None
     if MODELS[settings.spec.model].compact:
         numbering, settings = compact(cache.counts, settings)
-    warm_start, facts = settings.warm_start, cache.facts
-    label = some_labels(cache)
+    warm_start, facts, label = settings.warm_start, cache.facts, some_labels(cache)
     labels = labels_of(settings, label)
     spec = with_loss(settings.spec, labels.loss)
     spec, label_range = fit_clip(spec, labels.loss, label, warm_start, settings.stream)
     features = facts.features if numbering is None else len(numbering)
     features = max(features, warm_start.model.features if warm_start else 0)
-
-    def encoded(data: Dataset, source: str = "") -> Dataset:
-        data = data.within(features) if numbering is None else data.renumbered(numbering)
-        return data.changed(label=labels.encode(data.label, source))
-
-    def change(data: Dataset) -> Dataset:
-        data = encoded(weigh_labels(data, of_labels) if of_labels else data)
-        return data.normalised() if spec.values["norm"] else data
-
-    counts = np.zeros(features, dtype=np.int32)
-    known = cache.counts if numbering is None else counts_of(cache.counts, numbering)
-    counts[: len(known)] = known
-    weight = facts.total_weight
-    if of_labels and facts.labels:
-        weight = sum(of * of_labels.get(value, 1.0) for value, (_, of) in facts.labels.items())
-    held_out, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
-    # As entries of features that only they have would not be left out by `change`.
-    source = StoredRows(cache, change, counts, weight, left, held_out and change(held_out))
-    seen, trained = source.occurrences(settings.threads)
+    view = View(labels, numbering, features, of_labels, bool(spec.values["norm"]))
+    held, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
+    held_out = None if held is None else view.training(held)
+    source = StoredRows(cache, view.training, view.counts(cache), view.total_weight(facts), left, held_out)
+    seen, counts = source.occurrences(settings.threads)
     if valid is not None:
-        held_out = encoded(valid, settings.valid_name)
-    elif held_out is not None:
-        held_out = encoded(weigh_labels(held_out, of_labels) if of_labels else held_out)
-    if held_out is None:
-        held_out = source.data.take(source.rows[:0])
-    elif spec.values["norm"]:
-        held_out = held_out.normalised(warm_start.also_seen(seen) if warm_start else seen)
+        validation_data = view.encoded(valid, settings.valid_name)
+    elif held is not None:
+        validation_data = view.encoded(view.weighted(held))
+    else:
+        validation_data = source.data.take(source.rows[:0])
+    if view.norm:  # without the features that training has not seen
+        validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
     fields = max(facts.fields if cache.fielded else 0, warm_start.preprocessing.fields if warm_start else 0)
     preprocessed = Preprocessed(
         source=source,
         all_rows=facts.rows,
         all_nonzeros=facts.nonzeros,
         seen=seen,
-        counts=trained,
+        counts=counts,
         preprocessing=Preprocessing(labels, fields, label_range, None),
         odd_columns=find_odd_columns(source.data, source.rows),
-        validation_data=held_out,
+        validation_data=validation_data,
         held_out=valid is None,
-        longest_square=source.data.longest_square() if spec.values["norm"] else facts.longest_square,
+        longest_square=source.data.longest_square() if view.norm else facts.longest_square,
     )
-    return planned(settings, spec, preprocessed, account.held([source.data, held_out]) + source.rows.nbytes)
+    return planned(settings, spec, preprocessed, account.held([source.data, validation_data]) + source.rows.nbytes)
 
 
 def require_room(plan: Plan, memory: int) -> None:
@@ -156,12 +190,6 @@ def compact(counts: NDArray[np.int32], settings: Settings) -> tuple[Numbering, S
         return numbering, settings
     numbering = numbering.joined(warm_start.occurring)
     return numbering, replace(settings, warm_start=warm_start.on_columns(numbering))
-
-
-def counts_of(counts: NDArray[np.int32], numbering: Numbering) -> NDArray[np.int32]:
-    """The counts of the features that have columns."""
-    known = numbering.ids < len(counts)
-    return np.where(known, counts[np.where(known, numbering.ids, 0)], 0).astype(np.int32)
 
 
 def hold_out(cache: Cache, spec: Spec, share: float | None) -> tuple[Dataset | None, dict[int, RowNumbers]]:
