@@ -295,8 +295,11 @@ class Cache:
         table, facts = self.table, self.facts
         if (table < 0).any() or (table[:, VALUED] > 1).any() or (table[:, ROWS:VALUED] > end).any():
             raise ValueError("a number of its table is out of range")
-        ends = [self._end(strip) for strip in range(len(table))]
-        if [len(MAGIC), *ends] != [*table[:, POSITION].tolist(), end] or len(table) != STRIPS * self.chunks:
+        by_entry = 4 * (1 + self.fielded + table[:, VALUED])
+        sizes = (12 + 8 * self.weighted) * table[:, ROWS] + by_entry * table[:, ENTRIES]
+        self._ends = table[:, POSITION] + sizes
+        begins = np.append(table[:, POSITION], end)
+        if len(table) != STRIPS * self.chunks or (begins != np.append(len(MAGIC), self._ends)).any():
             raise ValueError("its parts are not one after the other")
         sums = [int(table[:, column].sum()) for column in (ROWS, ENTRIES)]
         counted = len(self.counts) <= facts.features and not (self.counts < 0).any()
@@ -350,11 +353,11 @@ class Cache:
         by_row, by_entry = [label, weight, length], [index, field]
         row = entry = 0
         for first, last in self.blocks[block]:
-            begin, end = int(self.table[first, POSITION]), self._end(last - 1)
+            begin, end = int(self.table[first, POSITION]), int(self._ends[last - 1])
             text = memoryview(self._read(begin, end - begin))
             for strip in range(first, last):
                 start, count, more, valued, checksum = self.table[strip].tolist()
-                record = text[start - begin : self._end(strip) - begin]
+                record = text[start - begin : int(self._ends[strip]) - begin]
                 if not self._verified[strip]:
                     if zlib.crc32(record) != checksum:
                         raise self.damaged(f"the checksum of part {strip} is wrong")
@@ -383,10 +386,6 @@ class Cache:
         if data.longest > self.facts.longest or data.fields > self.facts.fields:
             raise self.damaged("its rows do not match its header")
         return data
-
-    def _end(self, strip: int) -> int:
-        position, rows, entries, valued, _ = map(int, self.table[strip])
-        return position + (12 + 8 * self.weighted) * rows + 4 * (1 + self.fielded + valued) * entries
 
     def _read(self, position: int, size: int) -> bytes:
         parts = []
