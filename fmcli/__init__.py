@@ -39,14 +39,15 @@ and a cache that the model defines:
 
 For a model without such functions, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
 only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
-closed form; training/job.py evaluates the epochs of all of them in the same way, and keeps the best one.
+closed form. Its `position`, with the model's live arrays, determines the rest of a run, so that a checkpoint keeps both
+(training/checkpoint.py). training/job.py evaluates the epochs of all of them in the same way, and keeps the best one.
 
 The folders
 -----------
 Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder names. A folder imports only those
 above it in this list, so that there are no circles:
 
-    system        memory, cores, threads, signals, remote files, files that are written whole or not at all
+    system        memory, cores, threads, signals, locks, remote files, files that are written whole or not at all
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
