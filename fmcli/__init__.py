@@ -63,8 +63,9 @@ above it in this list, so that there are no circles:
     scoring       scores of rows, metrics, predict, evaluate
     export        text, kernel form
     inspect       what a model has learned, and which features interact
-    training      a run: settings, preprocessing, planning, the job itself, validation, the previous run and the warm
-                  start from its model, divergence, refit, memory account, saving, checkpoints
+    training      a run: settings, preprocessing, planning (stored.py: for rows in a cache), the job itself, one pass
+                  over a stream (online.py), validation, the previous run and the warm start from its model,
+                  divergence, refit, memory account, saving, checkpoints
     cli           a module for each command; cli/spellings has the words of other tools
 
 errors.py, names.py and text.py, which every module may import, have the errors with their exit statuses, the search for

@@ -19,7 +19,7 @@ WORDS: dict[str, dict[str, str]] = {
     "train": {
         # Letters that several of the tools use.
         "b": "the L2 penalty (xLearn's -b) is --l2; every index has a separate weight, without VW's hashing",
-        "c": "the penalty is weighted by --l2, not the loss (liblinear's -c); VW's cache is not needed",
+        "c": "the penalty is weighted by --l2, not the loss (liblinear's -c); VW's cache is --disk --cache FILE",
         "d": "the training file needs no option (VW's -d): fmcli train FILE",
         "l": "the L2 penalty (libffm's -l) is --l2; the learning rate (VW's -l) is -r; the log file (xLearn's -l) is "
         "--log-json",
@@ -48,15 +48,14 @@ WORDS: dict[str, dict[str, str]] = {
         "verbosity": "--verbose prints more",
         "rlog": "--log-json writes the figures of each epoch",
         # libffm
-        "on-disk": "rows are kept in memory",
+        "on-disk": "rows are read from disk in every epoch with --disk --cache FILE",
         "no-rand": "rows in the order of the file are --no-shuffle",
         # xLearn
         "sw": "epochs to wait for a better one (xLearn's -sw) are --patience",
         "lambda-1": "the L1 penalty is --l1",
         "lambda-2": "the L2 penalty is --l2",
         "pre": "the model to resume from is -i",
-        "block": "rows are kept in memory, so that xLearn's -block is not needed",
-        "disk": "rows are kept in memory",
+        "block": "what rows may take in memory (xLearn's -block) is --memory MB, with --disk",
         "cv": "there is no cross-validation; --holdout 0.2 holds out a fifth of the rows",
         "dis-es": "training stops early only with validation data: --holdout 0 trains on all rows for all epochs",
         "dis-lock-free": "every run is reproducible without this option",
@@ -84,8 +83,7 @@ WORDS: dict[str, dict[str, str]] = {
         "loss-function": "the loss is --loss",
         "link": "probabilities are what fmcli predict writes for models of logistic loss",
         "bit-precision": "every index has its own weight",
-        "cache": "rows are kept in memory",
-        "cache-file": "rows are kept in memory",
+        "cache-file": "a cache of rows is --cache FILE, with --disk",
         "ftrl": "it is -s ftrl",
         "ftrl-alpha": "it is --alpha (of -s ftrl)",
         "ftrl-beta": "it is --beta (of -s ftrl)",
