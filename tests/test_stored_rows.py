@@ -1,6 +1,8 @@
 """Training on rows in a cache: the cache has all rows, its blocks are trained on as rows in memory are, and damage is
 found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from problems import TRAINED, taken
@@ -197,6 +199,24 @@ def test_damage_is_found(small, tmp_path, rng):
         (tmp_path / "d").write_bytes(damaged)
         with pytest.raises(BadInputError):
             all_rows(tmp_path / "d")
+
+
+def test_lbfgs_reads_the_blocks_for_each_gradient(small, tmp_path):
+    """The bias does not start at the best constant of all rows, but the minimum is the same."""
+    cache = stored(tmp_path / "c", planted("linear", "logistic", rows=ROWS)[0])
+    settings = Settings(
+        make_spec("linear", "lbfgs", None, {"l2": 0.01, "tol": 1e-9}), threads=2, holdout=0.3, patience=200
+    )
+    plan = prepare_stored(settings, cache, {})
+    blocks = list(plan.source.every())
+    assert len(blocks) >= 2
+    trained = job.train(plan)
+    rows = joined([data.take(rows) for data, rows in blocks])
+    whole = job.prepare(replace(settings, holdout=0.0, spec=plan.spec), rows, plan.validation.data)
+    assert whole.source.count == plan.source.count
+    expected = [epoch.objective for epoch in job.train(whole).epochs]
+    assert trained.epochs[-1].objective == pytest.approx(expected[-1], rel=1e-6)
+    assert expected[-1] < 0.9 * expected[0]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[
         request.format,
         MODELS[spec.model].needs_fields(spec.values),
         request.weighting is not None and request.weighting.beside_labels,
-        spec.values["shuffle"],
+        spec.values.get("shuffle", True),
         known_labels(request),
     )
     log.progress(f"reading {request.inputs[0]}")

@@ -30,12 +30,14 @@ class SolverEntry(Entry):
     penalizes_at_once : whether penalties that begin in an epoch (--l1-from-epoch) are applied to all parameter rows at
         the end of the previous epoch.
     blocks : whether it has block steps.
+    in_memory : whether it needs all rows in memory.
     """
 
     by_rows: bool = True
     sums_losses: bool = False
     penalizes_at_once: bool = False
     blocks: bool = False
+    in_memory: bool = False
 
     def trainer(self) -> type[Trainer]:
         """Import the trainer class of this solver."""
@@ -80,6 +82,7 @@ _SOLVERS = (
         ("tol", "nuclear"),
         {"epochs": 50, **_PER_ROW},
         by_rows=False,
+        in_memory=True,
         refuses=_NOT_BY_ROWS,
     ),
     SolverEntry(
@@ -99,7 +102,11 @@ SOLVERS = {solver.name: solver for solver in _SOLVERS}
 
 # Users cannot choose it, because it belongs to a model; therefore it is not in SOLVERS.
 _CLOSED_FORM = SolverEntry(
-    CLOSED_FORM, "The solution in closed form.", "fmcli.solvers.closed_form:ClosedFormTrainer", by_rows=False
+    CLOSED_FORM,
+    "The solution in closed form.",
+    "fmcli.solvers.closed_form:ClosedFormTrainer",
+    by_rows=False,
+    in_memory=True,
 )
 
 

@@ -71,7 +71,7 @@ class MinimizingTrainer(Trainer):
 
     def bytes_needed(self) -> int:
         task = self.task
-        needed = self.minimizer.bytes_needed(task.model, task.data, task.threads)
+        needed = self.minimizer.bytes_needed(task.model, task.data, task.threads) + task.source.block_bytes
         return needed + task.model.freeze_needed(len(task.rows)) + task.copy_needed()
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:

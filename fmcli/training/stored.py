@@ -41,13 +41,13 @@ MEGABYTE = 1_000_000
 
 def check_stored(spec: Spec, holdout: float | None) -> None:
     """Raise UsageError if a run needs all rows in memory."""
-    if not spec.by_rows:
-        raise UsageError(f"{spec.solver} needs all rows in memory; stochastic solvers do not", disk=LEAVE_OUT)
+    if spec.solver_entry.in_memory:
+        raise UsageError(f"{spec.solver} needs all rows in memory; other solvers do not", disk=LEAVE_OUT)
     if is_scaled(spec.values):
         raise UsageError("scaling columns needs all rows in memory", **{SCALE: LEAVE_OUT}, disk=LEAVE_OUT)
-    if spec.values["block_size"] > 1:
+    if spec.values.get("block_size", 1) > 1:
         raise UsageError("block steps need all rows in memory", block_size=1, disk=LEAVE_OUT)
-    if holdout and not spec.values["shuffle"]:
+    if holdout and not spec.values.get("shuffle", True):
         raise UsageError("holding out random rows needs a random order, or all rows in memory", disk=LEAVE_OUT)
 
 
@@ -148,7 +148,10 @@ def prepare_stored(
         held_out=valid is None,
         longest_square=source.data.longest_square() if view.norm else facts.longest_square,
     )
-    return planned(settings, spec, preprocessed, account.held([source.data, validation_data]) + source.rows.nbytes)
+    plan = planned(settings, spec, preprocessed, account.held([source.data, validation_data]) + source.rows.nbytes)
+    if plan.model.steps_apart and not spec.by_rows:
+        raise UsageError(f"{spec.solver} updates the anchors on all rows in memory", disk=LEAVE_OUT)
+    return plan
 
 
 def require_room(plan: Plan, memory: int) -> None:
@@ -198,7 +201,7 @@ def hold_out(cache: Cache, spec: Spec, share: float | None) -> tuple[Dataset | N
     They are the first blocks and some rows of the next one, which are as random as any.
     """
     rows = cache.facts.rows
-    if share is None and not spec.values["shuffle"]:
+    if share is None and not spec.values.get("shuffle", True):
         share = 0.0
     number = rows_held_out(rows, share, spec)
     if share is None:

@@ -57,7 +57,7 @@ def test_labels_may_be_names(run, sample, tmp_path):
         (["--cache", "c"], "--cache applies only to --disk"),
         (["--memory", "5"], "--memory applies only to --disk"),
         (["--disk"], "--disk needs a place for the rows; give it with --cache FILE"),
-        (["--disk", "--cache", "c", "-s", "lbfgs"], "lbfgs needs all rows in memory"),
+        (["--disk", "--cache", "c", "-s", "cd"], "cd needs all rows in memory"),
         (["--disk", "--cache", "c", "--sample-weights", "w"], "use --label-weights instead"),
         (["--disk", "--cache", "t"], "t"),
     ],

@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model, Workspace
+from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.full_batch.line_search import Point, search
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
-from fmcli.solvers.trainer import Position
+from fmcli.solvers.trainer import Observer, Position
 
 Vector = NDArray[np.float64]
 # The rows are divided into parts. Threads sum the gradients of each part, and the sums are added in order, so that the
@@ -43,17 +46,18 @@ class LBFGS(Minimizer):
 
     A block on the simplex is theta = softmax(free), which leaves the search without bounds; the search begins where all
     of theta are equal. Raises ValueError for any penalty but l2.
+
+    source : the rows to train on; None: all rows of the data.
     """
 
-    def prepare(self) -> None:
+    def prepare(self, source: TrainingRows | None = None) -> None:
         if not self.penalty.smooth:
             raise ValueError("L-BFGS supports l2 penalties only")
         self.iteration, self.round_began, self.epochs = 0, 0, 1
         self.pairs: list[Pair] = []
-        self.objective = Objective(self.model, self.loss, self.data)
-        parts = parts_of(self.objective.size)
-        self.bounds = np.linspace(0, self.data.rows, parts + 1).astype(int)
-        self.gradients = np.zeros((parts, self.objective.size))
+        self.source = source or TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32))
+        self.objective = Objective(self.model, self.loss, self.data, self.source.total_weight)
+        self.gradients = np.zeros((parts_of(self.objective.size), self.objective.size))
         self.l2 = np.zeros(self.objective.size)
         self.simplexes: list[Vector] = []
         for number, layout in enumerate(self.model.layout):
@@ -88,11 +92,7 @@ class LBFGS(Minimizer):
         values = self.objective.read()  # rounded to the model's real type
         self.gradients[...] = 0
 
-        def run(number: int) -> float:
-            start, stop = self.bounds[number : number + 2]
-            return self.objective.accumulate(start, stop, self.gradients[number])
-
-        losses = list(self.pool.map(run, range(len(self.gradients))))
+        losses = [loss for data, rows in self.source.every() for loss in self._accumulate(data, rows)]
         gradient = self.l2 * values
         for part in self.gradients:
             gradient += part
@@ -100,8 +100,19 @@ class LBFGS(Minimizer):
             theta = values[where]
             gradient[where] = theta * (gradient[where] - theta @ gradient[where])
         self.mean_loss, self.penalty_value = sum(losses), float(self.l2 @ values**2 / 2)
-        self.on_rows(min(self.iteration + 1, self.epochs), self.data.rows)
+        self.on_rows(min(self.iteration + 1, self.epochs), self.source.count)
         return self.mean_loss + self.penalty_value, gradient
+
+    def _accumulate(self, data: Dataset, rows: RowNumbers) -> list[float]:
+        """Add what a block contributes to the gradients; returns its parts of the mean loss."""
+        data = data if len(rows) == data.rows else data.take(rows)
+        bounds = np.linspace(0, data.rows, len(self.gradients) + 1).astype(int)
+        self.objective.take(data)
+
+        def run(part: int) -> float:
+            return self.objective.accumulate(bounds[part], bounds[part + 1], self.gradients[part])
+
+        return list(self.pool.map(run, range(len(self.gradients))))
 
     def constrained(self, free: Vector) -> Vector:
         """The parameters that a vector of the search stands for."""
@@ -214,9 +225,17 @@ class LBFGS(Minimizer):
 
 
 class LBFGSTrainer(MinimizingTrainer):
-    """Trains by L-BFGS."""
+    """Trains by L-BFGS. Rows that are not in memory are read block by block for each gradient."""
 
     minimizer = LBFGS
+
+    def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
+        task = self.task
+        if task.source.in_memory:
+            super().prepare(loss, penalty, observer)
+        else:
+            data, source = task.data, task.source
+            self.engine = LBFGS(task.model, loss, penalty, data, task.threads, observer.rows, source=source)
 
 
 def parts_of(size: int) -> int:

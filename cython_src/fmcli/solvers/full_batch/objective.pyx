@@ -9,7 +9,7 @@ from fmcli.models.model cimport Model, Workspace, workspace_for
 
 
 cdef class Objective:
-    """The mean loss of a model on data.
+    """The mean loss of a model on rows, which are in memory block by block.
 
     The vector holds the blocks one after the other. A row's numbers in it are its body, with padding, and its weight.
 
@@ -17,26 +17,32 @@ cdef class Objective:
     ----------
     model : Model, allocated.
     loss : Loss.
-    data : Dataset with labels.
+    data : Dataset with labels, a block of the rows; `take` replaces it by another one.
+    total_weight : the sum of the weights of all rows; by default, of this block.
 
     Attributes
     ----------
     size : how many numbers the vector has.
     """
 
-    def __init__(self, Model model, Loss loss, Dataset data):
+    def __init__(self, Model model, Loss loss, Dataset data, total_weight=None):
         cdef int b
         model.require(training=True)
-        if data.label is None:
-            raise ValueError("the data have no labels")
-        loss.check(data.label, model.outputs)
         self.generation = model.generation
-        self.model, self.loss, self.data, self.size = model, loss, data, 0
-        self.total_weight = data.total_weight()
+        self.model, self.loss, self.size = model, loss, 0
+        self.take(data)
+        self.total_weight = data.total_weight() if total_weight is None else total_weight
         for b in range(model.n_blocks):
             self.begin[b] = self.size
             self.width[b] = model.block[b].lanes + (model.block[b].weight != NULL)
             self.size += model.outputs * model.block[b].rows * self.width[b]
+
+    def take(self, Dataset data not None):
+        """Go on to another block of the rows."""
+        if data.label is None:
+            raise ValueError("the data have no labels")
+        self.loss.check(data.label, self.model.outputs)
+        self.data = data
 
     # ValueError if the model has been allocated again in the meantime.
     cdef require(self):
@@ -87,7 +93,8 @@ cdef class Objective:
                     block.weight[r * block.weight_stride] = values[at + block.lanes]
 
     def accumulate(self, Py_ssize_t start, Py_ssize_t stop, double[::1] gradient):
-        """Add what rows start:stop contribute to the gradient of the mean loss; returns their part of the mean loss."""
+        """Add what rows start:stop of the block contribute to the gradient of the mean loss; returns their part of the
+        mean loss."""
         self.require()
         if not 0 <= start <= stop <= self.data.rows or gradient.shape[0] != self.size:
             raise ValueError("no such rows, or a gradient of another size")
