@@ -213,6 +213,77 @@ def test_arrays_of_another_shape_or_type(files, kind):
             refusal(file)
 
 
+def with_dictionary(files, numbers=(1, 5, 2**40), names=b"abcde", ends=(1, 3, 5)):
+    """A file whose six features have ids."""
+    file = files("fm")
+    file.meta["dictionary"] = {"numbers": len(numbers), "names": len(ends), "bytes": len(names)}
+    file.tensors |= {
+        "ids": np.array(numbers, np.int64),
+        "names": np.frombuffer(names, np.uint8),
+        "name_ends": np.array(ends, np.int64),
+    }
+    return file
+
+
+def test_a_dictionary(files):
+    scorer = scorer_of("m.fm", with_dictionary(files))
+    assert scorer.ids(np.arange(FEATURES)) == [1, 5, 2**40, "a", "bc", "de"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"numbers": (1, 1, 2)},
+        {"numbers": (-1, 1, 2)},
+        {"numbers": (2**63 - 1, -(2**63), 2)},
+        {"ends": (0, 3, 5)},
+        {"ends": (3, 1, 5)},
+        {"ends": (1, 3, 4)},
+        {"ends": (1, 3, 6)},
+        {"ends": (1, 3, 2**62)},
+        {"ends": (-5, 3, 5)},
+        {"names": b"bcabc"},
+        {"names": b"aabab"},
+        {"names": b"a cde"},
+        {"names": b"a\ncde"},
+        {"names": b""},
+        {"numbers": (1, 5)},
+    ],
+)
+def test_a_dictionary_that_is_not_valid(files, wrong):
+    refusal(with_dictionary(files, **wrong))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dictionary", {"numbers": 3, "names": 3}),
+        ("dictionary", {"numbers": 3, "names": 3, "bytes": -1}),
+        ("dictionary", {"numbers": 6, "names": 0, "bytes": 5}),
+        ("dictionary", None),
+        ("hash", {"name": "murmur64a", "bits": 3}),
+        ("hash", {"name": "md5", "bits": 3}),
+        ("hash", {"name": "murmur64a", "bits": 31}),
+        ("columns", 6),
+    ],
+)
+def test_entries_of_ids_that_are_not_valid(files, name, value):
+    file = with_dictionary(files)
+    file.meta[name] = value
+    refusal(file)
+
+
+@pytest.mark.parametrize("name", ["ids", "names", "name_ends"])
+def test_arrays_of_a_dictionary_of_another_shape_or_type(files, name):
+    for change in (None, lambda array: array[:-1], lambda array: array[None], lambda array: array.astype(np.int32)):
+        file = with_dictionary(files)
+        if change is None:
+            del file.tensors[name]
+        else:
+            file.tensors[name] = change(file.tensors[name])
+        refusal(file)
+
+
 def test_arrays_that_nobody_asked_for(files):
     for name in ("w2", "state.5.V", ESCAPE):
         file = files("fm")

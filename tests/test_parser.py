@@ -13,6 +13,7 @@ import sys
 import threading
 import types
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 import fmcli.system
 from fmcli.cli.flags import with_flags
 from fmcli.data import mistaken, reader, sources
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS
 from fmcli.data.parser import PADDING, Rows
@@ -80,6 +82,7 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
             table = reader.read([path], **{"labels": NUMBERS, **how})
             add(table.dataset)
             assert table.bytes == len(text.removeprefix(b"\xef\xbb\xbf"))
+            rows.ids = written(table.dataset.numbering)
             rows.features, rows.fields, rows.repeated = table.dataset.features, table.fields, table.repeated_rows
         else:
             pieces = reader.score_chunks([path], lambda piece: piece.data, limit=limit, **how)
@@ -97,6 +100,15 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
 
 def bits(values):
     return np.asarray(values, np.float64).tobytes()
+
+
+def written(numbering):
+    """The ids of columns, if there is a dictionary."""
+    if not isinstance(numbering, Dictionary):
+        return None
+    starts = [0, *numbering.ends.tolist()]
+    text = numbering.text.tobytes()
+    return [*numbering.numbers.tolist(), *(text[start:end] for start, end in pairwise(starts))]
 
 
 def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, skip=False, **how):
@@ -128,7 +140,7 @@ def agree(path, text, *, ffm, keep_fields, training, limit=LIMIT, skip=False, **
     expected = [f"{path}:{line}:{column}: found " for line, column in wrong_lines[:10]]
     assert [message[: len(start)] for message, start in zip(told, expected, strict=True)] == expected
     if training:
-        assert (got.features, got.fields) == (want.features, want.fields)
+        assert (got.ids, got.features, got.fields) == (want.ids, want.features, want.fields)
     else:
         assert (got.comments, got.unseen) == (want.comments, want.unseen)
 
@@ -206,6 +218,12 @@ def test_labels_have_the_bits_of_strtod(path):
 def rows_of_text(draw, ffm):
     """Valid rows in unusual spellings."""
     blank = st.sampled_from([" ", " ", " ", "  ", "\t", " \t ", "\r "])
+    largest = draw(st.sampled_from([10, 2**31 - 2, 2**31 - 2, 2**63 - 1]))
+    numbers = st.one_of(st.integers(0, 6), st.integers(0, largest))
+    named = draw(st.sampled_from([0, 0, 1, 10]))  # of ten ids
+    names = st.sampled_from(
+        ["a", "b", "ab", "user=alice", "c#", "-", "é", "1a", "nan", "0x1", "9" * 19, "x:y", "longer-name"]
+    )
     lines = []
     for _ in range(draw(st.integers(1, 8))):
         kind = draw(st.sampled_from(["row", "row", "row", "row", "blank", "comment", "label only"]))
@@ -221,8 +239,9 @@ def rows_of_text(draw, ffm):
         if draw(st.integers(0, 5)) == 0:
             words.append(f"qid:{draw(st.integers(0, 2**63 - 1))}")
         for _ in range(0 if kind == "label only" else draw(st.integers(1, 7))):
-            index = draw(st.one_of(st.integers(0, 6), st.integers(0, 2**31 - 2)))
+            index = draw(numbers)
             index = draw(st.sampled_from([f"{index}", f"{index}", f"0{index}", f"+{index}"]))
+            index = draw(names) if draw(st.integers(0, 9)) < named else index
             value = draw(st.one_of(st.just("1"), float_texts()))
             words.append((f"{draw(st.integers(0, 3))}:" if ffm else "") + f"{index}:{value}")
         if draw(st.integers(0, 5)) == 0:
@@ -384,9 +403,9 @@ def test_rows_without_labels(path):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_chunks_before_an_error_are_delivered(path, threads, monkeypatch):
     monkeypatch.setattr(reader, "BLOCK_BYTES", 16)
-    write(path, b"1 1:1\n" * 100 + b"1 x:1\n" + b"1 1:1\n" * 100 + b"1 y:1\n")
+    write(path, b"1 1:1\n" * 100 + b"1 -3:1\n" + b"1 1:1\n" * 100 + b"1 -4:1\n")
     rows = []
-    with pytest.raises(BadInputError, match=r"svm:101:3: found 'x:1'"):
+    with pytest.raises(BadInputError, match=r"svm:101:3: found '-3:1'"):
         rows.extend(piece.rows for piece in reader.score_chunks([path], str, limit=9, threads=threads))
     assert 98 <= sum(rows) <= 100
 
@@ -416,9 +435,8 @@ def test_few_blocks_are_in_flight(path, monkeypatch):
 
 # Errors
 
-ID = "larger than 2147483646, and larger ids are not supported yet"
 LIBSVM_ERRORS = {
-    b"1 1:1\n1 2:1 abc:1 5:x\n": "2:7: found 'abc:1', expected index:value; feature index 'abc' is not a number",
+    b"1 1:1\n1 2:1 abc:1 5:x\n": "2:13: found '5:x', expected index:value; value 'x' is not a number",
     b"\n# a\n\t1  1:1\t2:abc": "3:9: found '2:abc', expected index:value; value 'abc' is not a number",
     b"1 1:1 12": "1:7: found '12', expected index:value; the colon is missing",
     b"1 1:1 -3:1": "1:7: found '-3:1', expected index:value; feature index '-3' is negative",
@@ -439,9 +457,16 @@ LIBSVM_ERRORS = {
     b"1 1:1 3:+-1": "1:7: found '3:+-1', expected index:value; value '+-1' is not a number",
     b"1 1:1 3:.": "1:7: found '3:.', expected index:value; value '.' is not a number",
     b"1 1:1 3:1#c": "1:7: found '3:1#c', expected index:value; value '1#c' is not a number",
-    b"1 2147483647:1": f"1:3: found '2147483647:1', expected index:value; feature index '2147483647' is {ID}",
-    b"1 9223372036854775808:1": "1:3: found '9223372036854775808:1', expected index:value; "
-    "feature index '9223372036854775808' is larger than 9223372036854775807",
+    b"1 +9223372036854775808:1": "1:3: found '+9223372036854775808:1', expected index:value; "
+    "feature index '+9223372036854775808' is larger than 9223372036854775807",
+    b"1 a=1:2 1e3:1": "1:9: found '1e3:1', expected index:value; feature index '1e3' is not a whole number",
+    b"1 a=1:2 a:": "1:9: found 'a:', expected index:value; the value is missing",
+    b"1 a=1:2 1::1": "1:9: found '1::1', expected index:value; "
+    "two colons are the ffm format, and this is read as libsvm",
+    b"1 a=1:2 a:b:c": "1:9: found 'a:b:c', expected index:value; value 'c' is not a number",
+    b"1 a=1:2 a": "1:9: found 'a', expected index:value; the colon is missing",
+    b"1 a:3e38 b:1 a:3e38": "1:14: found 'a:3e38', expected index:value; "
+    "feature index 'a' is repeated, and its values add up to more than float32 holds",
     b"1 1:1\n1 1:2:3": "2:3: found '1:2:3', expected index:value; "
     "two colons are the ffm format, and this is read as libsvm",
     b"1 1:2:3:4": "1:3: found '1:2:3:4', expected index:value; there are too many colons",
@@ -453,8 +478,9 @@ LIBSVM_ERRORS = {
     b"1e400 1:1": "1:1: found '1e400', expected a label; label '1e400' is too large for float64",
     b"1 qid:x 1:1": "1:3: found 'qid:x', expected qid:number; query number 'x' is not a number",
     b"1 qid: 1:1": "1:3: found 'qid:', expected qid:number; the query number is missing",
-    b"1 1:1 qid:3": "1:7: found 'qid:3', expected index:value; feature index 'qid' is not a number",
-    b"\xef\xbb\xbf1 x:1": "1:3: found 'x:1', expected index:value; feature index 'x' is not a number",
+    b"1 1:1 qid:3": "1:7: found 'qid:3', expected index:value; "
+    "feature index 'qid' is that of a query, which must follow the label",
+    b"\xef\xbb\xbf1 -1:1": "1:3: found '-1:1', expected index:value; feature index '-1' is negative",
     b"1 1:1 2:\0": "1:7: found '2:\\x00', expected index:value; "
     "the file looks like binary data, not like libsvm or ffm text",
     b"\x89PNG\r\n\x1a": "1:1: found '\\x89PNG', expected a label; "
@@ -476,10 +502,11 @@ FFM_ERRORS = {
     b"1 0:1:1 x:5:1": "1:9: found 'x:5:1', expected field:index:value; field 'x' is not a number",
     b"1 0:1:1 :5:1": "1:9: found ':5:1', expected field:index:value; the field is missing",
     b"1 0:1:1 -1:5:1": "1:9: found '-1:5:1', expected field:index:value; field '-1' is negative",
-    b"1 0:1:1 2147483647:5:1": f"1:9: found '2147483647:5:1', expected field:index:value; field '2147483647' is {ID}",
+    b"1 0:1:1 2147483647:5:1": "1:9: found '2147483647:5:1', expected field:index:value; "
+    "field '2147483647' is larger than 2147483646",
     b"1 0:1:1 0::1": "1:9: found '0::1', expected field:index:value; the feature index is missing",
-    b"1 0:1:1 0:3000000000:1": "1:9: found '0:3000000000:1', expected field:index:value; "
-    f"feature index '3000000000' is {ID}",
+    b"1 0:a:1 0:-3:1": "1:9: found '0:-3:1', expected field:index:value; feature index '-3' is negative",
+    b"1 0:a:1 0:3:4:1": "1:9: found '0:3:4:1', expected field:index:value; there are too many colons",
     b"1 0:1:1 0:1:": "1:9: found '0:1:', expected field:index:value; the value is missing",
 }
 
@@ -518,14 +545,14 @@ def test_several_files(tmp_path):
     a, b, c = (str(tmp_path / name) for name in "abc")
     write(a, b"1 1:1\n0 2:1")
     write(b, gzip.compress(b"# b\n1 3:1\n"))
-    write(c, b"1 1:1\n1 y:1\n")
+    write(c, b"1 1:1\n1 -4:1\n")
     table = reader.read([a, b])
     assert table.dataset.index.tolist() == [1, 2, 3]
     assert table.bytes == 21
     for threads in (1, 3):
         with pytest.raises(BadInputError) as caught:
             reader.read([a, b, c, a], threads=threads)
-        assert str(caught.value).startswith(f"{c}:2:3: found 'y:1'")
+        assert str(caught.value).startswith(f"{c}:2:3: found '-4:1'")
     write(b, b"#\n")
     with pytest.raises(BadInputError, match=r"b: the file has no rows"):
         reader.read([a, b])
@@ -601,8 +628,8 @@ def test_an_error_in_the_text_comes_before_the_truncation_behind_it(path, thread
     monkeypatch.setattr(reader, "BLOCK_BYTES", 100)
     rng = random.Random(0)
     tail = b"".join(b"1 %d:1\n" % rng.randrange(10**8) for _ in range(3000))
-    write(path, gzip.compress(b"1 1:1\n1 z:1\n" + tail)[:-10])
-    with pytest.raises(BadInputError, match="found 'z:1'"):
+    write(path, gzip.compress(b"1 1:1\n1 -5:1\n" + tail)[:-10])
+    with pytest.raises(BadInputError, match="found '-5:1'"):
         reader.read([path], threads=threads)
     write(path, gzip.compress(b"1 1:1\n" + tail)[:-10])
     with pytest.raises(BadInputError, match="the gzip data is truncated"):
@@ -642,8 +669,8 @@ def test_standard_input(monkeypatch, packed, trickle):
 
 
 def test_errors_in_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"1 x:1"), closed=False))
-    with pytest.raises(BadInputError, match=r"^<stdin>:1:3: found 'x:1'"):
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"1 -3:1"), closed=False))
+    with pytest.raises(BadInputError, match=r"^<stdin>:1:3: found '-3:1'"):
         reader.read(["-"])
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(MissingInputError, match="standard input: it is closed"):

@@ -116,7 +116,7 @@ def log_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:
 
     log_shapes(log, {name: array.shape for name, array in arrays.items()}, output)
     for name, array in arrays.items():
-        if not are_finite([array]):
+        if array.dtype.kind == "f" and not are_finite([array]):
             log.warning(f"{name} has numbers that are not finite: the model cannot predict from them")
 
 

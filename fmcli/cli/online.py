@@ -111,12 +111,14 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
         lambda piece: piece,
         format=request.format,
         keep_fields=MODELS[settings.spec.model].needs_fields(settings.spec.values),
-        limit=LARGEST_INDEX + 1,
+        limit=1 << settings.hash_bits if settings.hash_bits else LARGEST_INDEX + 1,
         threads=settings.threads,
         labelled=True,
         bad=bad,
         stream=Stream(label_weights=request.weighting is not None and request.weighting.beside_labels),
         labels=labels,
+        hash_bits=settings.hash_bits,
+        numbers_only=True,
     )
     with open_lines(request.log_json) as lines, closing(chunks):
         shown: list[Progress] = []

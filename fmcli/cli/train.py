@@ -34,6 +34,7 @@ from fmcli.errors import DivergedError, UsageError
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
+from fmcli.registry.options import MOST_HASH_BITS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.system.addresses import base_name
@@ -131,6 +132,14 @@ class Request:
     help="Loss; see Losses. [default: logistic for two label values, else squared]",
 )
 @registered("penalty")
+@option(
+    "model",
+    "--hash-bits",
+    type=click.IntRange(1, MOST_HASH_BITS),
+    metavar="N",
+    help="Hash the ids of features, which may be strings, to 2^N columns, so that no dictionary is kept. Features with "
+    f"the same hash share a column. [default: no hashing; 1 to {MOST_HASH_BITS}]",
+)
 @option(
     "penalty",
     "--sample-weights",
@@ -268,6 +277,7 @@ def command(
     model: str | None,
     solver: str | None,
     loss: str | None,
+    hash_bits: int | None,
     sample_weights: str | None,
     label_weights: bool,
     class_weights: tuple[str, ...],
@@ -320,6 +330,7 @@ def command(
         stream="-" in inputs,
         threads=threads or cpu_count(),
         deadline=None if max_seconds is None else begin + max_seconds,
+        hash_bits=chosen_bits(hash_bits, warm_start),
     )
     if valid or holdout:
         settings.check_chooser()
@@ -374,6 +385,18 @@ def choose(
 
     warm_start = load_warm_start(init_model)
     return warm_start.continued(model, solver, loss, options), warm_start
+
+
+def chosen_bits(hash_bits: int | None, warm_start: WarmStart | None) -> int:
+    """The bits of the hashes of ids, which those of a warm start must be; 0: ids are not hashed. Raises UsageError."""
+    if warm_start is None:
+        return hash_bits or 0
+    if hash_bits not in (None, warm_start.hash_bits):
+        theirs = f"with --hash-bits {warm_start.hash_bits}" if warm_start.hash_bits else "without --hash-bits"
+        raise UsageError(
+            f"{warm_start.path} was trained {theirs}, so that its columns are not those of {hash_bits} bits"
+        )
+    return warm_start.hash_bits
 
 
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:

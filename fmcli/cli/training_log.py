@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from fmcli.base.finite import finite
 from fmcli.cli.flags import with_flag
 from fmcli.cli.output import Lines, Log, clock, seconds
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
+from fmcli.data.reader import Table
 from fmcli.data.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.data.cache import Facts
-    from fmcli.data.reader import Table
     from fmcli.training.warm_start import WarmStart
 
 MOST_WEIGHTS = 4  # of labels that are shown
@@ -40,8 +41,11 @@ LEAST_SECONDS = 1e-9
 def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: float) -> None:
     """Log what was read, and warn about unusual data."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
+    numbering = table.dataset.numbering if isinstance(table, Table) else None
     log.line(
-        f"read {inputs[0]}{others}: {table.rows:,} rows, {table.nonzeros:,} non-zeros, {table.features:,} features, "
+        f"read {inputs[0]}{others}: {table.rows:,} rows, {table.nonzeros:,} non-zeros, {table.features:,} features"
+        + (dictionary_of(numbering) if isinstance(numbering, Dictionary) else "")
+        + ", "
         + (f"{table.fields:,} fields, " if table.fields else "")
         + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )
@@ -53,6 +57,13 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: floa
     if table.repeated_rows:
         rows = "1 row has" if table.repeated_rows == 1 else f"{table.repeated_rows:,} rows have"
         log.warning(f"{rows} an index more than once; the values of such an index were added")
+
+
+def dictionary_of(dictionary: Dictionary) -> str:
+    """The sizes of a dictionary, in brackets."""
+    numbers, names = len(dictionary.numbers), len(dictionary.ends)
+    parts = [f"{numbers:,} numbers"] * (numbers > 0) + [f"{names:,} names"] * (names > 0)
+    return f" (in a dictionary: {', '.join(parts)})" if parts else ""
 
 
 def log_weights(

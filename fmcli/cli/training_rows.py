@@ -48,6 +48,7 @@ def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[
         request.weighting is not None and request.weighting.beside_labels,
         spec.values.get("shuffle", True),
         known_labels(request),
+        settings.hash_bits,
     )
     log.progress(f"reading {request.inputs[0]}")
     cache, reason = cache_of(disk.cache, request.inputs, reading, threads=settings.threads, bad=bad)
@@ -105,6 +106,7 @@ def read_rows(
         bad=bad,
         label_weights=weighting is not None and weighting.beside_labels,
         labels=labels,
+        hash_bits=request.settings.hash_bits,
     )
     log_read(log, inputs, table, time.perf_counter() - begin)
     log_skipped(log, bad.count - before)

@@ -25,7 +25,7 @@ class Reading:
     """How text is read into a cache; see `reader.read`.
 
     shuffled : whether the rows get a random order.
-    labels : as in `reader.read`.
+    labels, hash_bits : as in `reader.read`.
     """
 
     format: str
@@ -33,6 +33,7 @@ class Reading:
     label_weights: bool
     shuffled: bool
     labels: Names | None = None
+    hash_bits: int = 0
 
 
 def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int, bad: BadLines) -> tuple[Cache, str]:
@@ -53,12 +54,14 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
             lambda piece: piece,
             format=reading.format,
             keep_fields=reading.keep_fields,
-            limit=LARGEST_INDEX + 1,
+            limit=1 << reading.hash_bits if reading.hash_bits else LARGEST_INDEX + 1,
             threads=threads,
             labelled=True,
             bad=bad,
             stream=Stream(label_weights=reading.label_weights),
             labels=reading.labels,
+            hash_bits=reading.hash_bits,
+            numbers_only=True,
         )
         build(path, pieces(chunks, reading.labels), about, shuffled=reading.shuffled, threads=threads)
     return Cache(path), reason

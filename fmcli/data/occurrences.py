@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset, most_frequent
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 
 # Pairs are counted among this many of the most frequent features.
@@ -54,10 +55,10 @@ class Occurrences:
     counts: NDArray[Any] | None = None
     labels: int | None = None
 
-    def entries(self, numbering: Numbering | None) -> dict[str, Any]:
+    def entries(self, numbering: Numbering | Dictionary | None) -> dict[str, Any]:
         """The entries for the metadata of a model file; the numbering is that of the columns."""
         known = None
-        features = self.features if numbering is None else numbering.ids[self.features]
+        features = self.features if numbering is None else numbering.features_of(self.features)
         if self.rows is not None:
             known = {"rows": self.rows.tolist(), "looked_at": self.looked_at, "labels": self.labels}
         return {"frequent": np.stack([features, self.fields], axis=1).tolist(), "occurrences": known}
@@ -160,7 +161,9 @@ def joined(found: Occurrences, previous: Occurrences) -> Occurrences:
     )
 
 
-def kept(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numbering: Numbering | None) -> Occurrences:
+def kept(
+    meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numbering: Numbering | Dictionary | None
+) -> Occurrences:
     """The counts in a valid model file, whose columns have this numbering; files of earlier versions have only the
     features."""
     frequent = np.array(meta["frequent"], dtype=np.int32).reshape(-1, 2)

@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import FeatureIds
 
 PADDING: int
 MOST_FAULTS: int
@@ -31,6 +32,11 @@ class Rows:
         id_column: int = 0,
         label_weights: bool = False,
         label_names: Sequence[bytes] | None = None,
+        growing: bool = False,
+        ids: FeatureIds | None = None,
+        hash_bits: int = 0,
+        refuse_unseen: bool = False,
+        numbers_only: bool = False,
     ) -> None: ...
     def parse(self, data: bytearray, start: int, stop: int) -> tuple[int, int, list[Fault]]: ...
     def has_room(self, other: Rows) -> bool: ...
@@ -44,6 +50,12 @@ class Rows:
     def nnz(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
+    @property
+    def ids(self) -> FeatureIds: ...
+    @property
+    def refused(self) -> bool: ...
+    @property
+    def is_numbered(self) -> bool: ...
     @property
     def label_names(self) -> list[bytes]: ...
     @property

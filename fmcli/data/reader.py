@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.faults import BadLines, describe, is_other_format
+from fmcli.data.dictionary import FeatureIds, of_numbers
+from fmcli.data.faults import BadLines, describe, is_other_format, quote
 from fmcli.data.labels import NUMBERS, Names, as_names, is_number, listed_texts, sorted_names
+from fmcli.data.numbering import occurring
 from fmcli.data.parser import Fault, Rows
 from fmcli.data.sources import Block, LongLineError, blocks, name_of, size_on_disk
 from fmcli.data.workers import Appender, closing_unless_read, in_order
@@ -32,6 +34,8 @@ GROWTH = 64 << 20
 # Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
 MARGIN = 1.05
 LARGEST_INDEX = 2**31 - 2
+# Numbers have a dictionary if the largest one exceeds their count times the first of these, plus the second.
+SPARSITY, MOST_SPARSE = 4, 1 << 20
 # What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
 BEFORE_FEATURES = {
     0: rb"(?:[^\s:#][^\s:]*[ \t]+)?",
@@ -40,7 +44,8 @@ BEFORE_FEATURES = {
 }
 BEFORE_WEIGHTED = rb"[^\s#]\S*[ \t]+"  # the same if labels may have weights: then they cannot be missing
 # The first feature token of a row: the first token with a colon, after a query id, if there is one.
-FEATURE = rb"(?:qid:\S*[ \t]+)?((?!qid:)[^\s:#]*:\S*)"
+FEATURE = rb"(?:qid:\S*[ \t]+)?((?!qid:|#)[^\s:]*:\S*)"
+DIGITS = re.compile(rb"[\d:]*")
 COMMENT = re.compile(rb"[ \t\r]*#")
 # The first token of a line that is neither blank nor a comment.
 LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
@@ -144,16 +149,19 @@ def read(
     bad: BadLines | None = None,
     label_weights: bool = False,
     labels: Names | None = None,
+    hash_bits: int = 0,
 ) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
     `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
-    which libsvm text does not have; otherwise the entries of a row are merged by index. With `compact`,
-    there are columns only for the features that occur. With `label_weights`, a label may be followed by a colon and the
-    weight of the row. `labels` are the names that labels can have, in increasing order, or NUMBERS; by default, labels
-    are names if the first one is not a number. `bad` determines what happens to lines with errors, and counts them; by
-    default, the first one is an error. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and
-    MemoryError if the memory runs out despite the check.
+    which libsvm text does not have; otherwise the entries of a row are merged by index. With `compact`, there are
+    columns only for the features that occur. With `hash_bits`, columns are the last bits of hashes of the ids.
+    Otherwise ids that are names, or numbers that are very large compared with their count, get columns by a dictionary,
+    which is then the numbering of the rows. With `label_weights`, a label may be followed by a colon and the weight of
+    the row. `labels` are the names that labels can have, in increasing order, or NUMBERS; by default, labels are names
+    if the first one is not a number. `bad` determines what happens to lines with errors, and counts them; by default,
+    the first one is an error. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if the
+    memory runs out despite the check.
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, bad=bad, stream=Stream(label_weights=label_weights))
@@ -169,6 +177,8 @@ def read(
             skip=bad.skip,
             label_weights=label_weights,
             label_names=names if named else None,
+            growing=not hash_bits,
+            hash_bits=hash_bits,
         )
 
     total = new_rows(known)
@@ -199,7 +209,7 @@ def read(
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)
     found = total.label_names
-    data = total.dataset(total.features)
+    data = _with_columns(total, threads, 1 << hash_bits if hash_bits else None)
     if compact:
         data = data.compacted(in_place=True)
     if not named:
@@ -212,6 +222,24 @@ def read(
         )
     data = data.changed(label=places[data.label.astype(np.intp)])
     return Table(data, text.format, total.fields, total.repeated, size, names)
+
+
+def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
+    """The training rows that were read, with columns by a dictionary if their ids need one.
+
+    hashed : the number of columns if ids are hashed.
+    """
+    if rows.is_numbered:
+        ids = rows.ids
+        data = rows.dataset(len(ids))
+        return data.ordered(*ids.sorted(data.seen()), threads)
+    data = rows.dataset(hashed or rows.features)
+    if hashed or data.features <= MOST_SPARSE:
+        return data
+    numbering = occurring(data.index, data.features)
+    if data.features - 1 <= SPARSITY * len(numbering) + MOST_SPARSE:
+        return data
+    return data.renumbered(numbering, data.index).changed(numbering=of_numbers(numbering))
 
 
 def score_chunks(
@@ -228,20 +256,27 @@ def score_chunks(
     stream: Stream = Stream(),
     check: Callable[[Dataset], None] | None = None,
     labels: Names | None = NUMBERS,
+    ids: FeatureIds | None = None,
+    hash_bits: int = 0,
+    refuse_unseen: bool = False,
+    numbers_only: bool = False,
 ) -> Generator[Chunk[T], None, None]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
 
+    The column of a feature is its number, or that of its id in `ids`, or the last bits of the hash of its id. Other
+    features are left out and counted, or with `refuse_unseen` an error; with `numbers_only`, so are names and large
+    numbers, because they need a dictionary.
+
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
     a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
     entries beyond are left out and counted. With `labelled`, each row needs a label, blank lines are skipped as in
-    training. `check` gets the rows with all entries first; it and `work` may raise RowError. `model` is for messages.
+    training. `check` gets the rows first; it and `work` may raise RowError. `model` is for messages.
     `labels` are as in `read`, but other names may follow them. All else is as in `read`; an error is raised after the
     chunks before it.
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, model, bad=bad, stream=stream)
-    highest = LARGEST_INDEX + 1 if labelled or check else limit
     named = text.has_label_names() if labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
@@ -250,25 +285,29 @@ def score_chunks(
             ffm=text.ffm,
             keep_fields=keep_fields,
             training=labelled,
-            limit=highest,
+            limit=limit,
             skip=bad.skip,
             id_column=stream.id_column,
             label_weights=stream.label_weights,
             label_names=known if named else None,
+            ids=ids,
+            hash_bits=hash_bits,
+            refuse_unseen=refuse_unseen,
+            numbers_only=numbers_only,
         )
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
+        if rows.refused:
+            return _Parsed(lines, faulty - 1, faults[:-1], rows.rows, None, faults[-1])
         if lines == 0 or (faulty and not bad.skip):
             return _Parsed(lines, faulty, faults, rows.rows, None)
-        read, nnz, unseen, span = rows.rows, rows.nnz, rows.unseen, rows.span
+        read, unseen, span = rows.rows, rows.unseen, rows.span
         labelled_rows, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
         names = as_names(rows.label_names) if named else None
-        features = rows.features
-        data = rows.dataset(highest)
+        features = limit if hash_bits or ids is not None else rows.features
+        data = rows.dataset(limit)
         try:
             if check:
                 check(data)
-            data = data.within(limit)
-            unseen += nnz - data.nnz
             result = work(Piece(data, skipped, stream.keys(block), names))
             about = labelled_rows, comments, unseen, repeated, span, features, block.size, text.format
             chunk = Chunk(result, read, data.nnz, *about)
@@ -288,10 +327,10 @@ class RowError(Exception):
 
     row : its position in the chunk.
     expected, complaint : ends of the message "found TOKEN, expected ...; ...".
-    feature : the feature; None: the label.
+    feature : the id of the feature; None: the label.
     """
 
-    def __init__(self, row: int, expected: str, complaint: str, feature: int | None = None) -> None:
+    def __init__(self, row: int, expected: str, complaint: str, feature: int | str | None = None) -> None:
         super().__init__(row, expected, complaint)
         self.row, self.expected, self.complaint, self.feature = row, expected, complaint, feature
 
@@ -339,7 +378,14 @@ class _Text:
                 self._ahead.append(block)
                 token = self._first_token()
             self._sure = token is not None
-            format = "ffm" if token and token[1].count(b":") == 2 else "libsvm"
+            colons = token[1].count(b":") if token else 0
+            format = "ffm" if colons == 2 else "libsvm"
+            if token and colons > 2 and not DIGITS.fullmatch(token[1]):
+                raise BadInputError(
+                    f"{self._ahead[-1].name}: the format cannot be detected, because the first feature, "
+                    f"{quote(token[1])}, has {colons} colons, of which the last one precedes the value",
+                    format={"libsvm": "if the others belong to its name", "ffm": "if the first one ends a field"},
+                )
         self._whole = sum(block.last for block in self._ahead) == len(paths)  # whether all the text was read ahead
         self.format = format
         self.ffm = format == "ffm"
@@ -432,7 +478,8 @@ def _find(block: Block, error: RowError, labelled: bool, ffm: bool) -> tuple[int
     """The number of lines before the row of an error, and the column and the text of its label or feature."""
     number, line = _row_lines(block, labelled)[error.row]
     field = rb"\+?\d+:" if ffm else b""
-    form = LABEL if error.feature is None else re.compile(rb"(?:.*?\s)??(%b\+?0*%d:\S*)" % (field, error.feature))
+    id = re.escape(str(error.feature).encode())
+    form = LABEL if error.feature is None else re.compile(rb"(?:.*?\s)??(%b(?:\+?0*)?%b:[^:\s]*)(?!\S)" % (field, id))
     found = form.match(line)
     assert found
     return number, found.start(1) + 1, found[1]

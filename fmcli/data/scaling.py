@@ -31,14 +31,14 @@ class OddColumns:
     """Columns with values far from 1, or of very different scales.
 
     large : the number of columns with absolute values above LARGE.
-    widest, highest : the column with the largest absolute value, and that value.
-    narrowest, lowest : the column whose largest absolute value is the smallest, and that value.
+    widest, highest : the feature with the largest absolute value, and that value.
+    narrowest, lowest : the feature whose largest absolute value is the smallest, and that value.
     """
 
     large: int
-    widest: int
+    widest: int | str
     highest: float
-    narrowest: int
+    narrowest: int | str
     lowest: float
 
 
@@ -99,5 +99,6 @@ def find_odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | Non
     if highest <= LARGE and highest <= MOST_RATIO * lowest:
         return None
     large = int(np.count_nonzero(sizes > LARGE))
-    ids = occurring if data.numbering is None else data.numbering.ids[occurring]
-    return OddColumns(large, int(ids[widest]), highest, int(ids[narrowest]), lowest)
+    both = occurring[[widest, narrowest]]
+    ids = both.tolist() if data.numbering is None else data.numbering.written(both)
+    return OddColumns(large, ids[0], highest, ids[1], lowest)

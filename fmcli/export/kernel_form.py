@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.finite import are_finite
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.check import SEEN
+from fmcli.model_file.check import FEATURES, SEEN, dictionary_entries
 from fmcli.model_file.container import ModelFile, save
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
@@ -48,6 +49,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
         )
     direct, factors = DIRECT[kind]
     arrays = exported(scorer)
+    ids = {FEATURES: arrays.pop(FEATURES)} if FEATURES in arrays else {}
     if not are_finite(arrays.values()):
         raise BadInputError(f"{path} has parameters that are not finite, so that it has no kernel form")
     require(COPIES * 8 * 2 * arrays["U1"][0].size, f"the kernel form of {path}")
@@ -60,7 +62,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
     form[factors] = p[:, :features]
     if "gamma" in arrays:  # (C, k) for pn, (C, 1, k) for anova
         form["gamma"] = p[:, features] if direct == "pn" else p[:, features:]
-    return direct, form | scale_array(scorer.scale)
+    return direct, form | scale_array(scorer.scale) | ids
 
 
 def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
@@ -118,6 +120,7 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
                 **arrays,
                 **scale_array(scorer.scale),
                 **scorer.occurrences.arrays(),
+                **(dictionary_entries(scorer.numbering)[1] if isinstance(scorer.numbering, Dictionary) else {}),
                 SEEN: np.packbits(scorer.seen, bitorder="little"),
             },
         ),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.model_file.check import FEATURES, SEEN
+from fmcli.model_file.check import FEATURES, HASH, SEEN
 from fmcli.scoring.prediction import Scorer, exported
 from fmcli.text import number
 
@@ -39,9 +39,12 @@ def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, ND
     if scorer.norm:
         arrays = {**arrays, SEEN: scorer.seen}
     if scorer.numbering is not None:
-        arrays = {**arrays, FEATURES: scorer.numbering.ids}
+        arrays = {**arrays, FEATURES: np.array(scorer.ids(np.arange(scorer.model.features)))}
     for name, array in arrays.items():
         write(f"array {name} {' '.join(map(str, array.shape))}\n".encode())
+        if name == FEATURES:
+            write(f"{' '.join(map(str, array.tolist()))}\n".encode())
+            continue
         for text in lines(array):
             write(text.encode())
     return arrays
@@ -59,6 +62,8 @@ def header(scorer: Scorer) -> Iterator[str]:
         yield f"clip {' '.join(map(number, scorer.clip))}"
     yield f"outputs {scorer.model.outputs}"
     yield f"features {scorer.dimension}"
+    if scorer.hash_bits:
+        yield f"hash {HASH} {scorer.hash_bits}"
     for name, value in meta["options"].items():
         yield f"option {name} {int(value) if isinstance(value, bool) else value}"
 

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.scaling import SCALE
 from fmcli.inspect.interactions import interactions
+from fmcli.model_file.check import HASH
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
@@ -112,6 +114,7 @@ def model(subject: Subject) -> Row:
         "labels": scorer.labels.shown,
         **({"clips_to": list(scorer.clip)} if scorer.clip else {}),
         "features": scorer.dimension,
+        **ids(scorer),
         "features_occurring": int(np.count_nonzero(scorer.seen)),
         **({"fields": meta["fields"]} if meta["fields"] else {}),
         "outputs": scorer.model.outputs,
@@ -122,6 +125,15 @@ def model(subject: Subject) -> Row:
         "pair_rows": None if scorer.occurrences.together is None else scorer.occurrences.looked_at,
         "verified": subject.verified,
     }
+
+
+def ids(scorer: Scorer) -> Row:
+    """How the ids of features become columns, unless a number is its column."""
+    if scorer.hash_bits:
+        return {"ids": f"{HASH}, {scorer.hash_bits} bits"}
+    if isinstance(scorer.numbering, Dictionary):
+        return {"ids": f"{len(scorer.numbering.numbers):,} numbers, {len(scorer.numbering.ends):,} names"}
+    return {}
 
 
 def options(subject: Subject) -> Row:

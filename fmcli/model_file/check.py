@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.occurrences import COUNTS, MOST, TOGETHER, TYPES
@@ -27,7 +28,7 @@ from fmcli.models.model import Model
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.registry.options import OPTIONS, Option
+from fmcli.registry.options import MOST_HASH_BITS, OPTIONS, Option
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 
@@ -35,6 +36,10 @@ from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 SEEN = "seen"
 # The name of the array of the features that have columns, in increasing order; without it, all features have.
 FEATURES = "features"
+# The names of the arrays of a dictionary: numbers, and the bytes and the ends of names.
+IDS, NAMES, ENDS = "ids", "names", "name_ends"
+# The name of the hash function of ids.
+HASH = "murmur64a"
 MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
 MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
@@ -119,6 +124,22 @@ def are_counts(value: Any) -> bool:
     )
 
 
+def is_dictionary(value: Any) -> bool:
+    """Whether a value has the sizes of a dictionary: of its numbers, its names and their text."""
+    size = whole(0, MOST_COUNT)
+    return (
+        type(value) is dict and value.keys() == {"numbers", "names", "bytes"} and all(map(size.holds, value.values()))
+    )
+
+
+def is_hash(value: Any) -> bool:
+    """Whether a value has the function by which ids are hashed, and the number of bits that are columns."""
+    bits = whole(1, MOST_HASH_BITS)
+    return (
+        type(value) is dict and value.keys() == {"name", "bits"} and value["name"] == HASH and bits.holds(value["bits"])
+    )
+
+
 def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
     """Whether a value can always be printed: a number, text, null, or a list or table of these."""
     if type(value) is dict:
@@ -141,6 +162,8 @@ ENTRIES = {
     "options": TABLE,
     "features": whole(0, MOST_FEATURES),
     "columns": null_or(whole(0, MOST_FEATURES)),
+    "dictionary": null_or(Rule("the numbers of ids, of names and of their bytes", is_dictionary)),
+    "hash": null_or(Rule(f"the hash {HASH} and a number of bits from 1 to {MOST_HASH_BITS}", is_hash)),
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
     "labels": null_or(Rule("a list of two or more increasing numbers, or names", are_labels)),
@@ -156,7 +179,15 @@ ENTRIES = {
 }
 # Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
 # training/previous_run.py.
-LATER: dict[str, Any] = {"columns": None, "occurrences": None, "epochs": 0, "given": None, "range": None}
+LATER: dict[str, Any] = {
+    "columns": None,
+    "dictionary": None,
+    "hash": None,
+    "occurrences": None,
+    "epochs": 0,
+    "given": None,
+    "range": None,
+}
 # Options of all runs that earlier versions did not have.
 LATER_OPTIONS = (SCALE, "block_size")
 
@@ -195,6 +226,7 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     check_labels(kind, loss, meta["labels"], meta["outputs"])
     if meta["columns"] is not None and not (kind.compact and meta["columns"] <= meta["features"]):
         refuse("its kind has columns for all features, or there are more columns than features")
+    check_ids(meta)
     if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
         refuse("the index of a frequent feature is not below the number of features")
     known = meta["occurrences"]
@@ -204,6 +236,17 @@ def check_entries(meta: Mapping[str, Any]) -> None:
         refuse("it clips predictions, but the range of the labels is missing")
     if meta["fields"] and not meta["features"]:
         refuse("it has fields, but no features")
+
+
+def check_ids(meta: Mapping[str, Any]) -> None:
+    """Raise BadInputError unless a dictionary or a hash fits the number of features."""
+    sizes, hashed = meta["dictionary"], meta["hash"]
+    if sizes is not None and (hashed is not None or meta["columns"] is not None):
+        refuse("it has a dictionary, and hashed ids or columns for some features only")
+    if sizes is not None and sizes["numbers"] + sizes["names"] != meta["features"]:
+        refuse("the number of ids in its dictionary is not that of its features")
+    if hashed is not None and meta["features"] != 1 << hashed["bits"]:
+        refuse("its number of features is not that of the hashes")
 
 
 def check_known(meta: Mapping[str, Any]) -> None:
@@ -263,8 +306,28 @@ def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | list[s
         refuse(f"outputs is {outputs}, but its labels need {expected}")
 
 
-def checked_numbering(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Numbering | None:
-    """The numbering of the features that have columns; None if all have. Raises BadInputError if it is not valid."""
+def dictionary_entries(dictionary: Dictionary) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The entry for the metadata of a model file, and the arrays, that keep a dictionary."""
+    sizes = {"numbers": len(dictionary.numbers), "names": len(dictionary.ends), "bytes": len(dictionary.text)}
+    arrays: dict[str, NDArray[Any]] = {IDS: dictionary.numbers, NAMES: dictionary.text, ENDS: dictionary.ends}
+    return {"dictionary": sizes}, arrays
+
+
+def dictionary_shapes(sizes: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The shapes and types of the arrays of a dictionary with these sizes."""
+    return {IDS: ((sizes["numbers"],), "i8"), NAMES: ((sizes["bytes"],), "u"), ENDS: ((sizes["names"],), "i8")}
+
+
+def checked_numbering(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Numbering | Dictionary | None:
+    """The numbering of the features that have columns, or the dictionary; None if column j is feature j. Raises
+    BadInputError if it is not valid."""
+    if meta["dictionary"] is not None:
+        for name, (shape, kind) in dictionary_shapes(meta["dictionary"]).items():
+            check_array(name, arrays, shape, kind)
+        try:
+            return Dictionary(arrays[IDS], arrays[NAMES], arrays[ENDS])
+        except ValueError as error:
+            raise BadInputError(f"is not a valid model: {error}") from error
     if meta["columns"] is None:
         return None
     check_array(FEATURES, arrays, (meta["columns"],), "i4")
@@ -285,6 +348,8 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     expected: dict[str, tuple[tuple[int, ...], str]] = {SEEN: (((columns + 7) // 8,), "u")}
     if meta["columns"] is not None:
         expected[FEATURES] = ((columns,), "i4")
+    if meta["dictionary"] is not None:
+        expected |= dictionary_shapes(meta["dictionary"])
     for name in (name for layout in model.layout for name in layout.names):
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
@@ -308,7 +373,7 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
 
 
 def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:
-    """Raise BadInputError unless there is an array with this name, shape and type: f, u, i4 as in numpy."""
+    """Raise BadInputError unless there is an array with this name, shape and type: f, u, i4, i8 as in numpy."""
     if name not in arrays:
         refuse(f"the array {name} is missing")
     array = arrays[name]

@@ -9,6 +9,8 @@ from fmcli.registry.derived import Derived, by_longest_row
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
+# The most bits of a hash that can be a column: columns are numbered by int32.
+MOST_HASH_BITS = 30
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
@@ -69,7 +70,7 @@ class Scorer:
     path: str
     scale: Divisors | None = None
     occurrences: Occurrences = UNKNOWN
-    numbering: Numbering | None = None
+    numbering: Numbering | Dictionary | None = None
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
@@ -77,40 +78,47 @@ class Scorer:
         return np.unpackbits(self.marks, count=self.model.features, bitorder="little").view(np.bool_)
 
     @property
+    def hash_bits(self) -> int:
+        """The bits of the hashes of ids that are columns; 0: ids are not hashed."""
+        return int(self.meta["hash"]["bits"]) if self.meta["hash"] else 0
+
+    @property
     def dimension(self) -> int:
         """The number of features, of which some may have no column."""
         return self.model.features + self.model.absent
 
     def refuse_unseen(self, data: Dataset) -> None:
-        """Raise RowError for the first entry of rows, with all their entries, whose feature was not in training."""
+        """Raise RowError for the first entry of rows whose feature was not in training."""
         columns = data.index if self.numbering is None else self.numbering.columns_of(data.index)
         known = (columns >= 0) & (columns < self.model.features)
         known[known] = self.seen[columns[known]]
         if not known.all():
             entry = int(known.argmin())
             row = int(np.searchsorted(data.indptr, entry, side="right")) - 1
-            feature = int(data.index[entry])
+            column = int(data.index[entry])
+            feature = self.numbering.id(column) if isinstance(self.numbering, Dictionary) else column
             complaint = f"feature {feature} did not, and unseen features are an error"
             raise RowError(row, "a feature that occurred in training", complaint, feature)
 
-    def ids(self, columns: NDArray[Any]) -> list[int]:
-        """The features that columns stand for."""
-        features: list[int] = (columns if self.numbering is None else self.numbering.ids[columns]).tolist()
-        return features
+    def ids(self, columns: NDArray[Any]) -> list[int] | list[int | str]:
+        """The features that columns stand for, as in the text."""
+        return columns.tolist() if self.numbering is None else self.numbering.written(columns)
 
     def dense(self, array: NDArray[Any], axis: int, fill: float = 0) -> NDArray[Any]:
         """An array with an axis of columns, with an axis of all features instead."""
-        if self.numbering is None:
+        if not isinstance(self.numbering, Numbering):
             return array
         return moved(array, axis, slice(None), self.numbering.ids, self.dimension, fill)
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The smallest and the largest feature that occurred in training; None if there is none."""
+        """The smallest and the largest index of training; None if there is none, or if it has a dictionary."""
         columns = np.flatnonzero(self.seen)
-        if not len(columns):
+        if not len(columns) or isinstance(self.numbering, Dictionary):
             return None
-        low, high = self.ids(columns[[0, -1]])
+        low, high = (
+            columns[[0, -1]].tolist() if self.numbering is None else self.numbering.ids[columns[[0, -1]]].tolist()
+        )
         return low, high
 
     @property
@@ -261,7 +269,7 @@ def predict(
         counts=counts,
         bad=bad,
         stream=stream,
-        check=scorer.refuse_unseen if refuse_unseen else None,
+        refuse_unseen=refuse_unseen,
     )
     for lines, not_finite in chunks:
         counts.not_finite += not_finite
@@ -279,7 +287,7 @@ def each_chunk(
     counts: Counts,
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
-    check: Callable[[Dataset], None] | None = None,
+    refuse_unseen: bool = False,
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
@@ -289,7 +297,7 @@ def each_chunk(
     def counted(piece: Piece) -> tuple[T, int]:
         data = piece.data
         unknown = data.nnz
-        if scorer.numbering is not None:
+        if isinstance(scorer.numbering, Numbering):
             data = data.renumbered(scorer.numbering)
         unknown -= data.nnz
         return work(Piece(data, piece.skipped, piece.keys)), unknown + data.count_outside(scorer.marks)
@@ -305,8 +313,11 @@ def each_chunk(
         model=scorer.path,
         bad=bad,
         stream=stream,
-        check=check,
+        check=scorer.refuse_unseen if refuse_unseen else None,
         labels=scorer.labels.names,
+        ids=scorer.numbering.ids if isinstance(scorer.numbering, Dictionary) else None,
+        hash_bits=scorer.hash_bits,
+        refuse_unseen=refuse_unseen,
     ):
         result, cold = piece.result
         counts.rows += piece.rows
@@ -322,7 +333,7 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     scaled.
 
     dense : whether arrays by feature have zeros, and the divisor 1, for features that have no column. If these arrays
-        would be too large, they have columns only, and `features` has the feature of each.
+        would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
 
     Raises NotEnoughMemoryError.
     """
@@ -331,6 +342,8 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     arrays = {**model.exported(), **scale_array(scorer.scale)}
     if numbering is None or not dense:
         return arrays
+    if isinstance(numbering, Dictionary):
+        return {**arrays, FEATURES: np.array(scorer.ids(np.arange(model.features)))}
     of_names = {name: 0 if name == SCALE else model.feature_axis(name) for name in arrays}
     axes = {name: axis for name, axis in of_names.items() if axis is not None}
     numbers = sum(arrays[name].size for name in axes) // max(len(numbering), 1) * scorer.dimension
@@ -342,10 +355,12 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def export_arrays(path: str) -> dict[str, NDArray[np.float64]]:
-    """The arrays of a model file as float64. Raises as `load_model`, and NotEnoughMemoryError."""
+def export_arrays(path: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a model file as float64, and the ids of its dictionary. Raises as `load_model`, and
+    NotEnoughMemoryError."""
     scorer = load_model(path)
     arrays = exported(scorer)
     needed = np.dtype(np.float64).itemsize * sum(array.size for array in arrays.values())
     require(needed, f"exporting {path}")
-    return {name: array.astype(np.float64) for name, array in arrays.items()}
+    ids = isinstance(scorer.numbering, Dictionary)
+    return {name: array if ids and name == FEATURES else array.astype(np.float64) for name, array in arrays.items()}

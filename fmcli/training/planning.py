@@ -142,7 +142,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         Metrics that do not fit the loss that the labels choose, nothing left to train on.
     """
     read = [data, valid] if valid else [data]
-    if MODELS[settings.spec.model].compact:
+    if has_numbering(data, settings):
         data, settings = compact(data, settings)
     spec, warm_start = settings.spec, settings.warm_start
     labels = labels_of(settings, data.label)
@@ -220,6 +220,12 @@ def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Pl
         validation=validation,
         memory=MemoryNeed(held + account.training(trainer, evaluation, validation, warm_start), held=held),
     )
+
+
+def has_numbering(data: Dataset, settings: Settings) -> bool:
+    """Whether a run has columns only for some features, or a dictionary."""
+    with_ids = settings.warm_start is not None and settings.warm_start.numbering is not None
+    return MODELS[settings.spec.model].compact or data.numbering is not None or with_ids
 
 
 def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fmcli
 from fmcli.base.finite import are_finite
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.numbering import Numbering
 from fmcli.data.occurrences import UNKNOWN, count
 from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.check import FEATURES, SEEN
+from fmcli.model_file.check import FEATURES, HASH, SEEN, dictionary_entries
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
@@ -37,6 +40,9 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
+    entries, ids = numbered(numbering)
+    if plan.settings.hash_bits:
+        entries["hash"] = {"name": HASH, "bits": plan.settings.hash_bits}
     parameters = REAL_TYPE.itemsize * plan.model.parameter_count
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
     occurrences = count(plan.data, plan.rows, parameters, previous, plan.counts)
@@ -48,7 +54,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
         "given": sorted(plan.spec.given),
         "features": plan.data.dimension,
-        **({} if numbering is None else {"columns": len(numbering)}),
+        **entries,
         "outputs": plan.model.outputs,
         **plan.preprocessing.entries(),
         "slots": plan.model.slots if keep_state else None,
@@ -64,9 +70,16 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         **state,
         **scale_array(plan.preprocessing.scale),
         **occurrences.arrays(),
-        **({} if numbering is None else {FEATURES: numbering.ids}),
+        **ids,
     }
     save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
+
+
+def numbered(numbering: Numbering | Dictionary | None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The entries for the metadata of a model file, and the arrays, that keep a numbering."""
+    if isinstance(numbering, Dictionary):
+        return dictionary_entries(numbering)
+    return ({}, {}) if numbering is None else ({"columns": len(numbering)}, {FEATURES: numbering.ids})
 
 
 def load_warm_start(path: str) -> WarmStart:
@@ -92,6 +105,7 @@ def load_warm_start(path: str) -> WarmStart:
         state=SolverState(meta["solver"], meta["slots"], meta["updates"]) if kept else None,
         occurrences=scorer.occurrences,
         numbering=scorer.numbering,
+        hash_bits=scorer.hash_bits,
     )
 
 

@@ -33,6 +33,7 @@ class Settings:
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
         after the last epoch that ends before it, if each takes as long as the one before. None: there is no limit.
+    hash_bits : the number of bits of the hashes of ids that are columns; 0: ids are not hashed.
     label_names : what the labels 0, 1, .. of the rows stand for; None: labels are numbers.
 
     Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
@@ -50,6 +51,7 @@ class Settings:
     threads: int = 1
     deadline: float | None = None
     label_names: Names | None = None
+    hash_bits: int = 0
 
     def __post_init__(self) -> None:
         if self.warm_start:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.cache import Cache, Facts, joined
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import SCALE, find_odd_columns, is_scaled
@@ -62,7 +63,7 @@ class View:
     """
 
     labels: Labels
-    numbering: Numbering | None
+    numbering: Numbering | Dictionary | None
     features: int
     of_labels: Mapping[float, float]
     norm: bool
@@ -87,9 +88,8 @@ class View:
         if self.numbering is None:
             counts[: len(cache.counts)] = cache.counts
         else:
-            ids = self.numbering.ids
-            known = ids < len(cache.counts)
-            counts[known] = cache.counts[ids[known]]
+            occurring = numbering_of(cache.counts)
+            counts[self.numbering.columns_from(occurring)] = cache.counts[occurring.ids]
         return counts
 
     def total_weight(self, facts: Facts) -> float:
@@ -114,7 +114,7 @@ def prepare_stored(
         data = cache.load(0)
         return prepare(settings, weigh_labels(data, of_labels) if of_labels else data, valid)
     numbering = None
-    if MODELS[settings.spec.model].compact:
+    if MODELS[settings.spec.model].compact or (settings.warm_start and settings.warm_start.numbering is not None):
         numbering, settings = compact(cache.counts, settings)
     warm_start, facts, label = settings.warm_start, cache.facts, some_labels(cache)
     labels = labels_of(settings, label)
@@ -185,14 +185,19 @@ def weights_of_labels(facts: Facts, weighting: Weighting) -> dict[float, float]:
     return weighting.of_labels(np.array(list(facts.labels)), totals, facts.names)
 
 
-def compact(counts: NDArray[np.int32], settings: Settings) -> tuple[Numbering, Settings]:
+def numbering_of(counts: NDArray[np.int32]) -> Numbering:
+    """The numbering of the features with a positive count."""
+    return Numbering(np.flatnonzero(counts).astype(np.int32), len(counts))
+
+
+def compact(counts: NDArray[np.int32], settings: Settings) -> tuple[Numbering | Dictionary, Settings]:
     """The numbering of the features that occur in the rows or in the warm start, and the settings with it."""
-    numbering = Numbering(np.flatnonzero(counts).astype(np.int32), len(counts))
+    numbering = numbering_of(counts)
     warm_start = settings.warm_start
     if warm_start is None:
         return numbering, settings
-    numbering = numbering.joined(warm_start.occurring)
-    return numbering, replace(settings, warm_start=warm_start.on_columns(numbering))
+    joined = numbering.joined(warm_start.occurring)
+    return joined, replace(settings, warm_start=warm_start.on_columns(joined))
 
 
 def hold_out(cache: Cache, spec: Spec, share: float | None) -> tuple[Dataset | None, dict[int, RowNumbers]]:

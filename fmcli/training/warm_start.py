@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences
@@ -54,6 +55,7 @@ class WarmStart:
     state : what the file has kept of the solver; None: nothing.
     occurrences : how often features occurred in these data.
     numbering : of the features that its columns stand for; None: column j is feature j.
+    hash_bits : the bits of the hashes of ids that are its columns; 0: ids are not hashed.
     """
 
     path: str
@@ -64,21 +66,24 @@ class WarmStart:
     arrays: Mapping[str, NDArray[Any]]
     state: SolverState | None
     occurrences: Occurrences = UNKNOWN
-    numbering: Numbering | None = None
+    numbering: Numbering | Dictionary | None = None
+    hash_bits: int = 0
 
     @property
-    def occurring(self) -> Numbering:
+    def occurring(self) -> Numbering | Dictionary:
         """The numbering of the features that it has seen."""
         if self.numbering is not None:
             return self.numbering
         return Numbering(np.flatnonzero(self.seen).astype(np.int32), self.model.features)
 
-    def on_columns(self, numbering: Numbering) -> WarmStart:
+    def on_columns(self, numbering: Numbering | Dictionary) -> WarmStart:
         """The same model with the columns of a numbering of all features that it has seen."""
         if self.numbering is not None and len(numbering) == len(self.numbering):
             return replace(self, numbering=numbering)
-        ids = np.arange(self.model.features, dtype=np.int32) if self.numbering is None else self.numbering.ids
-        columns = numbering.columns_of(ids)
+        ours = self.numbering
+        if ours is None:
+            ours = Numbering(np.arange(self.model.features, dtype=np.int32))
+        columns = numbering.columns_from(ours)
         source = np.flatnonzero(columns >= 0)
         target, size = columns[source], len(numbering)
         arrays = dict(self.arrays)

@@ -116,14 +116,14 @@ def test_text_gives_back_the_very_numbers(run, sample, tmp_path, options):
 
 @pytest.mark.parametrize("norm", ["--norm", "--no-norm"])
 def test_text_has_only_the_features_of_the_model(run, tmp_path, norm):
-    (tmp_path / "rows").write_text("1 0:7:1 1:2147483646:1\n0 0:9:1\n" * 20)
+    (tmp_path / "rows").write_text("1 0:7:1 1:1000000:1\n0 0:9:1\n" * 20)
     assert run("train", "-q", "-m", "ffm", "-k", "2", norm, "-o", "m", "rows").returncode == 0
     assert run("export", "m", "out.txt").returncode == 0
     header, arrays = parsed((tmp_path / "out.txt").read_text())
     scorer = load_model(str(tmp_path / "m"))
     expected = {**scorer.model.exported(), **({"seen": np.ones(3)} if norm == "--norm" else {})}
-    assert header["features"] == "2147483647"
-    assert arrays.pop("features").tolist() == [7, 9, 2147483646]
+    assert header["features"] == "1000001"
+    assert arrays.pop("features").tolist() == [7, 9, 1000000]
     assert {name: array.tolist() for name, array in arrays.items()} == {n: a.tolist() for n, a in expected.items()}
 
 

@@ -132,16 +132,16 @@ def test_output_file_is_complete_or_not_there(run, sample, adult_model, tmp_path
     done = run("predict", "-q", "-o", "out", adult_model, test)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", "")
     assert (tmp_path / "out").read_bytes() == run("predict", adult_model, test).stdout
-    done = run("predict", "-o", "out2", adult_model, input=test.read_bytes() + b"1 x:1\n")
+    done = run("predict", "-o", "out2", adult_model, input=test.read_bytes() + b"1 -3:1\n")
     assert done.returncode == 65
     assert os.listdir(tmp_path) == ["out"]
 
 
 def test_an_error_comes_after_the_rows_before_it(run, large, adult_model):
     text = large.read_bytes()
-    done = run("predict", adult_model, input=text + b"1 x:1\n")
+    done = run("predict", adult_model, input=text + b"1 -3:1\n")
     assert done.returncode == 65
-    assert "<stdin>:40001:3: found 'x:1'" in done.stderr
+    assert "<stdin>:40001:3: found '-3:1'" in done.stderr
     assert 0 < len(done.stdout.splitlines()) < 40_000
 
 
@@ -236,7 +236,7 @@ def test_unseen_features(run, adult_model, tmp_path):
     assert done.returncode == 65
     assert done.stderr.splitlines()[-1] == (
         "fmcli: error: rows:4:7: found '+0500:2', expected a feature that occurred in training; "
-        "feature 500 did not, and unseen features are an error"
+        "feature '+0500' did not, and unseen features are an error"
     )
     assert run("predict", "--unseen", "error", adult_model, input=b"1 1:1\n600:0\n").returncode == 0
 

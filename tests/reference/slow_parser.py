@@ -12,6 +12,7 @@ TOKEN = re.compile(rb"[^ \t\r]+")
 NUMBER = re.compile(rb"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
 WHOLE = re.compile(rb"[+]?[0-9]+")
 LARGEST_ID = 2**31 - 2
+Feature = int | bytes  # the id of a feature: a number or a name
 
 
 class WrongError(Exception):
@@ -25,8 +26,10 @@ class WrongError(Exception):
 @dataclass
 class Rows:
     labels: list[float] = field(default_factory=list)  # NaN if a row has no label
-    entries: list[list[tuple[int, int, float]]] = field(default_factory=list)  # (index, field, value) of each row
+    entries: list[list[tuple[Feature, int, float]]] = field(default_factory=list)  # (index, field, value) of each row
     features: int = 0
+    ids: list[Feature] | None = None  # the ids of the columns, if there is a dictionary
+    odd: bool = False  # whether an id is a name or a large number
     fields: int = 0
     repeated: int = 0
     unseen: int = 0
@@ -44,7 +47,18 @@ def parse(text: bytes, *, ffm: bool, keep_fields: bool, training: bool, limit: i
             rows.comments += 1
         elif tokens or not training:
             _row(rows, number, tokens, ffm, keep_fields and ffm, training, limit)
+    occurring = {id for row in rows.entries for id, _, _ in row}
+    if training and (rows.odd or rows.features - 1 > 4 * len(occurring) + 2**20):
+        rows.ids = sorted(occurring, key=_order)
+        columns = {id: column for column, id in enumerate(rows.ids)}
+        rows.entries = [sorted((columns[id], group, value) for id, group, value in row) for row in rows.entries]
+        rows.features = len(rows.ids)
     return rows
+
+
+def _order(id):
+    """Numbers come before names."""
+    return isinstance(id, bytes), id
 
 
 def without_wrong_lines(text: bytes, **options) -> tuple[bytes, list[tuple[int, int]]]:
@@ -79,28 +93,44 @@ def _row(rows, number, tokens, ffm, keep_fields, training, limit):
     repeated = False
     for column, token in tokens:
         wrong = WrongError(number, column)
-        parts = token.split(b":")
-        if len(parts) != (3 if ffm else 2):
+        if token.count(b":") < (2 if ffm else 1):
             raise wrong
-        group = _whole(parts[0], LARGEST_ID, wrong) if ffm else 0
-        index = _whole(parts[-2], LARGEST_ID if training else 2**63 - 1, wrong)
-        value = _number(parts[-1], LIBC.strtof, wrong)
-        if not training and index >= limit:
+        first, rest = token.split(b":", 1) if ffm else (b"0", token)
+        text, last_part = rest.rsplit(b":", 1)
+        group = _whole(first, LARGEST_ID, wrong)
+        index = _id(text, wrong)
+        value = _number(last_part, LIBC.strtof, wrong)
+        small = isinstance(index, int) and index <= LARGEST_ID
+        if not training and not (small and index < limit):
             rows.unseen += value != 0
             continue
-        rows.features = max(rows.features, index + 1)
+        rows.odd |= not small
+        rows.features = max(rows.features, index + 1 if small else 0)
         rows.fields = max(rows.fields, group + 1) if ffm else 0
         key = index, group if keep_fields else 0
         repeated |= key in sums
         sums[key] = sums[key] + value if key in sums else value
         last[key] = column
     rows.repeated += repeated
-    for key in sorted(sums):
+    for key in sorted(sums, key=lambda key: (_order(key[0]), key[1])):
         sums[key] = ctypes.c_float(sums[key]).value
         if math.isinf(sums[key]):
             raise WrongError(number, max(last[other] for other in last if other[0] == key[0]))
     rows.labels.append(label)
-    rows.entries.append([(*key, sums[key]) for key in sorted(sums) if sums[key] != 0])
+    kept = [(*key, value) for key, value in sums.items() if value != 0]
+    rows.entries.append(sorted(kept, key=lambda entry: (_order(entry[0]), entry[1])))
+
+
+def _id(text: bytes, wrong: WrongError) -> Feature:
+    """A number, or a name: text that is neither a decimal number nor has only digits and colons. Digits that are too
+    many for a number are a name."""
+    if re.fullmatch(rb"[0-9]+", text) and len(text.lstrip(b"0")) > 18 and int(text[-4000:]) >= 2**63:
+        return text
+    if text == b"qid" or not text or re.fullmatch(rb"[0-9:]*:[0-9:]*", text):
+        raise wrong
+    if NUMBER.fullmatch(text) and math.isfinite(LIBC.strtod(text, None)):
+        return _whole(text, 2**63 - 1, wrong)
+    return text
 
 
 def _number(text: bytes, strto, wrong: WrongError) -> float:

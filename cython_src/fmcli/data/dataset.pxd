@@ -17,6 +17,7 @@ cdef class Dataset:
         x[0] = sample_of(&self.csr, i)
 
     cdef check_entries(self)
+    cdef order_rows(self, int64_t first, int64_t last, const int32_t[::1] columns)
     cdef counts_of(self, const int32_t[::1] rows)
     cdef selected(self, index, kept, features, numbering)
     cdef places(self, const int32_t[::1] features)

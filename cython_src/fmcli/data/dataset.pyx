@@ -11,6 +11,16 @@ from libc.math cimport fabsf, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
+cdef extern from "fmcli/data/ordering.h" namespace "fmcli" nogil:
+    struct Entries:
+        const int64_t* indptr
+        int32_t* index
+        int32_t* field
+        float* value
+
+    void renumber_rows(const Entries&, int64_t, int64_t, const int32_t*) except +
+
+
 cdef enum:
     ROWS_AHEAD = 16  # that are prefetched before they are copied
 
@@ -128,7 +138,7 @@ cdef class Dataset:
     def arrays(self):
         """All arrays that are not None."""
         arrays = [self.indptr, self.index, self.value, self.field, self.label, self.weight, self.ones]
-        arrays += [] if self.numbering is None else [self.numbering.ids]
+        arrays += [] if self.numbering is None else self.numbering.arrays
         return [array for array in arrays if array is not None]
 
     @property
@@ -202,7 +212,9 @@ cdef class Dataset:
         return copy
 
     def within(self, features):
-        """The same rows with only the first `features` columns."""
+        """The same rows with columns for the first `features` features only."""
+        if self.numbering is not None:
+            return self.renumbered(Numbering(np.arange(features, dtype=np.int32))).changed(numbering=None)
         if self.features == features:
             return self
         if self.features < features:
@@ -217,7 +229,36 @@ cdef class Dataset:
         numbering = occurring(self.index, self.features)
         return self.renumbered(numbering, self.index if in_place else None)
 
-    def renumbered(self, Numbering numbering not None, into=None):
+    def ordered(self, numbering, const int32_t[::1] columns, int threads=1):
+        """The same rows with the columns of a numbering: `columns` (features) are those of the columns here. The
+        entries of a row, which may be in any order here, are then in that of their columns. The arrays are overwritten,
+        so that this Dataset must not be used again."""
+        if columns.shape[0] < self.features:
+            raise ValueError(f"there are {columns.shape[0]} columns for {self.features} features")
+        bounds = np.linspace(0, self.rows, threads + 1).astype(np.int64)
+        in_parallel(lambda part: self.order_rows(bounds[part], bounds[part + 1], columns), range(threads), threads)
+        return self.changed(numbering=numbering, features=len(numbering))
+
+    # `ordered` for the rows first .. last - 1.
+    cdef order_rows(self, int64_t first, int64_t last, const int32_t[::1] columns):
+        cdef Entries entries
+        cdef const int64_t[::1] indptr = self.indptr
+        cdef int32_t[::1] index = self.index
+        cdef int32_t[::1] field = self.field
+        cdef float[::1] value = self.value
+        if not self.nnz:
+            return
+        entries.indptr, entries.index = &indptr[0], &index[0]
+        entries.field = NULL
+        entries.value = NULL
+        if field is not None:
+            entries.field = &field[0]
+        if value is not None:
+            entries.value = &value[0]
+        with nogil:
+            renumber_rows(entries, first, last, &columns[0])
+
+    def renumbered(self, numbering, into=None):
         """The same rows with the columns of a numbering. Entries of features that have no column there are left out.
 
         into : int32 (nnz), where the new indices are stored; by default a new array.
@@ -225,16 +266,21 @@ cdef class Dataset:
         cdef const int32_t[::1] columns = None
         cdef Py_ssize_t entry, kept = 0
         cdef int32_t column
+        cdef Numbering lookup = None
         if numbering is self.numbering:
             return self
         if self.numbering is not None:
-            columns = numbering.columns_of(self.numbering.ids)
+            columns = numbering.columns_from(self.numbering)
+        elif isinstance(numbering, Numbering):
+            lookup = numbering
+        else:
+            return self.compacted().renumbered(numbering, into)
         index = np.empty(self.nnz, dtype=np.int32) if into is None else into
         cdef int32_t[::1] out = index
         with nogil:
             for entry in range(self.nnz):
                 column = self.csr.index[entry]
-                out[entry] = numbering.column(column) if columns is None else columns[column]
+                out[entry] = lookup.column(column) if columns is None else columns[column]
                 kept += out[entry] != NOT_THERE
         if kept == self.nnz:
             return Dataset(

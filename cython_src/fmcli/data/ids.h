@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "fmcli/data/arrays.h"
 
@@ -49,6 +50,23 @@ struct Id {
 };
 
 inline Id named(const char* name, size_t length) { return {hash_of(name, length), name, length}; }
+
+// Whether a name comes before another one in the order of their bytes.
+inline bool before(const Id& one, const Id& other) {
+    const int difference = std::memcmp(one.name, other.name, std::min(one.length, other.length));
+    return difference ? difference < 0 : one.length < other.length;
+}
+
+// The column of an id among 2^bits columns: the last bits of its hash. A number is hashed as eight bytes.
+inline int32_t hashed_column(const Id& id, int bits) {
+    uint64_t hash = id.key;
+    if (!id.name) {
+        char number[8];
+        for (int i = 0; i < 8; ++i) number[i] = static_cast<char>(id.key >> 8 * i);
+        hash = hash_of(number, sizeof number);
+    }
+    return static_cast<int32_t>(hash & ((uint64_t{1} << bits) - 1));
+}
 
 constexpr int32_t NO_COLUMN = -1;
 
@@ -120,10 +138,55 @@ class Ids {
         return add(id, 0, repeated);
     }
 
+    // Adds all ids of another object. Returns the columns here of its columns. Throws std::bad_alloc.
+    std::vector<int32_t> add_all(const Ids& other) {
+        constexpr size_t AHEAD = 16;  // ids that are prefetched before they are looked up
+        std::vector<int32_t> columns(other.size());
+        const size_t count = other.numbers.size();
+        const auto number = [&other](size_t i) { return Id{static_cast<uint64_t>(other.numbers[i])}; };
+        for (size_t i = 0; i < count; ++i) {
+            if (i + AHEAD < count) prefetch(number(i + AHEAD));
+            columns[static_cast<size_t>(other.number_columns[i])] = add(number(i));
+        }
+        for (size_t i = 0; i < other.ends.size(); ++i)
+            columns[static_cast<size_t>(other.name_columns[i])] = add(other.name(i));
+        return columns;
+    }
+
     // Name i of the names in the order in which they were added.
     Id name(size_t i) const {
-        const int64_t start = i ? ends[i - 1] : 0;
-        return named(text.data() + start, static_cast<size_t>(ends[i] - start));
+        const Span span = span_of(i);
+        return named(span.begin, span.length);
+    }
+
+    // The positions of the names in increasing order of their bytes.
+    std::vector<int32_t> names_in_order() const {
+        struct Key {
+            uint64_t prefix;  // the first bytes that differ, as a number with the same order
+            int32_t place;
+        };
+        std::vector<Key> keys(ends.size());
+        size_t common = keys.empty() ? 0 : span_of(0).length;  // the bytes at the beginning of all names
+        for (size_t i = 1; i < keys.size() && common; ++i) {
+            const Span first = span_of(0), span = span_of(i);
+            common = std::min(common, span.length);
+            while (common && std::memcmp(first.begin, span.begin, common)) --common;
+        }
+        for (size_t i = 0; i < keys.size(); ++i) {
+            const Span span = span_of(i);
+            uint64_t prefix = 0;
+            for (size_t j = 0; j < 8; ++j)
+                prefix = prefix << 8 | (common + j < span.length ? static_cast<unsigned char>(span.begin[common + j]) : 0);
+            keys[i] = {prefix, static_cast<int32_t>(i)};
+        }
+        std::sort(keys.begin(), keys.end(), [this](const Key& one, const Key& other) {
+            if (one.prefix != other.prefix) return one.prefix < other.prefix;
+            const Span first = span_of(static_cast<size_t>(one.place)), second = span_of(static_cast<size_t>(other.place));
+            return before({0, first.begin, first.length}, {0, second.begin, second.length});
+        });
+        std::vector<int32_t> order(keys.size());
+        for (size_t i = 0; i < keys.size(); ++i) order[i] = keys[i].place;
+        return order;
     }
 
     // Removes all ids and keeps the memory.
@@ -161,12 +224,21 @@ class Ids {
         return id.name ? name_columns[static_cast<size_t>(slot.place)] : slot.place;
     }
 
+    struct Span {
+        const char* begin;
+        size_t length;
+    };
+
+    Span span_of(size_t i) const {
+        const int64_t start = i ? ends[i - 1] : 0;
+        return {text.data() + start, static_cast<size_t>(ends[i] - start)};
+    }
+
     bool same(const Slot& slot, const Id& id) const {
         if (slot.key != id.key) return false;
         if (!id.name) return true;
-        const size_t i = static_cast<size_t>(slot.place);
-        const int64_t start = i ? ends[i - 1] : 0;
-        return static_cast<size_t>(ends[i] - start) == id.length && std::memcmp(text.data() + start, id.name, id.length) == 0;
+        const Span span = span_of(static_cast<size_t>(slot.place));
+        return span.length == id.length && std::memcmp(span.begin, id.name, id.length) == 0;
     }
 
     // The place of an id in a table: its own, or the free one where it belongs.

@@ -43,6 +43,19 @@ cdef class Numbering:
     def __len__(self):
         return len(self.ids)
 
+    @property
+    def arrays(self):
+        """The arrays that it keeps, without those for the search."""
+        return [self.ids]
+
+    def features_of(self, columns):
+        """The features of columns."""
+        return self.ids[columns]
+
+    def written(self, columns):
+        """The features of columns as in the text: numbers."""
+        return self.ids[columns].tolist()
+
     def columns_of(self, const int32_t[::1] features):
         """int32 (n): the columns of features; -1 for those that have none."""
         columns_ = np.empty(features.shape[0], dtype=np.int32)
@@ -53,8 +66,20 @@ cdef class Numbering:
                 columns[i] = NOT_THERE if features[i] < 0 else self.column(features[i])
         return columns_
 
-    def joined(self, Numbering other not None):
-        """The numbering of the features that either has; one of the two, if that has them all."""
+    def columns_from(self, source):
+        """int32 (n): the columns of the features of another numbering; -1 for those that have none here."""
+        if isinstance(source, Numbering):
+            return self.columns_of(source.ids)
+        columns = np.full(len(source), NOT_THERE, dtype=np.int32)
+        count = np.searchsorted(source.numbers, self.dimension)
+        columns[:count] = self.columns_of(source.numbers[:count].astype(np.int32))
+        return columns
+
+    def joined(self, other):
+        """The numbering of the features that either has; one of the two, if that has them all. If the other one is a
+        Dictionary, so is the result."""
+        if not isinstance(other, Numbering):
+            return other.joined(self)
         for one, another in ((self, other), (other, self)):
             if one.dimension >= another.dimension and (one.columns_of(another.ids) >= 0).all():
                 return one

@@ -39,6 +39,8 @@ inline const char* skip_blanks(const char* p) {
 
 inline bool ends_row(char c) { return c == '\n' || c == '#'; }
 
+inline bool begins_query(const char* p) { return *p == 'q' && std::memcmp(p, "qid:", 4) == 0; }
+
 inline const char* token_end(const char* p) {
     while (!ends_token(*p)) ++p;
     return p;
@@ -67,9 +69,9 @@ class Parser {
                 if (!rows_.reading.training) rows_.end_row(rows_.index.size(), NAN, false);
             } else if (!row(p)) {
                 fault_.number = found.lines;
-                if (found.faults.size() < MOST_FAULTS) found.faults.push_back(fault_);
+                if (found.faults.size() < MOST_FAULTS || rows_.refused) found.faults.push_back(fault_);
                 ++found.faulty;
-                if (!rows_.reading.skip) return found;
+                if (!rows_.reading.skip || rows_.refused) return found;
                 rows_.skip_row();
                 p = line_break(line_, end_);
             }
@@ -82,16 +84,27 @@ class Parser {
     struct Entry {
         uint64_t index, field;
         float value;
+        Id id;  // set by `any_entry` only
+    };
+
+    // An entry whose column is not known yet.
+    struct Pending {
+        Id id;
+        uint64_t field;
+        float value;
+        const char* token;
     };
 
     static constexpr const char* SHAPE = ffm ? "field:index:value" : "index:value";
-    static constexpr uint64_t LARGEST_ID = INT32_MAX - 1;  // so that the count, the largest id + 1, fits into int32
+    static constexpr uint64_t LARGEST_FIELD = INT32_MAX - 1;  // so that the count, the largest + 1, fits into int32
+    static constexpr uint64_t NO_INDEX = UINT64_MAX;
 
     Rows& rows_;
     const char* end_;
     const char* line_ = nullptr;
     Span name_;  // the label of the row, if it is a name; it is added when the whole row has been read
     Fault fault_;
+    std::vector<Pending> pending_;
 
     bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
         fault_ = {complaint, subject, expected, token, part, line_};
@@ -110,9 +123,9 @@ class Parser {
         }
         p = skip_blanks(p);
         if (id_column == 2 && !ends_row(*p)) p = skip_blanks(token_end(p));
-        if (p[0] == 'q' && std::memcmp(p, "qid:", 4) == 0 && !query(p)) return false;
+        if (begins_query(p) && !query(p)) return false;
 
-        return entries(p, y, has_label, weight);
+        return rows_.by_id ? entries_by_id(p, y, has_label, weight) : entries(p, y, has_label, weight);
     }
 
     // Parses the entries at `position`, up to the line break. `parse_text` has reserved memory for all of them.
@@ -140,10 +153,13 @@ class Parser {
                 Entry odd;  // `any_entry` takes its address, so `entry` can stay in registers
                 next = any_entry(p, odd);
                 if (!next) return false;
+                if (odd.id.name) odd.index = NO_INDEX;
                 entry = odd;
             }
             if (entry.index >= limit) {
-                if (reading.training) return too_large(p);
+                if (reading.space == Space::GROWING) return entries_by_id(position, y, has_label, weight);
+                if (reading.numbers_only) return id_without_dictionary(p);
+                if (reading.refuse_unseen && entry.value != 0) return unseen_id(p);
                 unseen += entry.value != 0;
                 beyond = std::max(beyond, static_cast<int64_t>(entry.index));
                 p = next;
@@ -188,6 +204,82 @@ class Parser {
         if (reading.label_names && has_label) y = position_of(name_);
         rows_.end_row(n, y, has_label, weight);
         return true;
+    }
+
+    // The same if an index is not the number in the text. All ids of the row are read first, so that the memory in which
+    // they are looked up is fetched at the same time.
+    bool entries_by_id(const char*& position, double y, bool has_label, double weight) {
+        const Reading& reading = rows_.reading;
+        pending_.clear();
+        const char* p = position;
+        for (;;) {
+            p = skip_blanks(p);
+            if (*p == '\n') break;
+            if (*p == '#') {
+                p = line_break(p, end_);
+                break;
+            }
+            Entry entry;
+            const char* next = plain_entry(p, entry);
+            if (next) {
+                entry.id.key = entry.index;
+            } else {
+                next = named_entry(p, entry);
+                if (!next) next = any_entry(p, entry);
+                if (!next) return false;
+            }
+            pending_.push_back({entry.id, ffm ? entry.field : 0, entry.value, p});
+            if (reading.ids) reading.ids->prefetch(entry.id);
+            p = next;
+        }
+        if (!rows_.by_id) rows_.number_ids();
+        const uint32_t row = static_cast<uint32_t>(rows_.label.size());
+        const size_t start = rows_.index.size();
+        size_t n = start;
+        int64_t last = -1, unseen = 0;
+        bool untidy = false;
+        for (const Pending& entry : pending_) {
+            const int32_t column = column_of(entry.id, row, untidy);
+            if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
+            if (column == NO_COLUMN) {
+                if (reading.refuse_unseen && entry.value != 0) return unseen_id(entry.token);
+                unseen += entry.value != 0;
+                continue;
+            }
+            int64_t key = column;
+            if (reading.keep_fields) {
+                rows_.field[n] = static_cast<int32_t>(entry.field);
+                key = key << 32 | static_cast<int64_t>(entry.field);
+            }
+            untidy |= entry.value == 0 || (key <= last && reading.space != Space::GROWING);
+            last = key;
+            rows_.index[n] = column;
+            if (entry.value != 1 && !rows_.valued) rows_.start_values(n);
+            if (rows_.valued) rows_.value[n] = entry.value;
+            ++n;
+        }
+        position = p;
+        if (untidy) {
+            int32_t overflow = 0;
+            const int64_t tidied = rows_.tidy(start, n, overflow);
+            if (tidied < 0) return sum_too_large(overflow);
+            n = static_cast<size_t>(tidied);
+        }
+        rows_.unseen += unseen;
+        rows_.end_row(n, y, has_label, weight);
+        return true;
+    }
+
+    // The column of an id, or NO_COLUMN. `repeated` is set if the row has a growing column again.
+    int32_t column_of(const Id& id, uint32_t row, bool& repeated) {
+        const Reading& reading = rows_.reading;
+        switch (reading.space) {
+            case Space::HASHED: return hashed_column(id, reading.hash_bits);
+            case Space::KNOWN: return reading.ids->find(id);
+            case Space::GROWING: return reading.ids->add(id, row, repeated);
+            case Space::INDEX: break;
+        }
+        return NO_COLUMN;
     }
 
     bool label(const char*& p, double& y, bool& has_label) {
@@ -252,12 +344,8 @@ class Parser {
     // Reads the entry at p if its ids are digits and its value is a plain decimal. Returns its end, or else nullptr.
     static const char* plain_entry(const char* p, Entry& entry) {
         if (ffm) {
-            // Fields usually have one or two digits and the same order in all rows, so branches are well predicted.
-            entry.field = 0;
-            const char* start = p;
-            for (; is_digit(*p) && p < start + 9; ++p) entry.field = entry.field * 10 + (*p - '0');
-            if (p == start || *p != ':') return nullptr;
-            ++p;
+            p = plain_field(p, entry.field);
+            if (!p) return nullptr;
         }
         Digits digits = read_digits(p);
         if (digits.count == 0) return nullptr;
@@ -267,44 +355,81 @@ class Parser {
             digits = read_digits(p);
             p = step(p, digits.count);
             entry.index = entry.index * SCALE[digits.count] + digits.number;
+            if (digits.count == 8) {
+                digits = read_digits(p);
+                p = step(p, digits.count);
+                // 2^63 has 19 digits; a number of 19 digits does not overflow uint64.
+                if (digits.count > 3) return nullptr;
+                entry.index = entry.index * SCALE[digits.count] + digits.number;
+                if (entry.index > INT64_MAX) return nullptr;
+            }
         }
         if (*p++ != ':') return nullptr;
+        return plain_value(p, entry.value);
+    }
+
+    // Reads the value at p if it is a plain decimal. Returns its end, or else nullptr.
+    static const char* plain_value(const char* p, float& value) {
         if (*p == '1' && ends_token(p[1])) {
-            entry.value = 1;
+            value = 1;
             return p + 1;
         }
         Decimal decimal;
         p = scan_decimal(p, decimal);
-        return p && ends_token(*p) && to_float(decimal, entry.value) ? p : nullptr;
+        return p && ends_token(*p) && to_float(decimal, value) ? p : nullptr;
+    }
+
+    // Reads the entry at p if the first character of its id shows that this is a name, and its value is a plain decimal.
+    // Returns its end, or else nullptr.
+    static const char* named_entry(const char* p, Entry& entry) {
+        if (ffm) {
+            p = plain_field(p, entry.field);
+            if (!p) return nullptr;
+        }
+        if (is_digit(*p) || *p == '+' || *p == '-' || *p == '.' || *p == ':' || begins_query(p)) return nullptr;
+        const char *name = p, *colon = nullptr;
+        for (; !ends_token(*p); ++p)
+            if (*p == ':') colon = p;
+        if (!colon) return nullptr;
+        entry.id = named(name, static_cast<size_t>(colon - name));
+        return plain_value(colon + 1, entry.value);
+    }
+
+    // Reads the digits and the colon of a field. Returns their end, or nullptr. Fields usually have one or two digits and
+    // the same order in all rows, so branches are well predicted.
+    static const char* plain_field(const char* p, uint64_t& field) {
+        field = 0;
+        const char* const start = p;
+        for (; is_digit(*p) && p < start + 9; ++p) field = field * 10 + (*p - '0');
+        return p == start || *p != ':' ? nullptr : p + 1;
     }
 
     // The same for every spelling. If it returns nullptr, it has set the fault.
     const char* any_entry(const char* p, Entry& entry) {
         const Span token = {p, token_end(p)};
         const auto colons = std::count(token.begin, token.end, ':');
-        if (colons != (ffm ? 2 : 1)) {
-            const char* wrong = colons == 0 ? "the colon is missing"
-                : colons > 2 ? "there are too many colons"
-                : ffm ? "one colon is the libsvm format, and this is read as ffm"
-                : "two colons are the ffm format, and this is read as libsvm";
-            fail(wrong, "", SHAPE, token, token);
+        if (colons < (ffm ? 2 : 1)) {
+            fail(colons ? "one colon is the libsvm format, and this is read as ffm" : "the colon is missing", "", SHAPE,
+                 token, token);
             return nullptr;
         }
         if (ffm) {
             const Span field = {p, std::find(p, token.end, ':')};
             const char* wrong = read_whole(field.begin, field.end, entry.field);
-            if (!wrong && entry.field > LARGEST_ID) wrong = ABOVE_LARGEST_ID;
+            if (!wrong && entry.field > LARGEST_FIELD) wrong = "is larger than 2147483646";
             if (wrong) {
                 fail(wrong, "field", SHAPE, token, field);
                 return nullptr;
             }
             p = field.end + 1;
         }
-        const Span index = {p, std::find(p, token.end, ':')}, value = {index.end + 1, token.end};
-        if (const char* wrong = read_whole(index.begin, index.end, entry.index)) {
-            fail(wrong, "feature index", SHAPE, token, index);
+        const Span id = {p, last_colon(token)}, value = {id.end + 1, token.end};
+        if (const char* wrong = read_id(id, entry.id)) {
+            if (colons == (ffm ? 2 : 1)) fail(wrong, "feature index", SHAPE, token, id);
+            else fail(wrong, "", SHAPE, token, token);
             return nullptr;
         }
+        entry.index = entry.id.key;
         if (const char* wrong = read_number(value.begin, value.end, entry.value)) {
             fail(wrong, "value", SHAPE, token, value);
             return nullptr;
@@ -312,24 +437,62 @@ class Parser {
         return token.end;
     }
 
-    static constexpr const char* ABOVE_LARGEST_ID = "is larger than 2147483646, and larger ids are not supported yet";
+    static const char* last_colon(Span token) {
+        const char* p = token.end;
+        while (*--p != ':') {}
+        return p;
+    }
 
-    bool too_large(const char* p) {
+    // Reads a number, or a name: any other text that is not a decimal number, nor digits and colons only. Returns
+    // nullptr, or the complaint.
+    static const char* read_id(Span text, Id& id) {
+        id = {};
+        const char* const wrong = read_whole(text.begin, text.end, id.key);
+        if (!wrong || text.begin == text.end) return wrong;
+        double any;
+        const auto is_part = [](char c) { return is_digit(c) || c == ':'; };
+        if (!std::all_of(text.begin, text.end, is_digit)) {  // else it is too large for a number
+            if (!read_number(text.begin, text.end, any)) return wrong;
+            if (std::all_of(text.begin, text.end, is_part)) {
+                const auto colons = std::count(text.begin, text.end, ':');
+                return !ffm && colons == 1 ? "two colons are the ffm format, and this is read as libsvm"
+                                           : "there are too many colons";
+            }
+        }
+        if (begins_query(text.begin) && text.end - text.begin == 3) return "is that of a query, which must follow the label";
+        id = named(text.begin, static_cast<size_t>(text.end - text.begin));
+        return nullptr;
+    }
+
+    bool unseen_id(const char* p) {
         const Span token = {p, token_end(p)};
-        if (ffm) p = std::find(p, token.end, ':') + 1;
-        return fail(ABOVE_LARGEST_ID, "feature index", SHAPE, token, {p, std::find(p, token.end, ':')});
+        rows_.refused = true;
+        return fail("did not, and unseen features are an error", "feature", "a feature that occurred in training", token,
+                    id_in(token));
+    }
+
+    bool id_without_dictionary(const char* p) {
+        const Span token = {p, token_end(p)};
+        return fail("needs a dictionary of ids, which only rows in memory have; ids can be hashed", "feature index", SHAPE, token,
+                    id_in(token));
+    }
+
+    static Span id_in(Span token) {
+        return {ffm ? std::find(token.begin, token.end, ':') + 1 : token.begin, last_colon(token)};
     }
 
     // Sets the fault at the last entry of the line that has this index.
     bool sum_too_large(int32_t index) {
         Span token, part;
+        const uint32_t row = static_cast<uint32_t>(rows_.label.size());
+        bool any;
         for (const char* p = skip_blanks(token_end(skip_blanks(line_))); *p != '\n' && *p != '#';) {
             const Span here = {p, token_end(p)};
-            const char* id = p;
-            if (ffm) id = std::find(id, here.end, ':') + 1;
-            uint64_t found;
-            const Span digits = {id, std::find(id, here.end, ':')};
-            if (!read_whole(digits.begin, digits.end, found) && found == static_cast<uint64_t>(index)) token = here, part = digits;
+            Id id;
+            if (std::find(p, here.end, ':') != here.end && !read_id(id_in(here), id)) {
+                const uint64_t found = rows_.by_id ? static_cast<uint64_t>(column_of(id, row, any)) : id.key;
+                if (found == static_cast<uint64_t>(index) && (rows_.by_id || !id.name)) token = here, part = id_in(here);
+            }
             p = skip_blanks(here.end);
         }
         return fail("is repeated, and its values add up to more than float32 holds", "feature index", SHAPE, token, part);

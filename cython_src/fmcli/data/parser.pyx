@@ -11,29 +11,23 @@ from collections import namedtuple
 import numpy as np
 
 from fmcli.data.dataset import Dataset
+from fmcli.registry.options import MOST_HASH_BITS
+
+from fmcli.data.dictionary cimport Array, FeatureIds, Ids, named
 
 
 cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
     const int PADDING_ "fmcli::PADDING"
     const size_t MOST_FAULTS_ "fmcli::MOST_FAULTS"
 
-    cppclass Array[T]:
-        size_t size()
-        T* release()
-
     cppclass Place "fmcli::Rows::Place":
         Place()
 
-    struct Id:
-        const char* name
-        size_t length
-
-    cppclass Ids:
-        size_t size()
-        int32_t add(const Id&) except +
-        Id name(size_t)
-
-    Id named(const char*, size_t)
+    enum class Space "fmcli::Space":
+        INDEX
+        GROWING
+        KNOWN
+        HASHED
 
     struct Reading:
         bint ffm
@@ -43,7 +37,11 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         bint label_weights
         bint label_names
         int id_column
+        Space space
+        int hash_bits
+        bint refuse_unseen, numbers_only
         int64_t limit
+        Ids* ids
 
     cppclass TextRows "fmcli::Rows":
         TextRows(const Reading&) except +
@@ -56,8 +54,9 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         vector[int64_t] skipped
         int64_t comments, labelled, repeated, unseen, features, fields, lowest, beyond
         bint all_ones()
+        bint by_id, refused
         bint has_room(const TextRows&)
-        Place make_room(const TextRows&) except +
+        Place make_room(TextRows&) except +
         void fill(const Place&, const TextRows&)
         void clear()
         void reserve_for_growth(double) except +
@@ -129,20 +128,28 @@ cdef class Rows:
     ----------
     ffm : whether entries are field:index:value rather than index:value.
     keep_fields : whether to store fields; otherwise the entries of a row are merged by index.
-    training : if true, each row needs a label, blank lines are ignored, and an index >= limit is a fault. Otherwise
-        labels are optional, a blank line is an empty row, and entries with an index >= limit are dropped and counted.
+    training : if true, each row needs a label, and blank lines are ignored. Otherwise labels are optional, and a blank
+        line is an empty row.
     skip : whether to skip lines with faults. Without `training`, an empty row takes the place of each.
     id_column : the number of the token of each line that is an id, which is skipped: 1, or 2 after the label; 0: none.
     label_weights : whether a label may be followed by a colon and the weight of the row. Each row then needs a label.
     label_names : the first names, if labels are names: the label of a row is the position of its name, and new names
         are added. None: labels are numbers.
-    limit : see `training`; 0 <= limit < 2**31.
+    limit : 0 <= limit < 2**31. Without `ids`, `growing` and `hash_bits`, the column of a feature is its number, and
+        entries of names and of numbers >= limit are dropped and counted.
+    growing : whether a name or a number >= limit instead begins a dictionary of all ids; see `is_numbered`.
+    ids : FeatureIds; the column of a feature is that of its id, and entries of other ids are dropped and counted.
+    hash_bits : the column of a feature is the last bits of the hash of its id; 0: ids are not hashed.
+    refuse_unseen : whether entries that would be dropped are faults instead.
+    numbers_only : whether they are faults because ids that need a dictionary cannot have one.
     """
 
     cdef TextRows* text
+    cdef readonly FeatureIds ids
 
     def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0,
-                  bint label_weights=False, label_names=None):
+                  bint label_weights=False, label_names=None, bint growing=False, FeatureIds ids=None,
+                  int hash_bits=0, bint refuse_unseen=False, bint numbers_only=False):
         cdef Reading reading
         cdef const char* name
         if not 0 <= limit < <int64_t>1 << 31:
@@ -154,7 +161,19 @@ cdef class Rows:
         reading.id_column = id_column
         reading.label_weights = label_weights
         reading.label_names = label_names is not None
+        if not 0 <= hash_bits <= MOST_HASH_BITS or (ids is not None) + growing + (hash_bits > 0) > 1:
+            raise ValueError("features are identified in one way, and hashes have 1 to 30 bits")
+        reading.space = Space.GROWING if growing else Space.KNOWN if ids is not None else Space.INDEX
+        if hash_bits:
+            reading.space = Space.HASHED
+        reading.hash_bits = hash_bits
+        reading.refuse_unseen = refuse_unseen
+        reading.numbers_only = numbers_only
         reading.limit = limit
+        self.ids = FeatureIds() if growing else ids
+        reading.ids = NULL
+        if self.ids is not None:
+            reading.ids = &self.ids.ids
         self.text = new TextRows(reading)
         for label in label_names or ():
             name = label
@@ -228,10 +247,21 @@ cdef class Rows:
     def nbytes(self):
         """Bytes that the rows take."""
         text = self.text
-        return (
+        return (self.ids.nbytes if self.is_numbered else 0) + (
             8 * (text.indptr.size() + text.label.size() + text.weight.size())
             + 4 * (text.index.size() + text.field.size() + text.value.size())
         )
+
+    @property
+    def refused(self):
+        """Whether the last fault is an entry that `refuse_unseen` refuses, which is never skipped."""
+        return self.text.refused
+
+    @property
+    def is_numbered(self):
+        """Whether there is a growing dictionary: the columns of the rows are then those of `ids`, and the entries of a
+        row may have any order."""
+        return self.text.by_id and self.text.reading.space == Space.GROWING
 
     @property
     def label_names(self):
@@ -300,7 +330,8 @@ cdef class Rows:
             field = numpy_array(text.field.release(), fields, np.int32)
         indptr = numpy_array(text.indptr.release(), rows + 1, np.int64)
         index = numpy_array(text.index.release(), nnz, np.int32)
-        return Dataset(indptr, index, value, label, features, field, weight, trusted=text.features <= features)
+        known = text.by_id or text.features <= features
+        return Dataset(indptr, index, value, label, features, field, weight, trusted=known)
 
 
 cdef class Room:

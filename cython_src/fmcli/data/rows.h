@@ -12,23 +12,38 @@
 
 namespace fmcli {
 
+// How the ids of features become columns.
+enum class Space {
+    INDEX,    // a number is its column; names, and numbers from the limit on, are not in the model
+    GROWING,  // the same, but at the first id that is a name or a number from the limit on, all ids get columns by `ids`
+    KNOWN,    // by `ids`; other ids are not in the model
+    HASHED,   // by the last bits of their hash
+};
+
 // The options of the parser.
 struct Reading {
     bool ffm;          // entries are field:index:value; else index:value
     bool keep_fields;  // store fields; else the entries of a row are merged by index
-    bool training;     // each row needs a label, blank lines are ignored, and an index >= limit is an error
+    bool training;     // each row needs a label, and blank lines are ignored
     bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
     bool label_weights;  // a label may be followed by a colon and the weight of the row
     bool label_names;  // labels are names; the label of a row is then the position of its name
     int id_column;     // the token that is an id, in prediction, which is not read: 1, or 2 after the label; 0: none
-    int64_t limit;     // entries with an index below it are stored; in prediction, others are counted and dropped
+    Space space;
+    int hash_bits;     // of HASHED
+    bool refuse_unseen;  // an id that is not in the model is an error; else its entries are counted and dropped
+    bool numbers_only;   // so is, for another reason, a name or a number from the limit on
+    int64_t limit;     // entries with an index below it are stored
+    Ids* ids;          // of GROWING and KNOWN; not owned, and in KNOWN shared and constant
 };
 
 // Rows in compressed form (CSR). `value` is empty until the first value other than 1, so one-hot data stores no values.
 struct Rows {
-    explicit Rows(const Reading& how) : reading(how) { indptr.push(0); }
+    explicit Rows(const Reading& how)
+        : reading(how), by_id(how.space == Space::KNOWN || how.space == Space::HASHED) { indptr.push(0); }
 
     const Reading reading;
+    bool by_id;  // an index is not the number in the text; with GROWING rows may then have any order of entries
     Array<int64_t> indptr;
     Array<int32_t> index, field;
     Array<float> value;
@@ -36,6 +51,7 @@ struct Rows {
     Array<double> weight;  // only with label_weights
     Ids label_names;       // only with label_names
     bool valued = false;
+    bool refused = false;  // the last fault is an entry of a feature that is not in the model
     int64_t comments = 0;  // comment lines
     int64_t labelled = 0;  // rows with a label
     int64_t repeated = 0;  // rows with a repeated index (if fields are kept: field and index)
@@ -87,6 +103,12 @@ struct Rows {
         labelled += has_label;
     }
 
+    // From now on, ids have columns by `ids`, in the order of their first occurrence.
+    void number_ids() {
+        for (size_t i = 0; i < index.size(); ++i) index[i] = reading.ids->add({static_cast<uint64_t>(index[i])});
+        by_id = true;
+    }
+
     // Sorts the entries from start to end, sums the values of a repeated index (and field) in the order of the text,
     // and drops zeros. Returns the new end, or -1 if a sum is too large for a float; then `overflow` is its index.
     int64_t tidy(size_t start, size_t end, int32_t& overflow) {
@@ -117,29 +139,30 @@ struct Rows {
             if (valued) value[n] = x;
             ++n;
         }
-        features = std::max(features, static_cast<int64_t>(scratch.back().key >> 32) + 1);
+        if (!by_id) features = std::max(features, static_cast<int64_t>(scratch.back().key >> 32) + 1);
         repeated += again;
         return static_cast<int64_t>(n);
     }
 
-    // Where the rows of another object go, and what stands for its names there.
+    // Where the rows of another object go, and what its columns and labels are there.
     struct Place {
         size_t row = 0, entry = 0;
         bool valued = false;
-        std::vector<int32_t> labels;
+        std::vector<int32_t> columns, labels;
     };
 
     // Whether `make_room` for these rows leaves the arrays where they are.
     bool has_room(const Rows& other) const {
         const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
-        return rows < indptr.capacity() && rows <= label.capacity() &&
+        return other.by_id <= by_id && rows < indptr.capacity() && rows <= label.capacity() &&
             (!reading.label_weights || rows <= weight.capacity()) && entries <= index.capacity() &&
             (!reading.keep_fields || entries <= field.capacity()) && (!valued || entries <= value.capacity());
     }
 
     // Makes room for the rows of another object behind the others, which `fill` then copies there. Several threads can
     // fill different places, but meanwhile no array may be moved.
-    Place make_room(const Rows& other) {
+    Place make_room(Rows& other) {
+        if (reading.space == Space::GROWING && other.by_id != by_id) (by_id ? other : *this).number_ids();
         const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
         indptr.reserve(rows + 1);
         label.reserve(rows);
@@ -148,7 +171,8 @@ struct Rows {
         if (reading.keep_fields) field.reserve(entries);
         if (other.valued && !valued) start_values(index.size());
         if (valued) value.reserve(index.capacity());
-        Place place = {label.size(), index.size(), valued, {}};
+        Place place = {label.size(), index.size(), valued, {}, {}};
+        if (reading.space == Space::GROWING && by_id) place.columns = reading.ids->add_all(*other.reading.ids);
         indptr.resize(rows + 1);
         label.resize(rows);
         if (reading.label_weights) weight.resize(rows);
@@ -174,6 +198,9 @@ struct Rows {
             for (size_t i = place.row; i < place.row + rows; ++i) label[i] = place.labels[static_cast<size_t>(label[i])];
         copy(other.weight, weight, place.row);
         copy(other.index, index, place.entry);
+        if (!place.columns.empty())
+            for (size_t i = place.entry; i < place.entry + other.index.size(); ++i)
+                index[i] = place.columns[static_cast<size_t>(index[i])];
         copy(other.field, field, place.entry);
         if (!place.valued) return;
         if (other.valued) copy(other.value, value, place.entry);
@@ -194,6 +221,10 @@ struct Rows {
         label.resize(0);
         weight.resize(0);
         label_names.clear();
+        if (reading.space == Space::GROWING) {
+            reading.ids->clear();
+            by_id = false;
+        }
         skipped.clear();
         valued = false;
         comments = labelled = repeated = unseen = features = fields = 0;

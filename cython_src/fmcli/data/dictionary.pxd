@@ -1,0 +1,45 @@
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
+
+
+cdef extern from "fmcli/data/arrays.h" namespace "fmcli" nogil:
+    cppclass Array[T]:
+        size_t size()
+        T* data()
+        T* release()
+
+
+cdef extern from "fmcli/data/ids.h" namespace "fmcli" nogil:
+    cppclass Id:
+        uint64_t key
+        const char* name
+        size_t length
+
+    const int32_t NO_COLUMN
+
+    Id named(const char*, size_t)
+    bint before(const Id&, const Id&)
+    int32_t hashed_column(const Id&, int)
+
+    cppclass Ids:
+        Array[int64_t] numbers, ends
+        Array[int32_t] number_columns, name_columns
+        Array[char] text
+        size_t size()
+        size_t bytes()
+        int32_t find(const Id&)
+        int32_t add(const Id&) except +
+        vector[int32_t] add_all(const Ids&) except +
+        Id name(size_t)
+        vector[int32_t] names_in_order() except +
+
+
+cdef class FeatureIds:
+    cdef Ids ids
+
+
+cdef class Dictionary:
+    cdef readonly object numbers, text, ends
+    cdef FeatureIds found
+
+    cdef add_names(self, FeatureIds made)

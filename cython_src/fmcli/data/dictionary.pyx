@@ -1,0 +1,236 @@
+"""Dictionaries: the columns of features whose ids are names or large numbers."""
+
+import numpy as np
+
+from fmcli.data.numbering import Numbering
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+# What separates tokens, and so cannot be in a name.
+BLANKS = b" \t\r\n"
+
+
+cdef class FeatureIds:
+    """Ids of features, which get the columns 0, 1, 2, ... in the order in which they are added.
+
+    An id is a number from 0 to 2^63 - 1, or a name (bytes). The parser adds ids while it reads; `sorted` then gives the
+    columns that do not depend on the order of the rows.
+    """
+
+    def __len__(self):
+        return self.ids.size()
+
+    @property
+    def nbytes(self):
+        """Bytes that the ids take."""
+        return self.ids.bytes()
+
+    def column_of(self, id):
+        """The column of an id, a number or bytes, which is added if it is new."""
+        return self.ids.add(id_of(id))
+
+    def find(self, id):
+        """The column of an id; -1 if it has none."""
+        return self.ids.find(id_of(id))
+
+    def add_numbers(self, const int64_t[::1] numbers):
+        """int32 (n): the columns of numbers, which are added if they are new."""
+        columns_ = np.empty(numbers.shape[0], dtype=np.int32)
+        cdef int32_t[::1] columns = columns_
+        cdef Py_ssize_t i
+        cdef Id id = named("", 0)
+        id.name = NULL
+        with nogil:
+            for i in range(numbers.shape[0]):
+                id.key = <uint64_t>numbers[i]
+                columns[i] = self.ids.add(id)
+        return columns_
+
+    def add_all(self, FeatureIds other not None):
+        """int32 (n): the columns here of all columns of another object, whose ids are added."""
+        return np.array(self.ids.add_all(other.ids), dtype=np.int32)
+
+    def sorted(self, occurs):
+        """The Dictionary of the ids whose columns occur, and int32 (n): its column for each column here; -1 for those
+        that do not occur.
+
+        occurs : bool (n).
+        """
+        cdef Py_ssize_t i, start = 0, names = 0, count = self.ids.numbers.size()
+        columns_ = np.full(len(self), NO_COLUMN, dtype=np.int32)
+        numbers, places = int64s(self.ids.numbers.data(), count), int32s(self.ids.number_columns.data(), count)
+        used = occurs[places]
+        numbers, places = numbers[used], places[used]
+        order = np.argsort(numbers)
+        columns_[places[order]] = np.arange(len(order), dtype=np.int32)
+        text_ = np.empty(self.ids.text.size(), dtype=np.uint8)
+        ends_ = np.empty(self.ids.ends.size(), dtype=np.int64)
+        cdef uint8_t[::1] text = text_
+        cdef int64_t[::1] ends = ends_
+        cdef int32_t[::1] columns = columns_
+        cdef const uint8_t[::1] is_used = occurs.view(np.uint8)
+        cdef vector[int32_t] by_name = self.ids.names_in_order()
+        cdef int32_t column
+        cdef Id name
+        count = len(order)
+        for i in range(ends.shape[0]):
+            column = self.ids.name_columns.data()[by_name[i]]
+            if is_used[column]:
+                name = self.ids.name(by_name[i])
+                memcpy(&text[0] + start, name.name, name.length)
+                start += name.length
+                ends[names] = start
+                columns[column] = count + names
+                names += 1
+        return Dictionary(numbers[order], text_[:start], ends_[:names]), columns_
+
+
+cdef Id id_of(id):
+    cdef Id made = named("", 0)
+    cdef const char* name
+    if isinstance(id, bytes):
+        name = id
+        return named(name, len(id))
+    made.name = NULL
+    made.key = <uint64_t>id
+    return made
+
+
+cdef int64s(const int64_t* data, Py_ssize_t size):
+    return np.asarray(<const int64_t[:size]>data).copy() if size else np.empty(0, dtype=np.int64)
+
+
+cdef int32s(const int32_t* data, Py_ssize_t size):
+    return np.asarray(<const int32_t[:size]>data).copy() if size else np.empty(0, dtype=np.int32)
+
+
+cdef class Dictionary:
+    """The columns of features by their ids: first the numbers in increasing order, then the names in increasing order
+    of their bytes. A feature's number in the model is its column.
+
+    Parameters
+    ----------
+    numbers : int64 array (n), increasing, from 0.
+    text : uint8 array, the names one after the other.
+    ends : int64 array (m), where the names end.
+
+    Raises ValueError for numbers or names that are not increasing, and for names that no token can have.
+    """
+
+    def __init__(self, numbers, text, ends):
+        cdef const int64_t[::1] number = numbers
+        cdef const uint8_t[::1] byte = text
+        cdef const int64_t[::1] end = ends
+        cdef Py_ssize_t i, start = 0, size = byte.shape[0]
+        cdef bint valid = True
+        cdef Id last, name
+        for i in range(number.shape[0]):
+            valid &= number[i] >= 0 and (i == 0 or number[i] > number[i - 1])
+        if not valid:
+            raise ValueError("the numbers of a dictionary must be increasing, and not negative")
+        last = named("", 0)
+        for i in range(end.shape[0]):
+            if not start < end[i] <= size:
+                raise ValueError("the names of a dictionary must lie one after the other in its text")
+            name.name, name.length = <const char*>&byte[start], end[i] - start
+            if i and not before(last, name):
+                raise ValueError("the names of a dictionary must be increasing")
+            last, start = name, end[i]
+        if start != size:
+            raise ValueError("the text of a dictionary must end with its last name")
+        if size and np.isin(text, np.frombuffer(BLANKS, dtype=np.uint8)).any():
+            raise ValueError("the names of a dictionary must not have blanks")
+        self.numbers, self.text, self.ends = numbers, text, ends
+
+    def __len__(self):
+        return len(self.numbers) + len(self.ends)
+
+    @property
+    def dimension(self):
+        """The number of features, which all have columns."""
+        return len(self)
+
+    @property
+    def arrays(self):
+        """The arrays that it keeps."""
+        return [self.numbers, self.text, self.ends]
+
+    @property
+    def ids(self):
+        """The same ids as FeatureIds, which must not be changed. They are made when they are first needed."""
+        if self.found is None:
+            made = FeatureIds()
+            made.add_numbers(self.numbers)
+            self.add_names(made)
+            self.found = made
+        return self.found
+
+    cdef add_names(self, FeatureIds made):
+        cdef Py_ssize_t i, start = 0
+        cdef const uint8_t[::1] byte = self.text
+        cdef const int64_t[::1] end = self.ends
+        for i in range(end.shape[0]):
+            made.ids.add(named(<const char*>&byte[start], end[i] - start))
+            start = end[i]
+
+    def features_of(self, columns):
+        """The numbers of features in the model: their columns."""
+        return columns
+
+    def columns_of(self, features):
+        """The columns of features with these numbers in the model."""
+        return features
+
+    def written(self, columns):
+        """The ids of columns as in the text: numbers, or names as str."""
+        return [self.id(column) for column in columns]
+
+    def id(self, column):
+        """The id of a column: a number, or a name as str, in which bytes that are not UTF-8 are escaped."""
+        place = column - len(self.numbers)
+        if place < 0:
+            return int(self.numbers[column])
+        start = self.ends[place - 1] if place else 0
+        return self.text[start:self.ends[place]].tobytes().decode(errors="backslashreplace")
+
+    def columns_from(self, source):
+        """int32 (n): the columns of the features of another numbering; -1 for those that have none here."""
+        cdef FeatureIds ours = self.ids, theirs
+        cdef size_t i, count
+        cdef Id id = named("", 0)
+        cdef const int64_t[::1] numbers
+        if isinstance(source, Numbering):
+            numbers = source.ids.astype(np.int64)
+        else:
+            numbers = source.numbers
+        columns_ = np.empty(len(source), dtype=np.int32)
+        cdef int32_t[::1] columns = columns_
+        id.name = NULL
+        count = numbers.shape[0]
+        with nogil:
+            for i in range(count):
+                id.key = <uint64_t>numbers[i]
+                columns[i] = ours.ids.find(id)
+        if isinstance(source, Dictionary):
+            theirs = source.ids
+            for i in range(theirs.ids.ends.size()):
+                columns[count + i] = ours.ids.find(theirs.ids.name(i))
+        return columns_
+
+    def joined(self, other):
+        """The Dictionary of the features that this one or another numbering has; this one, if it has them all."""
+        if (self.columns_from(other) >= 0).all():
+            return self
+        made = FeatureIds()
+        made.add_all(self.ids)
+        if isinstance(other, Numbering):
+            made.add_numbers(other.ids.astype(np.int64))
+        else:
+            made.add_all(other.ids)
+        return made.sorted(np.ones(len(made), dtype=np.bool_))[0]
+
+
+def of_numbers(numbering):
+    """The Dictionary of a Numbering."""
+    return Dictionary(numbering.ids.astype(np.int64), np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
