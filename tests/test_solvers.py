@@ -232,9 +232,7 @@ RUN_SOLVERS = {
 @pytest.mark.parametrize(
     ("name", "solver", "rank", "penalty"),
     [
-        *pairwise(SECOND_ORDER, [*RUN_SOLVERS], [3, 8, 9, 20], ["none", "both", "by-part"]),
-        ("fm", "adaptive", 8, "group"),
-        ("sha2", "fobos", 9, "group"),
+        *pairwise(SECOND_ORDER, [*RUN_SOLVERS], [3, 8, 9, 20], ["none", "both", "by-part", "group"]),
     ],
 )
 def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, rank, penalty):
@@ -274,8 +272,7 @@ def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, ran
     [
         ("fm", 3, "sgd", {}, "both", 1), ("hofm", 1, "sgd", {}, "both", 1),
         ("fm", 1, "fobos", {"prox": "exact"}, "both", 1),
-        ("fm", 1, "sgd", {"schedule": "inverse"}, "both", 1), ("fm", 1, "sgd", {}, "group", 1),
-        ("fm", 1, "sgd", {}, "both", 2),
+        ("fm", 1, "sgd", {"schedule": "inverse"}, "both", 1), ("fm", 1, "sgd", {}, "both", 2),
     ],
 )  # fmt: skip
 def test_what_is_not_trained_in_runs_of_samples(kind, outputs, solver, options, penalty, batch_size):

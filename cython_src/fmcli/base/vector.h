@@ -91,7 +91,7 @@ inline double root(double x) { return __builtin_sqrt(x); }
 
 template <class V>
 inline V root(V x) {
-    V r;
+    V r = x;
     for (int i = 0; i < width<V>; ++i) r[i] = root(x[i]);
     return r;
 }
@@ -101,7 +101,7 @@ inline double power(double x, double y) { return __builtin_pow(x, y); }
 
 template <class V>
 inline V power(V x, real y) {
-    V r;
+    V r = x;
     for (int i = 0; i < width<V>; ++i) r[i] = power(x[i], y);
     return r;
 }

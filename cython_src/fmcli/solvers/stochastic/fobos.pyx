@@ -100,10 +100,6 @@ cdef class FOBOS(Solver):
             self.visited[i] = &visited[0]
         self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
 
-    @property
-    def whole_rows(self):
-        return self.exact and self.penalty.group > 0
-
     def load_strengths(self):
         Solver.load_strengths(self)
         self.inner.load_strengths()

@@ -94,8 +94,8 @@ cdef class Trainer:
 
     @property
     def single(self):
-        """Whether a step needs no more than the gradient of one sample, number by number."""
-        return self.batch_size == 1 and not self.solver.whole_rows
+        """Whether a step is by the gradient of one sample."""
+        return self.batch_size == 1
 
     @property
     def by_runs(self):

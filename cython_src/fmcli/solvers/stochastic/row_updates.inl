@@ -67,10 +67,38 @@ struct PairsFormula {
     inline real of_weight(ptrdiff_t i) const { return slope * value[i]; }
 };
 
-// A step of n rows without a group penalty.
-template <class Rule, class Row, class Gradient>
-inline __attribute__((always_inline)) void update_rows(const Block& b, ptrdiff_t n, Row row, const Gradient gradient,
+// The rows of a gradient.
+struct RowIds {
+    const int32_t* id;
+    ptrdiff_t first;  // added to every id
+
+    inline ptrdiff_t operator()(ptrdiff_t i) const { return first + id[i]; }
+};
+
+// A step of n rows whose prox needs whole rows. `touched` is that of step_by_row.
+template <class Rule, class Touched, class Gradient>
+void update_whole_rows(const Block b, ptrdiff_t n, const RowIds row, Touched touched, const Gradient gradient, const Rule on_body,
+                       const Rule on_weight) {
+    const PenaltyStrength strength = on_rows(b, on_body, on_weight);
+    step_by_row<slots<Rule>>(
+        b, n, row, touched, strength, [&](ptrdiff_t) { return strength.group; },
+        [&](auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at) __attribute__((always_inline)) {
+            return reduced(on_body, phi, state, of_one_sample(gradient.of_body(i, at, phi)), OneSample{}, d);
+        },
+        [&](Vec4 phi, Vec4* state, Vec4& d, auto at) __attribute__((always_inline)) {
+            const Vec4 g = gather<Vec4>([&](int r) { return gradient.of_weight(at(r)); });
+            return reduced(on_weight, phi, state, of_one_sample(g), OneSample{}, d);
+        });
+}
+
+// A step of n rows.
+template <class Rule, class Gradient>
+inline __attribute__((always_inline)) void update_rows(const Block& b, ptrdiff_t n, const RowIds row, const Gradient gradient,
                                                        const Rule& body, const Rule& weight) {
+    if (on_rows(b, body, weight).group > 0) {
+        update_whole_rows(b, n, row, AllTouched{}, gradient, body, weight);
+        return;
+    }
     if (b.body)
         each_body<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
                                         __attribute__((always_inline)) {
@@ -89,27 +117,13 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
     const SparseGradient s = *gradient;
     const GradientFormula& f = s.formula;
     const Rule on_body = *body, on_weight = *weight;
-    auto row = [&](ptrdiff_t i) { return s.first + s.row[i]; };
-    const PenaltyStrength strength = on_rows(b, on_body, on_weight);
-    if (s.touched || strength.group > 0) {
-        const Numbers numbers = {s.body, s.weight, b.lanes};
-        auto of_body = [&](auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at) __attribute__((always_inline)) {
-            return reduced(on_body, phi, state, of_one_sample(numbers.of_body(i, at, phi)), OneSample{}, d);
-        };
-        auto of_weights = [&](Vec4 phi, Vec4* state, Vec4& d, auto at) __attribute__((always_inline)) {
-            const Vec4 g = gather<Vec4>([&](int r) { return numbers.of_weight(at(r)); });
-            return reduced(on_weight, phi, state, of_one_sample(g), OneSample{}, d);
-        };
-        auto group = [&](ptrdiff_t) { return strength.group; };
-        auto touched = [&](ptrdiff_t i) { return s.touched + i * (b.lanes / LANES); };
-        if (s.touched)
-            step_by_row<slots<Rule>>(b, s.n, row, touched, strength, group, of_body, of_weights);
-        else
-            step_by_row<slots<Rule>>(b, s.n, row, AllTouched{}, strength, group, of_body, of_weights);
-        return;
-    }
-    if (!f.value)
-        update_rows(b, s.n, row, Numbers{s.body, s.weight, b.lanes}, on_body, on_weight);
+    const Numbers numbers = {s.body, s.weight, b.lanes};
+    const RowIds row = {s.row, s.first};
+    if (s.touched)
+        update_whole_rows(b, s.n, row, [&](ptrdiff_t i) { return s.touched + i * (b.lanes / LANES); }, numbers, on_body,
+                          on_weight);
+    else if (!f.value)
+        update_rows(b, s.n, row, numbers, on_body, on_weight);
     else if (f.sums)
         update_rows(b, s.n, row, PairsFormula{f.value, f.sums, f.beta, (real)f.slope, b.lanes}, on_body, on_weight);
     else

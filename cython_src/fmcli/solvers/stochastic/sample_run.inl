@@ -37,15 +37,16 @@ inline __attribute__((always_inline)) void prefetch_ahead(const SampleRun& run, 
 }
 
 // A step of a block that has one row, and only a weight or only a body.
+constexpr int32_t THE_ROW = 0;
 template <class Rule>
 inline void step_of_weight(Block b, real gradient, const Rule& rule) {
     b.body = nullptr;
-    update_rows(b, 1, [](ptrdiff_t) { return (ptrdiff_t)0; }, Numbers{nullptr, &gradient, 0}, rule, rule);
+    update_rows(b, 1, RowIds{&THE_ROW, 0}, Numbers{nullptr, &gradient, 0}, rule, rule);
 }
 template <class Rule>
 inline void step_of_body(Block b, const real* gradient, const Rule& rule) {
     b.weight = nullptr;
-    update_rows(b, 1, [](ptrdiff_t) { return (ptrdiff_t)0; }, Numbers{gradient, nullptr, b.lanes}, rule, rule);
+    update_rows(b, 1, RowIds{&THE_ROW, 0}, Numbers{gradient, nullptr, b.lanes}, rule, rule);
 }
 
 // The parameters of the model of a run. LANES_EACH: the lanes of the features' factors, so that the loops over them are
@@ -94,8 +95,7 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
         total += model.loss(run, row, x, run.sums, slope);
         if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, slope, of_constant, of_beta);
         if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)slope, weight[run.bias]);
-        auto at = [&](ptrdiff_t j) { return (ptrdiff_t)x.index[j]; };
-        update_rows(features, x.nnz, at, PairsFormula{x.value, run.sums, beta, (real)slope, features.lanes}, on_body, on_weight);
+        update_rows(features, x.nnz, RowIds{x.index, 0}, PairsFormula{x.value, run.sums, beta, (real)slope, features.lanes}, on_body, on_weight);
         if (constant) step_of_body(run.block[run.constant], of_constant, body[run.constant]);
         if (run.trains_beta) step_of_body(run.block[run.beta], of_beta, body[run.beta]);
     }

@@ -16,8 +16,8 @@ cdef class Solver:
     slots : reals of state beside each parameter.
     averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses. Otherwise a
         sample of weight 2 counts like two samples.
-    takes_formulas : whether a step can take a GradientFormula instead of numbers, unless it needs whole rows.
-    takes_runs : whether the solver has steps for a run of samples, `run`, unless they need whole rows.
+    takes_formulas : whether a step can take a GradientFormula instead of numbers.
+    takes_runs : whether the solver has steps for a run of samples, `run`.
     takes_blocks : whether the solver has a step for a block of samples, `block_step`.
     """
 
@@ -52,11 +52,6 @@ cdef class Solver:
     # Set the constants of the update for a block's bodies, or for its weights.
     cdef set_rule(self, int block, object layout, bint body):
         pass
-
-    @property
-    def whole_rows(self):
-        """Whether a step needs whole rows, because a group penalty acts on them."""
-        return self.penalty.group > 0
 
     def start(self):
         """Initialise the state from the model's parameters, before the first step."""
