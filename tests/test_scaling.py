@@ -8,7 +8,7 @@ from test_training import save, train
 
 from fmcli.cli.training_log import scale_warning
 from fmcli.data import scaling
-from fmcli.data.scaling import find_odd_columns
+from fmcli.data.scaling import ColumnStatistics, find_odd_columns
 from fmcli.errors import BadInputError
 from fmcli.export.kernel_form import kernel_form
 from fmcli.inspect.inspection import inspect_model, views
@@ -40,6 +40,12 @@ def data_of(rng, count=40):
     return dataset(rows, FEATURES, (table / np.append(SCALES, 1)).sum(axis=1)), table
 
 
+def learned(data, rows, method):
+    """The divisors that a run on these rows learns."""
+    every = np.arange(data.rows, dtype=np.int32)
+    return scaling.learn(*(ColumnStatistics.of(data, some, method) for some in (rows, every)), method)
+
+
 @pytest.mark.parametrize("method", ["standard", "max-abs"])
 def test_divisors_are_those_of_a_dense_table(method, rng):
     data, table = data_of(rng)
@@ -49,25 +55,22 @@ def test_divisors_are_those_of_a_dense_table(method, rng):
     if method == "standard":
         expected[:3] = dense[:, :3].std(axis=0)  # the other columns have only one value besides 0
     expected[expected == 0] = 1
-    divisors = scaling.learn(data, rows, method)
+    divisors = learned(data, rows, method)
     np.testing.assert_allclose(divisors, expected, rtol=1e-6)
     assert divisors[5] == 1
 
 
 def test_columns_of_held_out_rows_alone_have_their_own_divisors():
     data = dataset([{0: 2.0}, {0: 4.0, 1: 500.0}], 3)
-    np.testing.assert_array_equal(scaling.learn(data, np.array([0], dtype=np.int32), "max-abs"), [2, 500, 1])
-
-
-def test_without_a_method_nothing_is_divided(rng):
-    data, _ = data_of(rng)
-    assert scaling.learn(data, np.arange(40, dtype=np.int32), "none") is None
+    np.testing.assert_array_equal(learned(data, np.array([0], dtype=np.int32), "max-abs"), [2, 500, 1])
 
 
 def test_a_standard_deviation_is_accurate_far_from_zero():
     values = np.array([1e4, 1e4 + 1, 1e4 + 2])
     data = dataset([{0: value} for value in values], 1)
-    assert data.deviations(np.arange(3, dtype=np.int32))[0] == pytest.approx(values.std(), rel=1e-12)
+    mean, squares = data.moments(np.arange(3, dtype=np.int32))
+    assert np.sqrt(squares / 3) == pytest.approx(values.std(), rel=1e-12)
+    assert mean == pytest.approx(values.mean())
 
 
 def test_the_longest_row_is_found(rng):
@@ -82,7 +85,7 @@ def test_the_longest_row_is_found(rng):
 def test_a_scaled_run_is_a_run_on_divided_rows(method, norm, rng, tmp_path):
     data, table = data_of(rng)
     trained = train(data, scale=method, norm=norm, epochs=3, plan={"holdout": 0.25})
-    divisors = scaling.learn(data, trained.plan.rows, method)
+    divisors = learned(data, trained.plan.rows, method)
     held = np.setdiff1d(np.arange(40), trained.plan.rows)
     assert np.abs(table[held]).max() > np.abs(table[trained.plan.rows]).max()  # held-out rows do not affect the scale
     divided = train(data.scaled(divisors), norm=norm, epochs=3, plan={"holdout": 0.25})
@@ -123,11 +126,11 @@ def test_resuming_keeps_the_scale_of_known_columns(rng, tmp_path):
     more = dataset([{j: 3 * x for j, x in row.items()} for row in rows], FEATURES, np.arange(40.0))
     scale = train(more, scale="max-abs", epochs=1, plan={"warm_start": warm_start}).plan.preprocessing.scale
     rows_ = np.arange(40, dtype=np.int32)
-    expected = scaling.learn(known, rows_, "max-abs")
-    expected[1] = scaling.learn(more, rows_, "max-abs")[1]  # a new column, scaled by the new rows
+    expected = learned(known, rows_, "max-abs")
+    expected[1] = learned(more, rows_, "max-abs")[1]  # a new column, scaled by the new rows
     np.testing.assert_array_equal(scale, expected)
     other = job.plan(more, make_spec(options={"scale": "standard"}), warm_start=warm_start)
-    np.testing.assert_array_equal(other.preprocessing.scale, scaling.learn(more, rows_, "standard"))
+    np.testing.assert_array_equal(other.preprocessing.scale, learned(more, rows_, "standard"))
     assert warm_start.continued(None, None, None, {}).values["scale"] == "max-abs"
     assert warm_start.run.changed(other.spec)["scale"] == ("max-abs", "standard")
 

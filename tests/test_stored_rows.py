@@ -219,9 +219,25 @@ def test_lbfgs_reads_the_blocks_for_each_gradient(small, tmp_path):
     assert expected[-1] < 0.9 * expected[0]
 
 
-@pytest.mark.parametrize(
-    ("solver", "options"), [("cd", {}), ("sgd", {"scale": "standard"}), ("adagrad", {"block_size": 8})]
-)
+@pytest.mark.parametrize("method", ["standard", "max-abs"])
+def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
+    data = planted("fm", "squared", rows=ROWS)[0]
+    data = data.changed(value=(1 + 1000 * rng.random(data.nnz)).astype(np.float32))
+    cache = stored(tmp_path / "c", data)
+    settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "scale": method}), holdout=0.3)
+    plan = prepare_stored(settings, cache, {})
+    scale = plan.preprocessing.scale
+    raw = [cache.load(block) for block, size in enumerate(plan.source.sizes) if size]
+    rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
+    whole = job.prepare(replace(settings, holdout=0.0), rows)
+    seen = whole.seen
+    assert scale[: len(seen)][seen] == pytest.approx(whole.preprocessing.scale[seen], rel=1e-6)
+    trained = joined([data.take(rows) for data, rows in plan.source.every()])
+    assert trained.value == pytest.approx(rows.value / scale[rows.index], rel=1e-6)
+    assert np.abs(plan.validation.data.value).max() < 50
+
+
+@pytest.mark.parametrize(("solver", "options"), [("cd", {}), ("adagrad", {"block_size": 8})])
 def test_what_needs_all_rows_is_refused(solver, options):
     with pytest.raises(UsageError, match="all rows"):
         check_stored(make_spec("fm", solver, None, options), None)

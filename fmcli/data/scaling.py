@@ -52,36 +52,67 @@ def scale_array(divisors: Divisors | None) -> dict[str, Divisors]:
     return {} if divisors is None else {SCALE: divisors}
 
 
-def learn(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors | None:
-    """The divisors of the columns, computed from the rows with these indices; None: columns are not scaled.
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What is known about the columns of some rows.
 
-    A column that occurs in none of these rows gets its divisor from the other rows, because a final model may be
-    trained on all rows. A column that does not occur at all has the divisor 1.
+    rows : the number of rows.
+    largest, smallest : float32 (features), the largest and the smallest absolute value of the entries; 0 without any.
+    mean, squares : float64 (features), the mean, and the sum of the squares of the differences from it; zeros count.
+        Empty if the method does not need them.
     """
-    if method == NONE:
-        return None
-    divisors = divisors_of(data, rows, method)
-    if len(rows) < data.rows:
-        everything = np.arange(data.rows, dtype=np.int32)
-        divisors = np.where(divisors > 0, divisors, divisors_of(data, everything, method))
+
+    rows: int
+    largest: Divisors
+    smallest: Divisors
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, data: Dataset, rows: NDArray[np.int32], method: str) -> ColumnStatistics:
+        """The statistics of the rows with these indices, as far as the method needs them."""
+        moments = data.moments(rows) if method == STANDARD else (np.zeros(0), np.zeros(0))
+        return cls(len(rows), *data.magnitudes(rows), *moments)
+
+    def merged(self, other: ColumnStatistics) -> ColumnStatistics:
+        """The statistics of these rows and others (Chan, Golub and LeVeque 1979)."""
+        rows = self.rows + other.rows
+        difference, share = other.mean - self.mean, other.rows / max(rows, 1)
+        either = np.where(self.smallest > 0, self.smallest, other.smallest)
+        return ColumnStatistics(
+            rows,
+            np.maximum(self.largest, other.largest),
+            np.where(other.smallest > 0, np.minimum(either, other.smallest), either),
+            self.mean + difference * share,
+            self.squares + other.squares + difference**2 * self.rows * share,
+        )
+
+    def divisors(self, method: str) -> Divisors:
+        """The divisors of the columns; 0 for those without entries.
+
+        max-abs : the largest absolute value of the column.
+        standard : the standard deviation of the column over all rows, zeros included. A column whose nonzero values are
+            all equal, such as an indicator, is divided by that value instead: divided by its standard deviation, a rare
+            indicator would become huge.
+        """
+        if method == MAX_ABS:
+            return self.largest
+        deviation = np.sqrt(self.squares / max(self.rows, 1)).astype(np.float32)
+        usable = (self.largest > self.smallest) & (deviation > 0)
+        divisors: Divisors = np.where(usable, deviation, self.largest)
+        return divisors
+
+
+def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str) -> Divisors:
+    """The divisors of the columns, from the rows to train on.
+
+    A column that does not occur in them gets its divisor from all rows, because a final model may be trained on these.
+    A column that does not occur at all has the divisor 1.
+    """
+    divisors = training.divisors(method)
+    if everything is not training:
+        divisors = np.where(divisors > 0, divisors, everything.divisors(method))
     divisors[divisors == 0] = 1
-    return divisors
-
-
-def divisors_of(data: Dataset, rows: NDArray[np.int32], method: str) -> Divisors:
-    """The divisors computed from some rows; 0 for columns that do not occur in them.
-
-    max-abs : the largest absolute value of the column.
-    standard : the standard deviation of the column over all rows, zeros included. A column whose nonzero values are all
-        equal, such as an indicator, is divided by that value instead: divided by its standard deviation, a rare
-        indicator would become huge.
-    """
-    largest, smallest = data.magnitudes(rows)
-    if method == MAX_ABS:
-        return largest
-    deviation = data.deviations(rows).astype(np.float32)
-    usable = (largest > smallest) & (deviation > 0)
-    divisors: Divisors = np.where(usable, deviation, largest)
     return divisors
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import NUMBERS, Labels, fit_labels
-from fmcli.data.scaling import SCALE, Divisors, OddColumns, find_odd_columns, learn
+from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, OddColumns, find_odd_columns, is_scaled, learn
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
@@ -160,8 +160,13 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         validation_data = data.take(held)
     else:
         validation_data = valid.changed(label=labels.encode(valid.label, settings.valid_name))
-    scale = learn_scale(spec, data, rows, warm_start)
-    if scale is not None:
+    scale = None
+    if is_scaled(spec.values):
+        method = spec.values[SCALE]
+        training = everything = ColumnStatistics.of(data, rows, method)
+        if len(rows) < data.rows:
+            everything = ColumnStatistics.of(data, np.arange(data.rows, dtype=np.int32), method)
+        scale = learn_scale(spec, training, everything, warm_start)
         data, validation_data = data.scaled(scale), validation_data.scaled(scale)
     odd = find_odd_columns(data, rows)
     if spec.values["norm"]:
@@ -255,10 +260,12 @@ def with_loss(spec: Spec, loss: str) -> Spec:
     return replace(spec, loss=loss, values={**spec.values, **loss_options})
 
 
-def learn_scale(spec: Spec, data: Dataset, rows: NDArray[np.int32], warm_start: WarmStart | None) -> Divisors | None:
+def learn_scale(
+    spec: Spec, training: ColumnStatistics, everything: ColumnStatistics, warm_start: WarmStart | None
+) -> Divisors:
     """The divisors of the columns: those of the warm start for columns that it has seen, if it has the same method."""
-    scale = learn(data, rows, spec.values[SCALE])
-    if scale is not None and warm_start:
+    scale = learn(training, everything, spec.values[SCALE])
+    if warm_start:
         warm_start.keep_scale(scale, spec.values[SCALE])
     return scale
 

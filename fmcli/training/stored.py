@@ -19,7 +19,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
-from fmcli.data.scaling import SCALE, find_odd_columns, is_scaled
+from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, find_odd_columns, is_scaled
 from fmcli.data.stored_rows import StoredRows
 from fmcli.data.training_rows import RowNumbers
 from fmcli.data.weights import Weighting, weigh_labels
@@ -30,7 +30,7 @@ from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.clipping import fit_clip
-from fmcli.training.planning import Plan, Preprocessed, labels_of, planned, prepare, with_loss
+from fmcli.training.planning import Plan, Preprocessed, labels_of, learn_scale, planned, prepare, with_loss
 from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.settings import Settings
 from fmcli.training.validation import drawn, rows_held_out
@@ -44,8 +44,6 @@ def check_stored(spec: Spec, holdout: float | None) -> None:
     """Raise UsageError if a run needs all rows in memory."""
     if spec.solver_entry.in_memory:
         raise UsageError(f"{spec.solver} needs all rows in memory; other solvers do not", disk=LEAVE_OUT)
-    if is_scaled(spec.values):
-        raise UsageError("scaling columns needs all rows in memory", **{SCALE: LEAVE_OUT}, disk=LEAVE_OUT)
     if spec.values.get("block_size", 1) > 1:
         raise UsageError("block steps need all rows in memory", block_size=1, disk=LEAVE_OUT)
     if holdout and not spec.values.get("shuffle", True):
@@ -59,6 +57,7 @@ class View:
     numbering : of the features that have columns; None: column j is feature j.
     features : the number of columns.
     of_labels : weights by label.
+    scale : float32 (features), what the columns are divided by; None: nothing.
     norm : whether rows are scaled to unit norm.
     """
 
@@ -67,11 +66,13 @@ class View:
     features: int
     of_labels: Mapping[float, float]
     norm: bool
+    scale: Divisors | None = None
 
     def encoded(self, data: Dataset, source: str = "") -> Dataset:
-        """Rows with the model's columns and labels; the source is named if a label is not known."""
+        """Rows with the model's columns and labels, scaled; the source is named if a label is not known."""
         data = data.within(self.features) if self.numbering is None else data.renumbered(self.numbering)
-        return data.changed(label=self.labels.encode(data.label, source))
+        data = data.changed(label=self.labels.encode(data.label, source))
+        return data if self.scale is None else data.scaled(self.scale)
 
     def weighted(self, data: Dataset) -> Dataset:
         """Rows as they were read, with the weights of their labels."""
@@ -124,6 +125,8 @@ def prepare_stored(
     features = max(features, warm_start.model.features if warm_start else 0)
     view = View(labels, numbering, features, of_labels, bool(spec.values["norm"]))
     held, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
+    if is_scaled(spec.values):
+        view = replace(view, scale=learn_scale(spec, *statistics(cache, view, left, spec.values[SCALE]), warm_start))
     held_out = None if held is None else view.training(held)
     source = StoredRows(cache, view.training, view.counts(cache), view.total_weight(facts), left, held_out)
     seen, counts = source.occurrences(settings.threads)
@@ -135,6 +138,7 @@ def prepare_stored(
         validation_data = source.data.take(source.rows[:0])
     if view.norm:  # without the features that training has not seen
         validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
+    unchanged = view.scale is None and not view.norm
     fields = max(facts.fields if cache.fielded else 0, warm_start.preprocessing.fields if warm_start else 0)
     preprocessed = Preprocessed(
         source=source,
@@ -142,16 +146,32 @@ def prepare_stored(
         all_nonzeros=facts.nonzeros,
         seen=seen,
         counts=counts,
-        preprocessing=Preprocessing(labels, fields, label_range, None),
+        preprocessing=Preprocessing(labels, fields, label_range, view.scale),
         odd_columns=find_odd_columns(source.data, source.rows),
         validation_data=validation_data,
         held_out=valid is None,
-        longest_square=source.data.longest_square() if view.norm else facts.longest_square,
+        longest_square=facts.longest_square if unchanged else source.data.longest_square(),
     )
     plan = planned(settings, spec, preprocessed, account.held([source.data, validation_data]) + source.rows.nbytes)
     if plan.model.steps_apart and not spec.by_rows:
         raise UsageError(f"{spec.solver} updates the anchors on all rows in memory", disk=LEAVE_OUT)
     return plan
+
+
+def statistics(
+    cache: Cache, view: View, left: Mapping[int, RowNumbers], method: str
+) -> tuple[ColumnStatistics, ColumnStatistics]:
+    """The statistics of the columns, over the rows to train on and over all rows; the cache is read once."""
+    none = np.zeros(0, dtype=np.int32)
+    training = held_out = ColumnStatistics.of(view.encoded(cache.load(0)), none, method)
+    for block in range(len(cache.blocks)):
+        data = view.encoded(cache.load(block))
+        every = np.arange(data.rows, dtype=np.int32)
+        rows = left.get(block, every)
+        training = training.merged(ColumnStatistics.of(data, rows, method))
+        if len(rows) < data.rows:
+            held_out = held_out.merged(ColumnStatistics.of(data, np.setdiff1d(every, rows), method))
+    return training, training.merged(held_out)
 
 
 def require_room(plan: Plan, memory: int) -> None:

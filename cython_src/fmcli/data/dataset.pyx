@@ -451,9 +451,9 @@ cdef class Dataset:
                 largest = max(largest, squares)
         return largest
 
-    def deviations(self, rows):
-        """float64 (features): the standard deviation of each column over the rows with these indices (int32). Missing
-        entries count as 0."""
+    def moments(self, rows):
+        """Two float64 arrays (features): the mean of each column over the rows with these indices (int32), and the sum
+        of the squares of the differences from it. Missing entries count as 0."""
         sums_, squares_ = np.zeros(self.features), np.zeros(self.features)
         counts_ = np.zeros(self.features, dtype=np.int64)
         cdef double[::1] mean = sums_
@@ -477,8 +477,8 @@ cdef class Dataset:
                     column = x.index[j]
                     squares[column] += (x.value[j] - mean[column]) ** 2
             for j in range(self.features):
-                squares[j] = sqrt((squares[j] + (n - counts[j]) * mean[j] ** 2) / max(n, 1))
-        return squares_
+                squares[j] += (n - counts[j]) * mean[j] ** 2
+        return sums_, squares_
 
     def scaled(self, divisors):
         """The same rows with each value divided by the divisor of its column (float32, features)."""
