@@ -64,7 +64,7 @@ class MissingInputError(FmcliError):
 
 
 class TransferError(FmcliError):
-    """A remote input ended or failed before its end."""
+    """An input ended before its end, or the transfer of a remote input failed."""
 
     exit_status = 74
 

@@ -28,7 +28,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.workers import BLOCKS_AHEAD
-from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
+from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError, TransferError
 from reference import slow_parser
 
 if sys.version_info >= (3, 14):
@@ -754,3 +754,23 @@ def test_rows_refuses_text_without_padding():
         with pytest.raises(ValueError, match="the text must"):
             rows.parse(text, start, stop)
     assert math.isclose(rows.nbytes, 8 * (2 + 1) + 4)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(path, monkeypatch):
+    write(path, b"1 0:1\n" * 1000)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 600)
+    blocks = reader.score_chunks([path], lambda piece: os.truncate(path, 1200), limit=LIMIT)
+    with pytest.raises(TransferError, match="was truncated while it was read, from 6,000 to at most 1,200 bytes"):
+        list(blocks)
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(path, monkeypatch):
+    write(path, b"1 0:1\n" * 1000)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 600)
+    more = iter([b"0 1:1\n" * 50])
+
+    def grow(piece):
+        with open(path, "ab") as file:
+            file.write(next(more, b""))
+
+    assert sum(chunk.rows for chunk in reader.score_chunks([path], grow, limit=LIMIT)) == 1050

@@ -302,8 +302,9 @@ class Cache:
         if len(table) != STRIPS * self.chunks or (begins != np.append(len(MAGIC), self._ends)).any():
             raise ValueError("its parts are not one after the other")
         sums = [int(table[:, column].sum()) for column in (ROWS, ENTRIES)]
-        counted = len(self.counts) <= facts.features and not (self.counts < 0).any()
-        if sums != [facts.rows, facts.nonzeros] or not facts.rows or not counted:
+        counted = len(self.counts) == facts.features and not (self.counts < 0).any()
+        possible = facts.longest <= table[:, ENTRIES].max(initial=0)
+        if sums != [facts.rows, facts.nonzeros] or not facts.rows or not counted or not possible:
             raise ValueError("its table does not match its header")
 
     def _blocks(self) -> Iterator[list[tuple[int, int]]]:

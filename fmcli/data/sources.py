@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from fmcli.data.mistaken import LONGEST_HEAD, binary
 from fmcli.data.parser import PADDING
-from fmcli.errors import BadInputError, MissingInputError
+from fmcli.errors import BadInputError, MissingInputError, TransferError
 from fmcli.system.addresses import is_remote, without_secrets
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -59,9 +59,9 @@ def blocks(
 
     Blocks have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
     caller puts it there when it no longer needs a block. With `unbuffered`, a block has the whole lines that are there,
-    even if it is small. Raises MissingInputError for an input that cannot be read,
-    TransferError if a remote input ends too early, BadInputError for compressed data that is truncated or corrupt, a
-    binary format that is not text, and a line that is too long (LongLineError).
+    even if it is small. Raises MissingInputError for an input that cannot be read, TransferError if a remote or a
+    regular file ends too early, BadInputError for compressed data that is truncated or corrupt, a binary format that is
+    not text, and a line that is too long (LongLineError).
     """
     for path in paths:
         with ExitStack() as stack:
@@ -144,6 +144,7 @@ class _Raw:
     def __init__(self, path: str, stack: ExitStack):
         self.name = name_of(path)
         self.head = b""
+        self._received = self._size = 0  # in bytes; a file can grow, but must not become shorter
         self._raw: Any
         if path == "-":
             if sys.stdin is None or sys.stdin.closed:
@@ -157,6 +158,7 @@ class _Raw:
         else:
             try:
                 self._raw = stack.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115
+                self._size = size_on_disk(path)
             except OSError as error:
                 raise self._unreadable(error) from error
         head = bytearray(LONGEST_HEAD)
@@ -178,6 +180,12 @@ class _Raw:
                 select.select([self._raw], [], [])
         except OSError as error:
             raise self._unreadable(error) from error
+        self._received += count
+        if count == 0 and self._received < self._size:
+            raise TransferError(
+                f"{self.name}: the file was truncated while it was read, from {self._size:,} to at most "
+                f"{self._received:,} bytes; try again"
+            )
         return int(count)
 
     def _unreadable(self, error: OSError) -> MissingInputError:
