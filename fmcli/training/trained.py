@@ -92,8 +92,9 @@ class Trained:
 def summary(trained: Trained) -> dict[str, Any]:
     """The figures of a finished run, as its model file keeps them in JSON.
 
-    "train" and "valid" are metrics of the saved parameters; after a refit, "valid" is from the run that chose the
-    number of epochs, since the refitted model has seen the held-out rows. "valid_constant" is for the best constant.
+    "train" and "valid" are metrics of the saved parameters, "train" on "train_rows" rows if not on all of them. After a
+    refit, "valid" is from the run that chose the number of epochs, since the refitted model has seen the held-out rows.
+    "valid_constant" is for the best constant.
     """
     plan, validated = trained.plan, trained.validated
     validation = validated.plan.validation
@@ -116,5 +117,6 @@ def summary(trained: Trained) -> dict[str, Any]:
         "valid_constant": validated.baseline.measure(validation) if validation else {},
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
+        **({"train_rows": len(plan.rows)} if len(plan.rows) < plan.source.count else {}),
     }
     return finite(figures)
