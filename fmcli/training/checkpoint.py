@@ -33,7 +33,7 @@ State = Mapping[str, NDArray[Any]]
 RUN = "run"
 # The parts of an identity that are data, with their names in messages.
 DATA = {
-    "data": "the training data",
+    "data": "the training data or the weights of rows",
     "validation": "the validation data",
     "init_model": "the model to resume from",
 }

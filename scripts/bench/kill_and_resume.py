@@ -2,10 +2,12 @@
 
     python scripts/bench/kill_and_resume.py --kills 300
     python scripts/bench/kill_and_resume.py --kills 50 --only lbfgs --seed 1
+    python scripts/bench/kill_and_resume.py --signal TERM     with SIGTERM, before which a run writes a checkpoint
 
 For each case (a solver, a kind of model and options, on the sample data), the number of epochs is chosen such that
 training takes about a second. Then the same command with --checkpoint and --resume is started and killed (SIGKILL)
-after a random time, several times in a row, before it may run to its end. The table has for each case:
+after a random time, several times in a row and with different numbers of threads, before it may run to its end. The
+table has for each case:
 
     kills         runs that were killed
     in writing    of them, while a checkpoint was being written
@@ -21,6 +23,7 @@ import argparse
 import collections
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,7 +52,7 @@ CASES: dict[str, tuple[str | Path, ...]] = {
     "sgd": ("-s", "sgd", "--schedule", "invscaling", ADULT),
     "sgd-batches": ("-s", "sgd", "--batch-size", "7", "--log-every", "300", ADULT),
     "adagrad": (ADULT,),
-    "adagrad-blocks": ("--block-size", "4", "-j", "2", ADULT),
+    "adagrad-blocks": ("--block-size", "4", ADULT),
     "adagrad-ffm": ("-m", "ffm", "-k", "2", FIELDS),
     "adagrad-llfm": ("-m", "llfm", "--anchors", "4", "--l1", "1e-4", "--l1-from-epoch", "3", ADULT),
     "adagrad-warm": ("-i", WARM, "--keep-state", ADULT),
@@ -106,18 +109,20 @@ def epochs_of(folder: Path, case: Sequence[str | Path]) -> tuple[int, float]:
 
 
 def disturbed(
-    folder: Path, case: Sequence[str | Path], between: tuple[float, float], moments: random.Random
+    folder: Path, case: Sequence[str | Path], between: tuple[float, float], moments: random.Random, number: int
 ) -> collections.Counter[str]:
-    """Kill a run a few times after a time `between` two, let it end, and compare; returns the counts."""
+    """Send a signal to a run a few times after a time `between` two, let it end, and compare; returns the counts."""
     counts: collections.Counter[str] = collections.Counter()
     kept = ("--checkpoint", "run.checkpoint", "--resume", "--log-json", "log", "-o", "model.fm")
     for _ in range(moments.randint(1, KILLS_IN_A_ROW)):
-        process = start(folder, *case, *kept, "--checkpoint-every", moments.choice(EVERY))
+        process = start(folder, *case, *kept, "--checkpoint-every", moments.choice(EVERY), "-j", moments.choice("12"))
         time.sleep(moments.uniform(*between))
-        if process.poll() is not None:  # it was faster than expected
-            break
-        process.kill()
+        process.send_signal(number)
         process.communicate()
+        if process.returncode == 0:  # it was faster than expected
+            break
+        if process.returncode != -number:
+            sys.exit(f"a run that got a signal ended with status {process.returncode}")
         counts["kills"] += 1
         counts["in writing"] += any(folder.glob(".fmcli-*.tmp"))
     finish(start(folder, *case, *kept))
@@ -137,8 +142,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=300, help="the least number of kills in all")
     parser.add_argument("--only", default="", help="only cases whose names begin so")
+    parser.add_argument("--signal", choices=["KILL", "TERM", "INT"], default="KILL")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
+    number = signal.Signals[f"SIG{chosen.signal}"]
     moments = random.Random(chosen.seed)
     cases = {name: case for name, case in CASES.items() if name.startswith(chosen.only)}
     counts = {name: collections.Counter[str]() for name in cases}
@@ -149,10 +156,11 @@ def main() -> None:
             folder.mkdir()
             finish(start(folder, "-e", "2", "--keep-state", "-o", WARM, ADULT))
             epochs, few = epochs_of(folder, case)
-            runs[name] = folder, [*case, "-e", str(epochs)], (few / 2, duration(folder, case, epochs))
+            longest = duration(folder, case, epochs)
+            runs[name] = folder, [*case, "-e", str(epochs)], (few / 2, (few + longest) / 2)
         while sum(count["kills"] for count in counts.values()) < chosen.kills:
             for name, (folder, case, between) in runs.items():
-                counts[name] += disturbed(folder, case, between, moments)
+                counts[name] += disturbed(folder, case, between, moments, number)
     columns = ("kills", "in writing", "finished", "continued", "in an epoch", "equal")
     total = sum(counts.values(), collections.Counter[str]())
     print(f"{'':20}" + "".join(f"{column:>13}" for column in columns))

@@ -109,7 +109,7 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
         ((*command, rows), 2, "c exists: --resume continues its run; remove it"),
         ((*command, "--resume", "-k", "4", rows), 2, "another run: --rank was 2 and is 4. Give the same options"),
         ((*command, "--resume", "-r", "0.05", rows), 2, "only one of them was given --learning-rate"),
-        ((*command, "--resume", "t"), 65, "another run: the training data have changed"),
+        ((*command, "--resume", "t"), 65, "another run: the training data or the weights of rows have changed"),
         ((*command[:-3], "m", "--resume", "-o", "n", rows), 65, "m: is a model, not the checkpoint of an unfinished"),
         (("predict", "c", rows), 65, "c: is the checkpoint of an unfinished training run, not a model"),
         (("train", "--resume", rows), 2, "--resume continues the run of a checkpoint; name it with --checkpoint FILE"),
