@@ -44,7 +44,7 @@ COMMAND = (
 )
 # Seconds of training, and between two checkpoints.
 TRAINING, EVERY = 1.0, ("1e-9", "0.02", "0.1")
-FEW_EPOCHS = 5
+FEW_EPOCHS, MOST_EPOCHS = 5, 5000  # early stopping may need fewer
 KILLS_IN_A_ROW = 5
 WARM = "warm.fm"  # with the state of its solver
 
@@ -103,9 +103,9 @@ def epochs_of(folder: Path, case: Sequence[str | Path]) -> tuple[int, float]:
     """How many epochs take about as long as training should, and the seconds of a run with few epochs."""
     few = duration(folder, case, FEW_EPOCHS)
     epochs = 8 * FEW_EPOCHS
-    while (took := duration(folder, case, epochs) - few) < TRAINING / 4:
+    while (took := duration(folder, case, epochs) - few) < TRAINING / 4 and epochs < MOST_EPOCHS:
         epochs *= 2
-    return int(epochs * TRAINING / took), few
+    return min(MOST_EPOCHS, int(epochs * TRAINING / max(took, few / 100))), few
 
 
 def disturbed(
