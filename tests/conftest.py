@@ -38,5 +38,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 @pytest.fixture
+def path(tmp_path: Path) -> str:
+    """The path of a file of rows that does not exist yet."""
+    return str(tmp_path / "rows.svm")
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)

@@ -4,22 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from texts import write
 
 from fmcli.data import reader, sources
 from fmcli.data.faults import BadLines
 from fmcli.errors import BadInputError
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "rows.svm")
-
-
-def write(path, text):
-    with open(path, "wb") as file:
-        file.write(text)
-    return path
-
 
 OTHER_FORMATS = {
     b"label,age,height\n1,0.5,3\n": "1:1: found 'label,age,height', expected a label; the line looks like CSV,",

@@ -10,13 +10,18 @@ import forging_caches
 import numpy as np
 
 from fmcli.data import cache
+from fmcli.data.dictionary import FeatureIds
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.sources import BYTE_ORDER_MARK
 from reference import slow_parser
 
 FOLDER = Path(__file__).resolve().parent / "corpus"
-OPTION_BYTES = 3
+# As in scripts/fuzz/text.cpp.
+OPTION_BYTES = 4
 LIMITS = (2**31 - 1, 0, 1, 10, 1000, 2**20, 2**31 - 2, 100)
+HASH_BITS = (1, 2, 3, 5, 10, 20, 29, 30)
+KNOWN = (0, 1, 2, 3, 5, 10, 12, 1000, 2**40, 2**63 - 1, b"a", b"b", b"user=1", b"x:y", b"site")
+GROWING, BY_DICTIONARY, HASHED = 1, 2, 3
 
 
 def inputs(name):
@@ -26,9 +31,13 @@ def inputs(name):
 
 
 def options(data):
-    """The options of the reader that the first bytes of an input choose, as in scripts/fuzz/text.cpp."""
-    flags, more = data[:2]
-    ffm, training = bool(flags & 1), bool(flags & 4)
+    """The options of the reader that the first bytes of an input choose."""
+    flags, more, _, last = data[:OPTION_BYTES]
+    ffm, training, space = bool(flags & 1), bool(flags & 4), last & 3
+    ids = FeatureIds() if space == BY_DICTIONARY else None
+    if ids is not None:
+        for known in KNOWN:
+            ids.column_of(known)
     return {
         "ffm": ffm,
         "keep_fields": ffm and bool(flags & 2),
@@ -38,16 +47,22 @@ def options(data):
         "label_names": [] if more & 8 else None,
         "id_column": 0 if training else (flags >> 5) % 3,
         "limit": LIMITS[more % 8],
+        "growing": space == GROWING,
+        "ids": ids,
+        "hash_bits": HASH_BITS[last >> 4 & 7] if space == HASHED else 0,
+        "refuse_unseen": bool(last & 4),
+        "numbers_only": bool(last & 8),
     }
 
 
 def parsed(how, text):
-    """What the reader makes of a text: its rows, and the lines and columns of its errors."""
+    """What the reader makes of a text: its rows, unless they have a dictionary, and the lines and columns of its errors."""
     rows = Rows(**how)
     data = np.frombuffer(text + b"7" * PADDING, np.uint8)
     _, faulty, faults = rows.parse(data, 0, len(text))
     wrong = [(fault.number + 1, fault.column) for fault in faults]
-    return (rows.dataset(how["limit"]) if how["skip"] or not faulty else None), wrong
+    usable = not rows.refused and not rows.is_numbered and (how["skip"] or not faulty)
+    return (rows.dataset(1 << how["hash_bits"] if how["hash_bits"] else how["limit"]) if usable else None), wrong
 
 
 def entries(data):
@@ -61,7 +76,10 @@ def entries(data):
 def slowly(text, how):
     """The same for the slow parser."""
     try:
-        return [], slow_parser.parse(text, **how).entries
+        rows = slow_parser.parse(text, **how)
+        if rows.odd:
+            return [], None
+        return [], [[(rows.ids[j] if rows.ids else j, *entry) for j, *entry in row] for row in rows.entries]
     except slow_parser.WrongError as error:
         return [error.at], None
 
@@ -76,8 +94,8 @@ def test_texts_are_read_as_by_the_slow_parser():
         known = {name: how[name] for name in ("ffm", "keep_fields", "training", "limit")}
         if known["training"]:
             known["limit"] = LIMITS[0]  # that of every training run
-        data, wrong = parsed({**known, "skip": False}, text)
-        assert (wrong, None if wrong else entries(data)) == slowly(text, known), item
+        data, wrong = parsed({**known, "skip": False, "hash_bits": 0, "growing": known["training"]}, text)
+        assert (wrong, None if data is None else entries(data)) == slowly(text, known), item
 
 
 def test_forged_caches_are_refused_or_used(tmp_path, monkeypatch):
@@ -85,7 +103,7 @@ def test_forged_caches_are_refused_or_used(tmp_path, monkeypatch):
         monkeypatch.setattr(cache, name, size)
     files, counts = forging_caches.corpus(), Counter()
     path, before = tmp_path / "rows", len(os.listdir("/dev/fd"))
-    for case in range(600):
+    for case in range(300):
         rng = random.Random(case)
         path.write_bytes(forging_caches.changed(rng, rng.choice(files), files))
         counts[forging_caches.use(str(path), rng)] += 1

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from texts import write
 
 import fmcli.system
 from fmcli.cli.flags import with_flags
@@ -54,12 +55,6 @@ def demands(monkeypatch):
 def path(tmp_path_factory):
     """One file, overwritten by all examples of a test."""
     return str(tmp_path_factory.mktemp("text") / "train.svm")
-
-
-def write(path, text):
-    with open(path, "wb") as file:
-        file.write(text)
-    return path
 
 
 def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):

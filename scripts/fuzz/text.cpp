@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <tuple>
 
 #include "fmcli/data/parser.h"
 
@@ -16,8 +18,12 @@ namespace {
 
 using namespace fmcli;
 
-constexpr size_t OPTION_BYTES = 3;
+constexpr size_t OPTION_BYTES = 4;
 constexpr int64_t LIMITS[] = {INT32_MAX, 0, 1, 10, 1000, 1 << 20, INT32_MAX - 1, 100};
+constexpr int HASH_BITS[] = {1, 2, 3, 5, 10, 20, 29, 30};
+// The ids of a model that has a dictionary.
+constexpr uint64_t KNOWN_NUMBERS[] = {0, 1, 2, 3, 5, 10, 12, 1000, uint64_t{1} << 40, INT64_MAX};
+constexpr const char* KNOWN_NAMES[] = {"a", "b", "user=1", "x:y", "site"};
 
 #define REQUIRE(condition)                                                   \
     do {                                                                     \
@@ -27,7 +33,7 @@ constexpr int64_t LIMITS[] = {INT32_MAX, 0, 1, 10, 1000, 1 << 20, INT32_MAX - 1,
         }                                                                    \
     } while (0)
 
-Reading reading_of(const uint8_t* bytes) {
+Reading reading_of(const uint8_t* bytes, Ids& ids) {
     Reading reading{};
     reading.ffm = bytes[0] & 1;
     reading.keep_fields = reading.ffm && (bytes[0] & 2);
@@ -37,6 +43,15 @@ Reading reading_of(const uint8_t* bytes) {
     reading.id_column = reading.training ? 0 : (bytes[0] >> 5) % 3;
     reading.limit = LIMITS[bytes[1] % 8];
     reading.label_names = bytes[1] & 8;
+    reading.space = static_cast<Space>(bytes[3] & 3);
+    reading.refuse_unseen = bytes[3] & 4;
+    reading.numbers_only = bytes[3] & 8;
+    reading.hash_bits = HASH_BITS[bytes[3] >> 4 & 7];
+    reading.ids = reading.space == Space::GROWING || reading.space == Space::KNOWN ? &ids : nullptr;
+    if (reading.space == Space::KNOWN) {
+        for (uint64_t number : KNOWN_NUMBERS) ids.add({number});
+        for (const char* name : KNOWN_NAMES) ids.add(named(name, std::strlen(name)));
+    }
     return reading;
 }
 
@@ -65,7 +80,11 @@ void check_rows(const Rows& rows) {
     REQUIRE(rows.field.size() == (reading.keep_fields ? nnz : 0));
     REQUIRE(!rows.valued || rows.value.size() == nnz);
     REQUIRE(rows.weight.size() == (reading.label_weights ? n : 0));
-    REQUIRE(rows.fields >= 0 && rows.fields <= INT32_MAX && rows.features <= std::max<int64_t>(reading.limit, 0));
+    REQUIRE(rows.fields >= 0 && rows.fields <= INT32_MAX);
+    REQUIRE(rows.by_id ? reading.space != Space::INDEX : rows.features <= reading.limit);
+    const int64_t columns = !rows.by_id ? rows.features
+        : reading.ids ? static_cast<int64_t>(reading.ids->size()) : int64_t{1} << reading.hash_bits;
+    std::vector<int64_t> keys;
     int64_t labelled = 0;
     std::vector<char> named(rows.label_names.size());  // whether a row has this name as its label
     for (size_t i = 0; i < n; ++i) {
@@ -76,27 +95,29 @@ void check_rows(const Rows& rows) {
         if (has_label && reading.label_names) named[static_cast<size_t>(rows.label[i])] = 1;
         REQUIRE(!reading.label_weights || (rows.weight[i] >= 0 && std::isfinite(rows.weight[i])));
         REQUIRE(rows.indptr[i] <= rows.indptr[i + 1]);
-        int64_t last = -1;
+        keys.clear();
         for (int64_t e = rows.indptr[i]; e < rows.indptr[i + 1]; ++e) {
             int64_t key = rows.index[e];
-            REQUIRE(key >= 0 && key < rows.features && key >= rows.lowest);
+            REQUIRE(key >= 0 && key < columns);
             if (reading.keep_fields) {
                 REQUIRE(rows.field[e] >= 0 && rows.field[e] < rows.fields);
                 key = key << 32 | rows.field[e];
             }
-            REQUIRE(key > last);
-            last = key;
+            keys.push_back(key);
             if (rows.valued) REQUIRE(rows.value[e] != 0 && std::isfinite(rows.value[e]));
         }
+        if (reading.space == Space::GROWING && rows.by_id) std::sort(keys.begin(), keys.end());
+        for (size_t k = 1; k < keys.size(); ++k) REQUIRE(keys[k - 1] < keys[k]);
     }
     REQUIRE(labelled == rows.labelled && std::count(named.begin(), named.end(), 0) == 0);
     for (int64_t row : rows.skipped) REQUIRE(row >= 0 && row < static_cast<int64_t>(n));
 }
 
+// `skip`: lines with faults were skipped.
 void check_found(const Found& found, const Text& text, bool skip) {
     const int64_t lines = std::count(text.begin(), text.end(), '\n');
     REQUIRE(found.faulty >= static_cast<int64_t>(found.faults.size()));
-    REQUIRE(found.faults.size() == std::min<size_t>(found.faulty, skip ? MOST_FAULTS : 1));
+    REQUIRE(found.faults.size() <= MOST_FAULTS + 1 && (found.faults.size() > 0) == (found.faulty > 0));
     REQUIRE(skip || found.faulty == 0 ? found.lines == lines : found.lines < lines);
     for (const Fault& fault : found.faults) {
         REQUIRE(fault.complaint && fault.number >= 0 && fault.number < lines);
@@ -121,12 +142,41 @@ void check_same(const Ids& one, const Ids& other) {
     check_same(one.numbers.data(), other.numbers.data(), one.numbers.size());
 }
 
+using Entry = std::tuple<std::string, int64_t, int32_t, float>;  // name, number, field, value
+
+// The entries of a row, by their ids instead of the columns, whose order depends on the blocks.
+std::vector<Entry> entries_of(const Rows& rows, size_t row) {
+    std::vector<std::pair<std::string, int64_t>> ids;
+    if (rows.reading.space == Space::GROWING && rows.by_id) {
+        const Ids& known = *rows.reading.ids;
+        ids.resize(known.size());
+        for (size_t i = 0; i < known.numbers.size(); ++i) ids[static_cast<size_t>(known.number_columns[i])].second = known.numbers[i];
+        for (size_t i = 0; i < known.ends.size(); ++i) {
+            const Id id = known.name(i);
+            ids[static_cast<size_t>(known.name_columns[i])].first.assign(id.name, id.length);
+        }
+    }
+    std::vector<Entry> found;
+    for (int64_t e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
+        const int32_t column = rows.index[e];
+        const auto id = ids.empty() ? std::pair(std::string(), static_cast<int64_t>(column)) : ids[static_cast<size_t>(column)];
+        found.emplace_back(id.first, id.second, rows.reading.keep_fields ? rows.field[e] : 0, rows.valued ? rows.value[e] : 1);
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
 // The rows of two blocks, appended to each other, are those of one block.
-void check_blocks(const Reading& reading, const Text& text, size_t where, const Rows& whole) {
+void check_blocks(Reading reading, const Text& text, size_t where, const Rows& whole) {
     const size_t size = text.end() - text.begin();
     const char* cut = line_break(text.begin() + where % size, text.end()) + 1;
     const Text first(text.begin(), cut - text.begin()), second(cut, text.end() - cut);
-    Rows total(reading), more(reading);
+    Ids of_total, of_more;
+    const bool growing = reading.space == Space::GROWING;
+    if (growing) reading.ids = &of_total;
+    Rows total(reading);
+    if (growing) reading.ids = &of_more;
+    Rows more(reading);
     parse_text(total, first.begin(), first.end());
     parse_text(more, second.begin(), second.end());
     check_rows(more);
@@ -134,16 +184,24 @@ void check_blocks(const Reading& reading, const Text& text, size_t where, const 
     total.fill(place, more);
 
     const size_t rows = whole.label.size(), nnz = whole.index.size();
-    REQUIRE(total.label.size() == rows && total.index.size() == nnz && total.valued == whole.valued);
+    REQUIRE(total.label.size() == rows && total.index.size() == nnz && total.all_ones() == whole.all_ones());
+    REQUIRE(growing || total.valued == whole.valued);
     check_same(total.indptr.data(), whole.indptr.data(), rows + 1);
     check_same(total.label.data(), whole.label.data(), rows);
     check_same(total.weight.data(), whole.weight.data(), whole.weight.size());
-    check_same(total.index.data(), whole.index.data(), nnz);
-    check_same(total.field.data(), whole.field.data(), whole.field.size());
-    if (whole.valued) check_same(total.value.data(), whole.value.data(), nnz);
+    if (!growing) {
+        check_same(total.index.data(), whole.index.data(), nnz);
+        check_same(total.field.data(), whole.field.data(), whole.field.size());
+        if (whole.valued) check_same(total.value.data(), whole.value.data(), nnz);
+    } else if (rows) {
+        check_rows(total);
+        REQUIRE(total.by_id == whole.by_id);  // ids whose entries are all 0 may differ; they get no columns at the end
+        const size_t row = where % rows;
+        REQUIRE(entries_of(total, row) == entries_of(whole, row));
+    }
     REQUIRE(total.comments == whole.comments && total.labelled == whole.labelled && total.unseen == whole.unseen);
     check_same(total.label_names, whole.label_names);
-    REQUIRE(total.repeated == whole.repeated && total.features == whole.features && total.fields == whole.fields);
+    REQUIRE(total.repeated == whole.repeated && (whole.by_id || total.features == whole.features) && total.fields == whole.fields);
 }
 
 // Where the fast path reads a number, the slow path reads the same one.
@@ -169,13 +227,16 @@ void check_numbers(const Text& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < OPTION_BYTES) return -1;  // not for the corpus
-    const Reading reading = reading_of(data);
+    Ids ids;
+    const Reading reading = reading_of(data, ids);
     const Text text(reinterpret_cast<const char*>(data + OPTION_BYTES), size - OPTION_BYTES);
     Rows rows(reading);
     const Found found = parse_text(rows, text.begin(), text.end());
-    check_found(found, text, reading.skip);
-    if (found.faulty == 0 || reading.skip) {
+    const bool skipped = reading.skip && !rows.refused;
+    check_found(found, text, skipped);
+    if (found.faulty == 0 || skipped) {
         check_rows(rows);
+        for (size_t e = 0; e < rows.index.size(); ++e) REQUIRE(rows.by_id || rows.index[e] >= rows.lowest);
         if (text.begin() != text.end() && reading.training) check_blocks(reading, text, data[2], rows);
     }
     check_numbers(text);

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from fmcli.data.reader import read
 from fmcli.scoring.prediction import load_model
 
 FEATURE = {"spam": 1, "ham": 2, "eggs": 3, "7": 4}
@@ -113,3 +114,10 @@ def test_the_label_of_a_skipped_line_is_no_class(run, tmp_path):
     done = run("train", "-m", "linear", "-e", "1", "--on-bad-line", "skip", "-o", "m.fm", "rows")
     assert done.returncode == 0, done.stderr
     assert load_model(str(tmp_path / "m.fm")).meta["labels"] == ["a", "b"]
+
+
+def test_rows_with_names_of_labels_and_features(tmp_path):
+    (tmp_path / "rows").write_text("ham 1:1\nspam site=x:1\nham user=a:2\n")
+    table = read([str(tmp_path / "rows")], label_weights=False)
+    assert table.dataset.label.tolist() == [0, 1, 0]
+    assert table.labels == ("ham", "spam")

@@ -4,21 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from texts import write
 
 from fmcli.data import reader
 from fmcli.data.faults import BadLines
 from fmcli.errors import BadInputError
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "rows.svm")
-
-
-def write(path, text):
-    with open(path, "wb") as file:
-        file.write(text)
-    return path
 
 
 @pytest.mark.parametrize("threads", [1, 3])

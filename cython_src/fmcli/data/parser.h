@@ -201,8 +201,7 @@ class Parser {
         rows_.unseen += unseen;
         rows_.beyond = beyond;
         if (n > start) rows_.lowest = std::min(rows_.lowest, static_cast<int64_t>(index[start]));
-        if (reading.label_names && has_label) y = position_of(name_);
-        rows_.end_row(n, y, has_label, weight);
+        end_row(n, y, has_label, weight);
         return true;
     }
 
@@ -266,7 +265,7 @@ class Parser {
             n = static_cast<size_t>(tidied);
         }
         rows_.unseen += unseen;
-        rows_.end_row(n, y, has_label, weight);
+        end_row(n, y, has_label, weight);
         return true;
     }
 
@@ -303,6 +302,12 @@ class Parser {
         name_ = token;
         p = token.end;
         return true;
+    }
+
+    // Ends a row without faults.
+    void end_row(size_t entries, double y, bool has_label, double weight) {
+        if (rows_.reading.label_names && has_label) y = position_of(name_);
+        rows_.end_row(entries, y, has_label, weight);
     }
 
     bool no_label(Span token, bool& has_label) {
