@@ -52,7 +52,8 @@ above it in this list, so that there are no circles:
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
     data          rows in compressed form, the reader of text, the cache of rows, the rows to train on (in blocks),
-                  labels, scales of columns, the numbering of the features that occur; numbers to text
+                  labels, scales of columns, the numbering of the features that occur, the dictionary of ids;
+                  numbers to text
     losses        one class each
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means

@@ -216,7 +216,7 @@ def test_arrays_of_another_shape_or_type(files, kind):
 def with_dictionary(files, numbers=(1, 5, 2**40), names=b"abcde", ends=(1, 3, 5)):
     """A file whose six features have ids."""
     file = files("fm")
-    file.meta["dictionary"] = {"numbers": len(numbers), "names": len(ends), "bytes": len(names)}
+    file.meta["dictionary"] = {"numbers": len(numbers), "names": len(ends), "bytes": len(names), "shared": False}
     file.tensors |= {
         "ids": np.array(numbers, np.int64),
         "names": np.frombuffer(names, np.uint8),
@@ -258,8 +258,10 @@ def test_a_dictionary_that_is_not_valid(files, wrong):
     ("name", "value"),
     [
         ("dictionary", {"numbers": 3, "names": 3}),
-        ("dictionary", {"numbers": 3, "names": 3, "bytes": -1}),
-        ("dictionary", {"numbers": 6, "names": 0, "bytes": 5}),
+        ("dictionary", {"numbers": 3, "names": 3, "bytes": -1, "shared": False}),
+        ("dictionary", {"numbers": 6, "names": 0, "bytes": 5, "shared": False}),
+        ("dictionary", {"numbers": 3, "names": 3, "bytes": 5, "shared": True}),
+        ("dictionary", {"numbers": 3, "names": 3, "bytes": 5, "shared": 0}),
         ("dictionary", None),
         ("hash", {"name": "murmur64a", "bits": 3}),
         ("hash", {"name": "md5", "bits": 3}),

@@ -141,6 +141,20 @@ class Request:
     f"the same hash share a column. [default: no hashing; 1 to {MOST_HASH_BITS}]",
 )
 @option(
+    "model",
+    "--min-count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Features that occur in fewer than N training rows, without held-out ones, are rare. [default: 1; >= 1]",
+)
+@option(
+    "model",
+    "--rare",
+    type=click.Choice(["drop", "share"]),
+    help="What happens to rare features (--min-count): drop: they count as unseen; share: they share one column, as "
+    "do features that occur in no training row. [default: drop]",
+)
+@option(
     "penalty",
     "--sample-weights",
     metavar="FILE",
@@ -278,6 +292,8 @@ def command(
     solver: str | None,
     loss: str | None,
     hash_bits: int | None,
+    min_count: int | None,
+    rare: str | None,
     sample_weights: str | None,
     label_weights: bool,
     class_weights: tuple[str, ...],
@@ -331,6 +347,8 @@ def command(
         threads=threads or cpu_count(),
         deadline=None if max_seconds is None else begin + max_seconds,
         hash_bits=chosen_bits(hash_bits, warm_start),
+        min_count=min_count or 1,
+        share_rare=rare == "share",
     )
     if valid or holdout:
         settings.check_chooser()
@@ -362,6 +380,7 @@ def command(
         from fmcli.cli.online import check_stream
 
         check_stream(request, holdout, checkpoint.path)
+    check_rare(request, min_count, rare)
     with Log(quiet=quiet, verbose=verbose) as log, checkpoint.opened(log, dry=dry_run) as keeper:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log), keeper)
 
@@ -385,6 +404,22 @@ def choose(
 
     warm_start = load_warm_start(init_model)
     return warm_start.continued(model, solver, loss, options), warm_start
+
+
+def check_rare(request: Request, min_count: int | None, rare: str | None) -> None:
+    """Raise UsageError for rare features in a run that cannot have them."""
+    if rare is not None and min_count is None:
+        raise UsageError("--rare says what happens to the features that --min-count N makes rare; give N")
+    if request.settings.share_rare and request.settings.hash_bits:
+        raise UsageError("--rare share needs a dictionary of ids, but --hash-bits has none; leave one of them out")
+    reasons = {
+        "--online trains on rows before all of them are counted": request.online,
+        "--disk does not keep the rows that are counted": request.disk,
+        "-i resumes from a model whose rows are not counted": request.settings.warm_start,
+    }
+    for reason, given in reasons.items():
+        if given and min_count is not None:
+            raise UsageError(f"{reason}, but --min-count needs the counts of all rows; leave one of them out")
 
 
 def chosen_bits(hash_bits: int | None, warm_start: WarmStart | None) -> int:

@@ -92,6 +92,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
             f"clipping predictions to the range of the labels, {number(low)} to {number(high)}; --no-clip leaves them "
             "as they are"
         )
+    if plan.settings.min_count > 1:
+        log.line(rare_features(plan))
     size = spec.values["block_size"]
     blocks = f" in blocks of {size:,} rows" if size > 1 else ""
     log.line(f"model {spec.model}, solver {spec.solver}{blocks}, {plan.model.parameter_count:,} parameters")
@@ -120,6 +122,15 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     for name, value in spec.values.items():
         rule = asked.values.get(name)
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
+
+
+def rare_features(plan: Plan) -> str:
+    """What happens to features that occur in few rows, and how many others there are."""
+    others, least = int(plan.seen.sum()), plan.settings.min_count
+    if plan.settings.share_rare:
+        shares = plan.data.numbering is not None and bool(plan.seen[-1])
+        return f"{others - shares:,} features occur in {least:,} training rows or more; all others share a column"
+    return f"{others:,} features occur in {least:,} training rows or more; all others are dropped"
 
 
 def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.dictionary import FeatureIds, of_numbers
+from fmcli.data.dictionary import Dictionary, of_numbers
 from fmcli.data.faults import BadLines, describe, is_other_format, quote
 from fmcli.data.labels import NUMBERS, Names, as_names, is_number, listed_texts, sorted_names
 from fmcli.data.numbering import occurring
@@ -256,7 +256,7 @@ def score_chunks(
     stream: Stream = Stream(),
     check: Callable[[Dataset], None] | None = None,
     labels: Names | None = NUMBERS,
-    ids: FeatureIds | None = None,
+    dictionary: Dictionary | None = None,
     hash_bits: int = 0,
     refuse_unseen: bool = False,
     numbers_only: bool = False,
@@ -264,9 +264,9 @@ def score_chunks(
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
 
-    The column of a feature is its number, or that of its id in `ids`, or the last bits of the hash of its id. Other
-    features are left out and counted, or with `refuse_unseen` an error; with `numbers_only`, so are names and large
-    numbers, because they need a dictionary.
+    The column of a feature is its number, or that of its id in `dictionary`, or the last bits of the hash of its id.
+    Other features are left out and counted, or with `refuse_unseen` an error; with `numbers_only`, so are names and
+    large numbers, because they need a dictionary.
 
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
     a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
@@ -290,7 +290,8 @@ def score_chunks(
             id_column=stream.id_column,
             label_weights=stream.label_weights,
             label_names=known if named else None,
-            ids=ids,
+            ids=None if dictionary is None else dictionary.ids,
+            others=None if dictionary is None else dictionary.shared,
             hash_bits=hash_bits,
             refuse_unseen=refuse_unseen,
             numbers_only=numbers_only,
@@ -303,7 +304,7 @@ def score_chunks(
         read, unseen, span = rows.rows, rows.unseen, rows.span
         labelled_rows, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
         names = as_names(rows.label_names) if named else None
-        features = limit if hash_bits or ids is not None else rows.features
+        features = limit if hash_bits or dictionary is not None else rows.features
         data = rows.dataset(limit)
         try:
             if check:

@@ -125,11 +125,12 @@ def are_counts(value: Any) -> bool:
 
 
 def is_dictionary(value: Any) -> bool:
-    """Whether a value has the sizes of a dictionary: of its numbers, its names and their text."""
-    size = whole(0, MOST_COUNT)
-    return (
-        type(value) is dict and value.keys() == {"numbers", "names", "bytes"} and all(map(size.holds, value.values()))
-    )
+    """Whether a value has the sizes of a dictionary: of its numbers, its names and their text; and whether other
+    features share a column."""
+    if type(value) is not dict or value.keys() != {"numbers", "names", "bytes", "shared"}:
+        return False
+    sizes = (value["numbers"], value["names"], value["bytes"])
+    return type(value["shared"]) is bool and all(map(whole(0, MOST_COUNT).holds, sizes))
 
 
 def is_hash(value: Any) -> bool:
@@ -162,7 +163,7 @@ ENTRIES = {
     "options": TABLE,
     "features": whole(0, MOST_FEATURES),
     "columns": null_or(whole(0, MOST_FEATURES)),
-    "dictionary": null_or(Rule("the numbers of ids, of names and of their bytes", is_dictionary)),
+    "dictionary": null_or(Rule("the numbers of its ids, names and bytes, and whether others share", is_dictionary)),
     "hash": null_or(Rule(f"the hash {HASH} and a number of bits from 1 to {MOST_HASH_BITS}", is_hash)),
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
@@ -243,7 +244,7 @@ def check_ids(meta: Mapping[str, Any]) -> None:
     sizes, hashed = meta["dictionary"], meta["hash"]
     if sizes is not None and (hashed is not None or meta["columns"] is not None):
         refuse("it has a dictionary, and hashed ids or columns for some features only")
-    if sizes is not None and sizes["numbers"] + sizes["names"] != meta["features"]:
+    if sizes is not None and sizes["numbers"] + sizes["names"] + sizes["shared"] != meta["features"]:
         refuse("the number of ids in its dictionary is not that of its features")
     if hashed is not None and meta["features"] != 1 << hashed["bits"]:
         refuse("its number of features is not that of the hashes")
@@ -308,7 +309,12 @@ def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | list[s
 
 def dictionary_entries(dictionary: Dictionary) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The entry for the metadata of a model file, and the arrays, that keep a dictionary."""
-    sizes = {"numbers": len(dictionary.numbers), "names": len(dictionary.ends), "bytes": len(dictionary.text)}
+    sizes = {
+        "numbers": len(dictionary.numbers),
+        "names": len(dictionary.ends),
+        "bytes": len(dictionary.text),
+        "shared": dictionary.with_shared,
+    }
     arrays: dict[str, NDArray[Any]] = {IDS: dictionary.numbers, NAMES: dictionary.text, ENDS: dictionary.ends}
     return {"dictionary": sizes}, arrays
 
@@ -325,7 +331,7 @@ def checked_numbering(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         for name, (shape, kind) in dictionary_shapes(meta["dictionary"]).items():
             check_array(name, arrays, shape, kind)
         try:
-            return Dictionary(arrays[IDS], arrays[NAMES], arrays[ENDS])
+            return Dictionary(arrays[IDS], arrays[NAMES], arrays[ENDS], meta["dictionary"]["shared"])
         except ValueError as error:
             raise BadInputError(f"is not a valid model: {error}") from error
     if meta["columns"] is None:

@@ -315,7 +315,7 @@ def each_chunk(
         stream=stream,
         check=scorer.refuse_unseen if refuse_unseen else None,
         labels=scorer.labels.names,
-        ids=scorer.numbering.ids if isinstance(scorer.numbering, Dictionary) else None,
+        dictionary=scorer.numbering if isinstance(scorer.numbering, Dictionary) else None,
         hash_bits=scorer.hash_bits,
         refuse_unseen=refuse_unseen,
     ):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary, of_numbers
 from fmcli.data.labels import NUMBERS, Labels, fit_labels
+from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, OddColumns, find_odd_columns, is_scaled, learn
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
@@ -148,13 +151,16 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     labels = labels_of(settings, data.label)
     spec = with_loss(spec, labels.loss)
     features = max(data.features, warm_start.model.features if warm_start else 0)
-    if valid:
-        valid = valid.renumbered(data.numbering) if data.numbering is not None else valid.within(features)
     data = data.changed(label=labels.encode(data.label), features=features)
     spec, label_range = fit_clip(spec, labels.loss, data.label, warm_start, settings.stream)
     share = settings.share_held_out if valid is None else 0.0
     held, rows = split(data.rows, share, spec, generator(spec, HOLDOUT_STREAM))
     require(account.copies(spec, data, len(held)), "training")
+    if valid:
+        valid = valid.renumbered(data.numbering) if data.numbering is not None else valid.within(features)
+    if settings.min_count > 1:
+        change = without_rare(data, rows, settings)
+        data, valid = change(data), valid and change(valid)
     seen, counts = TrainingRows(data, rows).occurrences(settings.threads)
     if valid is None:
         validation_data = data.take(held)
@@ -231,6 +237,26 @@ def has_numbering(data: Dataset, settings: Settings) -> bool:
     """Whether a run has columns only for some features, or a dictionary."""
     with_ids = settings.warm_start is not None and settings.warm_start.numbering is not None
     return MODELS[settings.spec.model].compact or data.numbering is not None or with_ids
+
+
+def without_rare(data: Dataset, rows: NDArray[np.int32], settings: Settings) -> Callable[[Dataset], Dataset]:
+    """A function that takes rare features out of rows, or gives them a column that they share. The features that are
+    not rare occur in at least `min_count` of the rows with these indices."""
+    kept = data.counts(rows, settings.threads) >= settings.min_count
+    if not settings.share_rare and data.numbering is None:
+        return lambda data: data.only(kept)
+    numbering = data.numbering
+    if settings.share_rare:
+        ids = (
+            numbering
+            if isinstance(numbering, Dictionary)
+            else of_numbers(numbering or Numbering(np.arange(data.features, dtype=np.int32)))
+        )
+        numbering = ids.sharing(kept)
+    else:
+        assert numbering is not None
+        numbering = numbering.subset(kept)
+    return lambda data: data.renumbered(numbering)
 
 
 def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:

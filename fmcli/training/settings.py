@@ -34,6 +34,8 @@ class Settings:
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
         after the last epoch that ends before it, if each takes as long as the one before. None: there is no limit.
     hash_bits : the number of bits of the hashes of ids that are columns; 0: ids are not hashed.
+    min_count : features in fewer of the rows to train on are rare.
+    share_rare : whether rare features share a column; otherwise they count as unseen.
     label_names : what the labels 0, 1, .. of the rows stand for; None: labels are numbers.
 
     Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
@@ -52,6 +54,8 @@ class Settings:
     deadline: float | None = None
     label_names: Names | None = None
     hash_bits: int = 0
+    min_count: int = 1
+    share_rare: bool = False
 
     def __post_init__(self) -> None:
         if self.warm_start:

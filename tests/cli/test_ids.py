@@ -76,6 +76,18 @@ def test_other_ids_are_unseen(run, tmp_path):
     assert "<stdin>:2:25: found '\\xc3\\xa93:2', expected a feature that occurred in training" in done.stderr
 
 
+def test_labels_and_features_may_both_have_names(run, tmp_path):
+    words = {"0": "no", "1": "yes"}
+    text = rows(RENAMES["both"])
+    (tmp_path / "t").write_text(text)
+    (tmp_path / "named").write_text("".join(words[line[0]] + line[1:] + "\n" for line in text.splitlines()))
+    for name in ("t", "named"):
+        assert run("train", "-q", "-e", "2", "-j", "2", "-o", f"{name}.fm", name).returncode == 0
+    one, other = (run("predict", "--output-type", "label", f"{name}.fm", "t") for name in ("t", "named"))
+    assert [words[label] for label in one.stdout.decode().split()] == other.stdout.decode().split()
+    assert run("evaluate", "named.fm", "named").stdout.split()[:2] == run("evaluate", "t.fm", "t").stdout.split()[:2]
+
+
 def test_a_warm_start_joins_dictionaries(run, tmp_path):
     """Old features keep what they have learned; new ones begin. The columns are those of all ids."""
     old, new = RENAMES["both"], lambda j: 2**61 + j - 5 if j < 20 else f"é{j + 5}"
@@ -145,3 +157,115 @@ def test_the_kernel_form_keeps_the_dictionary(run, tmp_path):
     assert run("export", "--kernel-form", "m", "k.fm").returncode == 0
     one, other = (np.array(run("predict", "--raw", name, "t").stdout.split(), float) for name in ("m", "k.fm"))
     assert one == pytest.approx(other, abs=1e-5)
+
+
+def counted(text):
+    """The number of rows that have each id."""
+    ids = [entry.rpartition(":")[0] for line in text.splitlines() for entry in line.split()[1:]]
+    return {id: ids.count(id) for id in ids}
+
+
+@pytest.mark.parametrize("rename", ["both", "plain"])
+@pytest.mark.parametrize("kind", ["fm", "ffm"])
+def test_rare_features_are_dropped(run, tmp_path, rename, kind):
+    """The parameters are those of text without them."""
+    ffm, least = kind == "ffm", 40
+    form = "ffm" if ffm else "libsvm"
+    text = rows(RENAMES.get(rename, int), ffm=ffm, count=300)
+    rare = {id for id, times in counted(text).items() if times < least}
+    assert 5 < len(rare) < 35
+    without = "".join(
+        " ".join(word for word in line.split() if word.rpartition(":")[0] not in rare) + "\n"
+        for line in text.splitlines()
+    )
+    (tmp_path / "t").write_text(text)
+    (tmp_path / "without").write_text(without)
+    for name, options in (("t", ["--min-count", str(least)]), ("without", [])):
+        done = run("train", "-m", kind, "-f", form, "-e", "2", *options, "-o", f"{name}.fm", name)
+        assert done.returncode == 0, done.stderr
+    one, other = load_model(str(tmp_path / "t.fm")), load_model(str(tmp_path / "without.fm"))
+    kept = np.flatnonzero(one.seen)
+    assert one.ids(kept) == other.ids(np.flatnonzero(other.seen))
+    for name in ("w", "V"):
+        ours, theirs = (np.take(m.model.parameters[name], np.flatnonzero(m.seen), axis=1) for m in (one, other))
+        if rename == "both" or kind == "ffm":  # start values go by column
+            assert ours.tobytes() == theirs.tobytes()
+    outputs = [run("predict", "-f", form, "t.fm", name).stdout for name in ("t", "without")]
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("ffm", [False, True])
+def test_rare_features_share_a_column(run, tmp_path, ffm):
+    """The parameters are those of text in which they have the same name, which is the last one."""
+    least, form = 40, "ffm" if ffm else "libsvm"
+    text = rows(RENAMES["both"], ffm=ffm, count=300)
+    times = counted(text)
+
+    def shared(line):
+        words = [word.rpartition(":") for word in line.split()[1:]]
+        return " ".join(
+            f"{id.partition(':')[0] + ':' if ffm else ''}~~:{x}" if times.get(id, 0) < least else f"{id}:{x}"
+            for id, _, x in words
+        )
+
+    (tmp_path / "t").write_text(text)
+    (tmp_path / "same").write_text("".join(f"{line[0]} {shared(line)}\n" for line in text.splitlines()))
+    (tmp_path / "same").write_text((tmp_path / "same").read_text().replace("~~", "\U0010ffff"))
+    kind = ["-m", "ffm" if ffm else "fm", "-f", form, "-e", "2"]
+    assert run("train", *kind, "--min-count", "40", "--rare", "share", "-o", "t.fm", "t").returncode == 0
+    assert run("train", *kind, "-o", "same.fm", "same").returncode == 0
+    one, other = load_model(str(tmp_path / "t.fm")), load_model(str(tmp_path / "same.fm"))
+    assert one.ids(np.arange(one.model.features))[-1] == "(rare)"
+    for name, array in one.model.parameters.items():
+        assert array.tobytes() == other.model.parameters[name].tobytes()
+    assert run("predict", "-f", form, "t.fm", "t").stdout == run("predict", "-f", form, "same.fm", "same").stdout
+    field = "1:" if ffm else ""
+    rare = next(id for id, count in times.items() if count < least and id.startswith(field))
+    done = run(
+        "predict", "-f", form, "t.fm", input=f"1 {rare}:1\n1 {field}never:1\n1 {field}5:0.5 {rare}:0.5\n".encode()
+    )
+    assert len(set(done.stdout.split())) == 1
+    assert "0 unseen" in done.stderr
+    assert run("train", "-q", "-i", "t.fm", *kind, "-o", "again.fm", "t").returncode == 0
+    assert load_model(str(tmp_path / "again.fm")).model.features == one.model.features
+
+
+def test_held_out_rows_do_not_make_features_frequent(run, tmp_path):
+    (tmp_path / "t").write_text(rows(int, count=100))
+    (tmp_path / "v").write_text(rows(int, seed=2, count=100) + "1 77:1\n0 77:1\n")
+    done = run("train", "--min-count", "1000", "-e", "1", "-v", "v", "-o", "m", "t")
+    assert "0 features occur in 1,000 training rows or more; all others are dropped" in done.stderr
+    assert run("train", "--min-count", "1", "-q", "-e", "1", "-o", "one", "t").returncode == 0
+    assert run("train", "-q", "-e", "1", "-o", "none", "t").returncode == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "none").read_bytes()
+    done = run("train", "--min-count", "60", "--holdout", "0.5", "-e", "1", "-o", "m", "t")
+    assert "0 features occur in 60 training rows or more" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rare", "share"], "--rare says what happens to the features that --min-count N makes rare; give N"),
+        (["--min-count", "2", "--rare", "share", "--hash-bits", "9"], "--rare share needs a dictionary"),
+        (["--min-count", "2", "--online"], "--online trains on rows before all of them are counted"),
+        (["--min-count", "2", "--disk", "--cache", "c"], "--disk does not keep the rows that are counted"),
+        (["--min-count", "2", "-i", "m"], "-i resumes from a model whose rows are not counted"),
+    ],
+)
+def test_rare_features_where_they_make_no_sense(run, tmp_path, options, message):
+    (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
+    assert run("train", "-q", "-e", "1", "-o", "m", "t").returncode == 0
+    done = run("train", *options, "-o", "n", "t")
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("options", [["--online"], ["--disk", "--cache", "c", "-e", "2"]])
+def test_rows_that_are_not_kept_can_have_hashed_ids(run, tmp_path, options):
+    (tmp_path / "t").write_text(rows(RENAMES["both"]))
+    done = run("train", *options, "-o", "m", "t")
+    assert done.returncode == 65
+    assert "needs a dictionary of ids, which only rows in memory have; ids can be hashed" in done.stderr
+    assert run("train", "-q", *options, "--hash-bits", "12", "-o", "m", "t").returncode == 0
+    assert load_model(str(tmp_path / "m")).hash_bits == 12
+    assert run("predict", "m", "t").returncode == 0

@@ -19,6 +19,7 @@ cdef class Dataset:
     cdef check_entries(self)
     cdef order_rows(self, int64_t first, int64_t last, const int32_t[::1] columns)
     cdef counts_of(self, const int32_t[::1] rows)
+    cdef with_shared(self, indices, numbering)
     cdef selected(self, index, kept, features, numbering)
     cdef places(self, const int32_t[::1] features)
     cdef check_rows(self, const int32_t[::1] rows)

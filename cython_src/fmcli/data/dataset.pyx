@@ -19,6 +19,7 @@ cdef extern from "fmcli/data/ordering.h" namespace "fmcli" nogil:
         float* value
 
     void renumber_rows(const Entries&, int64_t, int64_t, const int32_t*) except +
+    int64_t merge_shared(const Entries&, int64_t, int32_t, int64_t*) except +
 
 
 cdef enum:
@@ -259,7 +260,8 @@ cdef class Dataset:
             renumber_rows(entries, first, last, &columns[0])
 
     def renumbered(self, numbering, into=None):
-        """The same rows with the columns of a numbering. Entries of features that have no column there are left out.
+        """The same rows with the columns of a numbering. Entries of features that have no column there are left out; if
+        they share one, those of a row and field are added up. Raises OverflowError if a sum is too large.
 
         into : int32 (nnz), where the new indices are stored; by default a new array.
         """
@@ -282,11 +284,41 @@ cdef class Dataset:
                 column = self.csr.index[entry]
                 out[entry] = lookup.column(column) if columns is None else columns[column]
                 kept += out[entry] != NOT_THERE
+        if lookup is None and numbering.shared is not None:
+            return self.with_shared(index, numbering)
         if kept == self.nnz:
             return Dataset(
                 self.indptr, index, self.value, self.label, len(numbering), self.field, self.weight, trusted=True,
                 numbering=numbering)
         return self.selected(index, index != NOT_THERE, len(numbering), numbering)
+
+    # The same rows with these indices, of which those of the shared column are merged.
+    cdef with_shared(self, indices, numbering):
+        starts_ = np.zeros(self.rows + 1, dtype=np.int64)
+        values = np.ones(self.nnz, dtype=np.float32) if self.value is None else self.value.copy()
+        fields = None if self.field is None else self.field.copy()
+        cdef int64_t[::1] starts = starts_
+        cdef const int64_t[::1] indptr = self.indptr
+        cdef int32_t[::1] index = indices
+        cdef int32_t[::1] field = fields
+        cdef float[::1] value = values
+        cdef int64_t nnz = 0
+        cdef Entries entries
+        if self.nnz:
+            entries.indptr, entries.index, entries.value = &indptr[0], &index[0], &value[0]
+            entries.field = NULL
+            if field is not None:
+                entries.field = &field[0]
+            nnz = merge_shared(entries, self.rows, numbering.shared, &starts[0])
+        if nnz < 0:
+            raise OverflowError("the values of a row's rare features add up to more than float32 holds")
+        return Dataset(
+            starts_, indices[:nnz], values[:nnz], self.label, len(numbering), None if fields is None else fields[:nnz],
+            self.weight, trusted=True, numbering=numbering)
+
+    def only(self, features):
+        """The same rows with only the entries of some features (bool, features)."""
+        return self.selected(self.index, features[self.index], self.features, self.numbering)
 
     # The same rows with only the chosen entries, which have these indices.
     cdef selected(self, index, kept, features, numbering):

@@ -40,6 +40,7 @@ cdef class FeatureIds:
 
 cdef class Dictionary:
     cdef readonly object numbers, text, ends
+    cdef readonly bint with_shared
     cdef FeatureIds found
 
     cdef add_names(self, FeatureIds made)

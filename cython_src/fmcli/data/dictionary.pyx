@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 
 # What separates tokens, and so cannot be in a name.
 BLANKS = b" \t\r\n"
+SHARED = "(rare)"  # no id, because it would be a name
 
 
 cdef class FeatureIds:
@@ -114,11 +115,12 @@ cdef class Dictionary:
     numbers : int64 array (n), increasing, from 0.
     text : uint8 array, the names one after the other.
     ends : int64 array (m), where the names end.
+    with_shared : whether all other features have a column, too: the last one, which they share.
 
     Raises ValueError for numbers or names that are not increasing, and for names that no token can have.
     """
 
-    def __init__(self, numbers, text, ends):
+    def __init__(self, numbers, text, ends, with_shared=False):
         cdef const int64_t[::1] number = numbers
         cdef const uint8_t[::1] byte = text
         cdef const int64_t[::1] end = ends
@@ -141,10 +143,26 @@ cdef class Dictionary:
             raise ValueError("the text of a dictionary must end with its last name")
         if size and np.isin(text, np.frombuffer(BLANKS, dtype=np.uint8)).any():
             raise ValueError("the names of a dictionary must not have blanks")
-        self.numbers, self.text, self.ends = numbers, text, ends
+        self.numbers, self.text, self.ends, self.with_shared = numbers, text, ends, with_shared
 
     def __len__(self):
-        return len(self.numbers) + len(self.ends)
+        return len(self.numbers) + len(self.ends) + self.with_shared
+
+    @property
+    def shared(self):
+        """The column of all features that have no id here; None: they have none."""
+        return len(self) - 1 if self.with_shared else None
+
+    def subset(self, kept):
+        """The Dictionary of some of the columns (bool, columns)."""
+        made = FeatureIds()
+        made.add_all(self.ids)
+        return made.sorted(kept)[0]
+
+    def sharing(self, kept):
+        """The same, with a column that all other features share."""
+        some = self.subset(kept)
+        return Dictionary(some.numbers, some.text, some.ends, with_shared=True)
 
     @property
     def dimension(self):
@@ -187,7 +205,10 @@ cdef class Dictionary:
         return [self.id(column) for column in columns]
 
     def id(self, column):
-        """The id of a column: a number, or a name as str, in which bytes that are not UTF-8 are escaped."""
+        """The id of a column: a number, or a name as str, in which bytes that are not UTF-8 are escaped. The shared
+        column has SHARED."""
+        if column == self.shared:
+            return SHARED
         place = column - len(self.numbers)
         if place < 0:
             return int(self.numbers[column])
@@ -195,7 +216,8 @@ cdef class Dictionary:
         return self.text[start:self.ends[place]].tobytes().decode(errors="backslashreplace")
 
     def columns_from(self, source):
-        """int32 (n): the columns of the features of another numbering; -1 for those that have none here."""
+        """int32 (n): the columns of the features of another numbering; -1 for those that have none here. A shared
+        column there has none."""
         cdef FeatureIds ours = self.ids, theirs
         cdef size_t i, count
         cdef Id id = named("", 0)
@@ -204,7 +226,7 @@ cdef class Dictionary:
             numbers = source.ids.astype(np.int64)
         else:
             numbers = source.numbers
-        columns_ = np.empty(len(source), dtype=np.int32)
+        columns_ = np.full(len(source), NO_COLUMN, dtype=np.int32)
         cdef int32_t[::1] columns = columns_
         id.name = NULL
         count = numbers.shape[0]
@@ -216,10 +238,15 @@ cdef class Dictionary:
             theirs = source.ids
             for i in range(theirs.ids.ends.size()):
                 columns[count + i] = ours.ids.find(theirs.ids.name(i))
+        if self.with_shared:
+            columns_[columns_ < 0] = self.shared
         return columns_
 
     def joined(self, other):
-        """The Dictionary of the features that this one or another numbering has; this one, if it has them all."""
+        """The Dictionary of the features that this one or another numbering has; this one, if it has them all. One
+        with a shared column has all features."""
+        if isinstance(other, Dictionary) and other.with_shared:
+            return other
         if (self.columns_from(other) >= 0).all():
             return self
         made = FeatureIds()

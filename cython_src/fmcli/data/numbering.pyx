@@ -44,9 +44,18 @@ cdef class Numbering:
         return len(self.ids)
 
     @property
+    def shared(self):
+        """None: the other features do not share a column, as in a Dictionary."""
+        return None
+
+    @property
     def arrays(self):
         """The arrays that it keeps, without those for the search."""
         return [self.ids]
+
+    def subset(self, kept):
+        """The numbering of some of the columns (bool, columns)."""
+        return Numbering(self.ids[kept], self.dimension)
 
     def features_of(self, columns):
         """The features of columns."""

@@ -3,6 +3,7 @@
 #define FMCLI_ORDERING_H
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -84,6 +85,47 @@ class Renumbering {
 inline void renumber_rows(const Entries& rows, int64_t first, int64_t last, const int32_t* column) {
     Renumbering renumbering(rows, column);
     for (int64_t row = first; row < last; ++row) renumbering.renumber(row);
+}
+
+// Merges the entries of each row that have the last one of the columns, `shared`: those with the same field become one,
+// with the sum of their values, behind the other entries. The arrays are changed in place. Stores where rows begin, and
+// returns the number of entries, or -1 if a sum is too large for a float. Throws std::bad_alloc.
+inline int64_t merge_shared(const Entries& rows, int64_t count, int32_t shared, int64_t* starts) {
+    struct Part {
+        int32_t field;
+        float value;
+    };
+    std::vector<Part> parts;
+    int64_t n = 0;
+    starts[0] = 0;
+    for (int64_t row = 0; row < count; ++row) {
+        parts.clear();
+        for (int64_t i = rows.indptr[row]; i < rows.indptr[row + 1]; ++i) {
+            if (rows.index[i] == shared) {
+                parts.push_back({rows.field ? rows.field[i] : 0, rows.value[i]});
+                continue;
+            }
+            rows.index[n] = rows.index[i];
+            rows.value[n] = rows.value[i];
+            if (rows.field) rows.field[n] = rows.field[i];
+            ++n;
+        }
+        std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.field < b.field; });
+        for (size_t i = 0; i < parts.size();) {
+            const int32_t field = parts[i].field;
+            double sum = 0;
+            for (; i < parts.size() && parts[i].field == field; ++i) sum += parts[i].value;
+            const float value = static_cast<float>(sum);
+            if (std::isinf(value)) return -1;
+            if (value == 0) continue;
+            rows.index[n] = shared;
+            rows.value[n] = value;
+            if (rows.field) rows.field[n] = field;
+            ++n;
+        }
+        starts[row + 1] = n;
+    }
+    return n;
 }
 
 }  // namespace fmcli

@@ -205,6 +205,11 @@ class Parser {
         return true;
     }
 
+    void end_row(size_t entries, double y, bool has_label, double weight) {
+        if (rows_.reading.label_names && has_label) y = position_of(name_);
+        rows_.end_row(entries, y, has_label, weight);
+    }
+
     // The same if an index is not the number in the text. All ids of the row are read first, so that the memory in which
     // they are looked up is fetched at the same time.
     bool entries_by_id(const char*& position, double y, bool has_label, double weight) {
@@ -274,7 +279,10 @@ class Parser {
         const Reading& reading = rows_.reading;
         switch (reading.space) {
             case Space::HASHED: return hashed_column(id, reading.hash_bits);
-            case Space::KNOWN: return reading.ids->find(id);
+            case Space::KNOWN: {
+                const int32_t column = reading.ids->find(id);
+                return column == NO_COLUMN ? reading.others : column;
+            }
             case Space::GROWING: return reading.ids->add(id, row, repeated);
             case Space::INDEX: break;
         }

@@ -13,7 +13,7 @@ import numpy as np
 from fmcli.data.dataset import Dataset
 from fmcli.registry.options import MOST_HASH_BITS
 
-from fmcli.data.dictionary cimport Array, FeatureIds, Ids, named
+from fmcli.data.dictionary cimport NO_COLUMN, Array, FeatureIds, Ids, named
 
 
 cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
@@ -42,6 +42,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         bint refuse_unseen, numbers_only
         int64_t limit
         Ids* ids
+        int32_t others
 
     cppclass TextRows "fmcli::Rows":
         TextRows(const Reading&) except +
@@ -139,6 +140,7 @@ cdef class Rows:
         entries of names and of numbers >= limit are dropped and counted.
     growing : whether a name or a number >= limit instead begins a dictionary of all ids; see `is_numbered`.
     ids : FeatureIds; the column of a feature is that of its id, and entries of other ids are dropped and counted.
+    others : the column of other ids than these, instead; None: they have none.
     hash_bits : the column of a feature is the last bits of the hash of its id; 0: ids are not hashed.
     refuse_unseen : whether entries that would be dropped are faults instead.
     numbers_only : whether they are faults because ids that need a dictionary cannot have one.
@@ -149,7 +151,7 @@ cdef class Rows:
 
     def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0,
                   bint label_weights=False, label_names=None, bint growing=False, FeatureIds ids=None,
-                  int hash_bits=0, bint refuse_unseen=False, bint numbers_only=False):
+                  int hash_bits=0, bint refuse_unseen=False, bint numbers_only=False, others=None):
         cdef Reading reading
         cdef const char* name
         if not 0 <= limit < <int64_t>1 << 31:
@@ -171,6 +173,7 @@ cdef class Rows:
         reading.numbers_only = numbers_only
         reading.limit = limit
         self.ids = FeatureIds() if growing else ids
+        reading.others = NO_COLUMN if others is None else others
         reading.ids = NULL
         if self.ids is not None:
             reading.ids = &self.ids.ids

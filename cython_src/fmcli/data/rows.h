@@ -35,6 +35,7 @@ struct Reading {
     bool numbers_only;   // so is, for another reason, a name or a number from the limit on
     int64_t limit;     // entries with an index below it are stored
     Ids* ids;          // of GROWING and KNOWN; not owned, and in KNOWN shared and constant
+    int32_t others;    // of KNOWN: the column of all other ids, or NO_COLUMN
 };
 
 // Rows in compressed form (CSR). `value` is empty until the first value other than 1, so one-hot data stores no values.
