@@ -60,7 +60,8 @@ def reaches(point: Point, start: Point) -> bool:
 def beyond(start: Point, low: Point) -> float:
     """A longer step."""
     shortest, longest = (low.step * factor for factor in LONGER)
-    return min(max(minimum(start, low), shortest), longest)
+    found = minimum(start, low)
+    return min(max(found, shortest), longest) if math.isfinite(found) else longest
 
 
 def between(low: Point, high: Point) -> float:
