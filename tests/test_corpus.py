@@ -56,7 +56,7 @@ def options(data):
 
 
 def parsed(how, text):
-    """What the reader makes of a text: its rows, unless they have a dictionary, and the lines and columns of its errors."""
+    """What the reader makes of a text: rows, unless they have a dictionary, and the lines and columns of errors."""
     rows = Rows(**how)
     data = np.frombuffer(text + b"7" * PADDING, np.uint8)
     _, faulty, faults = rows.parse(data, 0, len(text))
