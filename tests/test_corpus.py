@@ -6,6 +6,7 @@ import tarfile
 from collections import Counter
 from pathlib import Path
 
+import forging
 import forging_caches
 import numpy as np
 
@@ -96,6 +97,29 @@ def test_texts_are_read_as_by_the_slow_parser():
             known["limit"] = LIMITS[0]  # that of every training run
         data, wrong = parsed({**known, "skip": False, "hash_bits": 0, "growing": known["training"]}, text)
         assert (wrong, None if data is None else entries(data)) == slowly(text, known), item
+
+
+def test_models_are_refused_or_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(forging, "ENTIRELY", 1)
+    path, data = tmp_path / "m.fm", {name: str(tmp_path / name) for name in forging.TEXT_DATA}
+    for name, text in forging.TEXT_DATA.items():
+        Path(data[name]).write_text(text)
+    counts = Counter()
+    for number, item in enumerate(inputs("model")):
+        path.write_bytes(item)
+        counts[forging.use(str(path), data, random.Random(number))] += 1
+    assert {"refused as corrupted", "refused as invalid", "predicted and inspected"} <= set(counts)
+
+
+def test_caches_are_refused_or_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(forging_caches, "TRAINED", 1)
+    for name, size in forging_caches.SMALL.items():
+        monkeypatch.setattr(cache, name, size)
+    path, counts = tmp_path / "rows", Counter()
+    for number, item in enumerate(inputs("cache")):
+        path.write_bytes(item)
+        counts[forging_caches.use(str(path), random.Random(number))] += 1
+    assert {"refused", "loaded", "opened, then BadInputError"} <= set(counts)
 
 
 def test_forged_caches_are_refused_or_used(tmp_path, monkeypatch):

@@ -371,8 +371,9 @@ class Cache:
                     target[...] = np.frombuffer(record, target.dtype, len(target), at)
                     at += target.nbytes
                 row, entry = row + count, entry + more
-        lowest, highest = self.facts.lowest, self.facts.highest
-        if not ((label >= lowest) & (label <= highest)).all() or not (weight is None or np.isfinite(weight).all()):
+        facts = self.facts
+        fits = ((label >= facts.lowest) & (label <= facts.highest)).all()
+        if not fits or not (weight is None or ((weight >= 0) & (weight <= facts.total_weight)).all()):
             raise self.damaged("a label or a weight is out of range")
         if self._places is not None:
             label = self._places[label.astype(np.intp)]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import mmap
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -54,10 +55,11 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where the corpus is kept")
     parser.add_argument("--minimise", action="store_true", help="afterwards, write the smallest corpus to tests/corpus")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="read one file")
-    parser.add_argument("--libfuzzer", nargs="+", help=argparse.SUPPRESS)  # the arguments of a run in its own process
+    # The arguments of libFuzzer in its own process.
+    parser.add_argument("--libfuzzer", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "tests"))
-    if options.libfuzzer:
+    if options.libfuzzer is not None:
         return fuzz(options.target, options.libfuzzer)
     if options.replay:
         TARGETS[options.target]().read(options.replay.read_bytes())
@@ -79,8 +81,12 @@ def main() -> int:
 def run(target: str, *arguments: str | Path) -> int:
     """Run libFuzzer in a process, because it ends its own. Returns its exit status."""
     limits = (f"-max_len={LONGEST}", f"-timeout={TIMEOUT}", "-rss_limit_mb=4096", "-mutate_depth=1")
-    command = [sys.executable, __file__, target, "--libfuzzer", "fuzz", *limits, *map(str, arguments)]
-    return subprocess.run([*command[:4], *(f" {word}" for word in command[4:])], check=False).returncode
+    return subprocess.run([*own_command(target), *limits, *map(str, arguments)], check=False).returncode
+
+
+def own_command(target: str) -> list[str]:
+    """The command of a process for libFuzzer, which starts others like it to minimise a corpus."""
+    return [sys.executable, __file__, target, "--libfuzzer"]
 
 
 def fuzz(name: str, arguments: list[str]) -> int:
@@ -94,7 +100,7 @@ def fuzz(name: str, arguments: list[str]) -> int:
         changed = target.change(data, random.Random(seed))
         return changed if len(changed) <= most else data
 
-    atheris.Setup([word.strip() for word in arguments], target.read, custom_mutator=change)
+    atheris.Setup([shlex.join(own_command(name)), *arguments], target.read, custom_mutator=change)
     atheris.Fuzz()
     return 0
 
