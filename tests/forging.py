@@ -58,8 +58,8 @@ FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-320, 1e30, 1e308, float("inf"), float("-inf")
 TEXTS = ("", "fm", "x", "\x1b[31mred\x1b[0m", "\u202egnp", "a\nb", "9" * 5000, "jo", "poly", "ones", "\ud800")
 OTHERS = (None, True, False, [], {}, [0], [[]], [[0, 0]], [-1, 1], {"a": {"b": {}}}, list(range(3000)))
 TEXT_DATA = {
-    "libsvm": "0\n1 0:1 1:2 2:0.5 3:1 4:1 5:1\n2 5:1 7:1 100:2\n1 0:1e30 2147483646:1\n0 2:1 3:-1\n",
-    "ffm": "0\n1 0:0:1 1:1:2 2:2:0.5 0:3:1\n2 2:5:1 9:7:1 100:100:2\n1 0:0:1 1:0:1 2147483646:1:1\n0 1:1:1 1:2:1\n",
+    "libsvm": "0\n1 0:1 1:2 2:0.5 3:1 4:1 5:1\n2 5:1 7:1 100:2\n1 0:1e30 2147483646:1\n0 2:1 3:-1 a:1 77777777777:1\n",
+    "ffm": "0\n1 0:0:1 1:1:2 2:2:0.5 0:3:1\n2 2:5:1 9:7:1 100:100:2\n1 0:0:1 1:0:1 2147483646:1:1\n0 1:1:1 1:2:1 1:a:b:1\n",
 }
 MOST_CHANGES = 3
 MOST_NUMBERED = 1000  # columns that get other features
@@ -241,6 +241,35 @@ def number_features(rng: random.Random, file: ModelFile, files: list[ModelFile])
         file.meta["frequent"] = [[new.get(j, j) if type(j) is int else j, field] for j, field in pairs]
 
 
+def give_ids(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
+    """Give features a dictionary of ids, or hash them: mostly in a valid form."""
+    features = file.meta.get("features")
+    if type(features) is not int or not 0 < features < MOST_NUMBERED:
+        return
+    if rng.random() < 0.1:
+        file.meta["hash"] = {"name": "murmur64a", "bits": rng.choice((0, 1, 3, features.bit_length() - 1, 30, 31))}
+        return
+    shared = rng.random() < 0.3
+    numbers = rng.randrange(features + 1 - shared)
+    ids = sorted(rng.sample(range(2 ** rng.choice((12, 40, 62))), numbers))
+    found: set[bytes] = set()
+    while len(found) < features - numbers - shared:
+        found.add(bytes(rng.choices(range(33, 256), k=rng.choice((1, 2, 7, 8, 9, 30)))))
+    names = sorted(found)
+    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+    text = np.frombuffer(b"".join(names), dtype=np.uint8).copy()
+    if rng.random() < 0.3 and len(ends):
+        ends[rng.randrange(len(ends))] += rng.choice((1, -1, 2**62, -(2**62), -(2**63)))
+    if rng.random() < 0.2 and len(text):
+        text[rng.randrange(len(text))] = rng.choice((0, 10, 32, 33, 255))
+    if rng.random() < 0.2 and ids:
+        ids[rng.randrange(len(ids))] = rng.choice((0, -1, 2**63 - 1, -(2**63)))
+    sizes = {"numbers": len(ids), "names": len(ends), "bytes": len(text), "shared": shared}
+    file.meta |= {"columns": None, "dictionary": sizes}
+    file.tensors.pop("features", None)
+    file.tensors |= {"ids": np.array(ids, dtype=np.int64), "names": text, "name_ends": ends}
+
+
 CHANGES: tuple[Callable[[random.Random, ModelFile, list[ModelFile]], None], ...] = (
     change_entry,
     change_entry,
@@ -248,6 +277,7 @@ CHANGES: tuple[Callable[[random.Random, ModelFile, list[ModelFile]], None], ...]
     change_array,
     make_anew,
     number_features,
+    give_ids,
 )
 
 

@@ -302,6 +302,9 @@ def each_chunk(
         unknown -= data.nnz
         return work(Piece(data, piece.skipped, piece.keys)), unknown + data.count_outside(scorer.marks)
 
+    dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
+    if dictionary is not None:
+        require_if_large(dictionary.bytes_to_search, f"searching the dictionary of {scorer.path}")
     for piece in score_chunks(
         paths,
         counted,
@@ -315,7 +318,7 @@ def each_chunk(
         stream=stream,
         check=scorer.refuse_unseen if refuse_unseen else None,
         labels=scorer.labels.names,
-        dictionary=scorer.numbering if isinstance(scorer.numbering, Dictionary) else None,
+        dictionary=dictionary,
         hash_bits=scorer.hash_bits,
         refuse_unseen=refuse_unseen,
     ):

@@ -90,7 +90,7 @@ class View:
             counts[: len(cache.counts)] = cache.counts
         else:
             occurring = numbering_of(cache.counts)
-            counts[self.numbering.columns_from(occurring)] = cache.counts[occurring.ids]
+            np.add.at(counts, self.numbering.columns_from(occurring), cache.counts[occurring.ids])
         return counts
 
     def total_weight(self, facts: Facts) -> float:

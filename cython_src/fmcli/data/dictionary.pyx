@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 
 # What separates tokens, and so cannot be in a name.
 BLANKS = b" \t\r\n"
+SLOT_BYTES = 16  # of a table of ids, which has between 4/3 and 8/3 slots for each
 SHARED = "(rare)"  # no id, because it would be a name
 
 
@@ -173,6 +174,11 @@ cdef class Dictionary:
     def arrays(self):
         """The arrays that it keeps."""
         return [self.numbers, self.text, self.ends]
+
+    @property
+    def bytes_to_search(self):
+        """About the bytes that `ids` takes."""
+        return 2 * SLOT_BYTES * len(self) + sum(array.nbytes for array in self.arrays)
 
     @property
     def ids(self):

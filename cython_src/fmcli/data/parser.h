@@ -205,6 +205,7 @@ class Parser {
         return true;
     }
 
+    // Ends a row without faults.
     void end_row(size_t entries, double y, bool has_label, double weight) {
         if (rows_.reading.label_names && has_label) y = position_of(name_);
         rows_.end_row(entries, y, has_label, weight);
@@ -312,7 +313,6 @@ class Parser {
         return true;
     }
 
-    // Ends a row without faults.
     bool no_label(Span token, bool& has_label) {
         has_label = false;
         return !rows_.reading.training ||
