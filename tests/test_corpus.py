@@ -50,6 +50,7 @@ def options(data):
         "limit": LIMITS[more % 8],
         "growing": space == GROWING,
         "ids": ids,
+        "others": len(KNOWN) if ids is not None and last & 128 else None,
         "hash_bits": HASH_BITS[last >> 4 & 7] if space == HASHED else 0,
         "refuse_unseen": bool(last & 4),
         "numbers_only": bool(last & 8),
@@ -63,7 +64,8 @@ def parsed(how, text):
     _, faulty, faults = rows.parse(data, 0, len(text))
     wrong = [(fault.number + 1, fault.column) for fault in faults]
     usable = not rows.refused and not rows.is_numbered and (how["skip"] or not faulty)
-    return (rows.dataset(1 << how["hash_bits"] if how["hash_bits"] else how["limit"]) if usable else None), wrong
+    columns = 1 << how["hash_bits"] if how.get("hash_bits") else len(KNOWN) + 1 if how.get("ids") else how["limit"]
+    return (rows.dataset(columns) if usable else None), wrong
 
 
 def entries(data):

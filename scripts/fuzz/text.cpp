@@ -51,6 +51,7 @@ Reading reading_of(const uint8_t* bytes, Ids& ids) {
     if (reading.space == Space::KNOWN) {
         for (uint64_t number : KNOWN_NUMBERS) ids.add({number});
         for (const char* name : KNOWN_NAMES) ids.add(named(name, std::strlen(name)));
+        reading.others = bytes[3] & 128 ? static_cast<int32_t>(ids.size()) : NO_COLUMN;
     }
     return reading;
 }
@@ -83,7 +84,7 @@ void check_rows(const Rows& rows) {
     REQUIRE(rows.fields >= 0 && rows.fields <= INT32_MAX);
     REQUIRE(rows.by_id ? reading.space != Space::INDEX : rows.features <= reading.limit);
     const int64_t columns = !rows.by_id ? rows.features
-        : reading.ids ? static_cast<int64_t>(reading.ids->size()) : int64_t{1} << reading.hash_bits;
+        : reading.ids ? static_cast<int64_t>(reading.ids->size()) + (reading.space == Space::KNOWN) : int64_t{1} << reading.hash_bits;
     std::vector<int64_t> keys;
     int64_t labelled = 0;
     std::vector<char> named(rows.label_names.size());  // whether a row has this name as its label
