@@ -47,6 +47,8 @@ TRAINING, EVERY = 1.0, ("1e-9", "0.02", "0.1")
 FEW_EPOCHS, MOST_EPOCHS = 5, 5000  # early stopping may need fewer
 KILLS_IN_A_ROW = 5
 WARM = "warm.fm"  # with the state of its solver
+CHECKPOINT = "run.checkpoint"
+LOCK = f"{CHECKPOINT}.lock"
 
 CASES: dict[str, tuple[str | Path, ...]] = {
     "sgd": ("-s", "sgd", "--schedule", "invscaling", ADULT),
@@ -109,14 +111,17 @@ def epochs_of(folder: Path, case: Sequence[str | Path]) -> tuple[int, float]:
 
 
 def disturbed(
-    folder: Path, case: Sequence[str | Path], between: tuple[float, float], moments: random.Random, number: int
+    folder: Path, case: Sequence[str | Path], longest: float, moments: random.Random, number: int
 ) -> collections.Counter[str]:
-    """Send a signal to a run a few times after a time `between` two, let it end, and compare; returns the counts."""
+    """Send a signal to a run a few times within the `longest` time, let it end, and compare; returns the counts."""
     counts: collections.Counter[str] = collections.Counter()
-    kept = ("--checkpoint", "run.checkpoint", "--resume", "--log-json", "log", "-o", "model.fm")
+    kept = ("--checkpoint", CHECKPOINT, "--resume", "--log-json", "log", "-o", "model.fm")
     for _ in range(moments.randint(1, KILLS_IN_A_ROW)):
+        Path(folder, LOCK).unlink(missing_ok=True)  # of the run before
         process = start(folder, *case, *kept, "--checkpoint-every", moments.choice(EVERY), "-j", moments.choice("12"))
-        time.sleep(moments.uniform(*between))
+        while process.poll() is None and not Path(folder, LOCK).exists():  # it starts, which may take long
+            time.sleep(1e-3)
+        time.sleep(moments.uniform(0, longest))
         process.send_signal(number)
         process.communicate()
         if process.returncode == 0:  # it was faster than expected
@@ -125,7 +130,8 @@ def disturbed(
             sys.exit(f"a run that got a signal ended with status {process.returncode}")
         counts["kills"] += 1
         counts["in writing"] += any(folder.glob(".fmcli-*.tmp"))
-    finish(start(folder, *case, *kept))
+    else:
+        finish(start(folder, *case, *kept))
     if isinstance(place := summary(folder / "log").get("resumed"), dict):
         counts["continued"] += 1
         counts["in an epoch"] += place["row"] > 0
@@ -150,17 +156,16 @@ def main() -> None:
     cases = {name: case for name, case in CASES.items() if name.startswith(chosen.only)}
     counts = {name: collections.Counter[str]() for name in cases}
     with tempfile.TemporaryDirectory() as parent:
-        runs: dict[str, tuple[Path, list[str | Path], tuple[float, float]]] = {}
+        runs: dict[str, tuple[Path, list[str | Path], float]] = {}
         for name, case in cases.items():
             folder = Path(parent, name)
             folder.mkdir()
             finish(start(folder, "-e", "2", "--keep-state", "-o", WARM, ADULT))
             epochs, few = epochs_of(folder, case)
-            longest = duration(folder, case, epochs)
-            runs[name] = folder, [*case, "-e", str(epochs)], (few / 2, (few + longest) / 2)
+            runs[name] = folder, [*case, "-e", str(epochs)], duration(folder, case, epochs) - few
         while sum(count["kills"] for count in counts.values()) < chosen.kills:
-            for name, (folder, case, between) in runs.items():
-                counts[name] += disturbed(folder, case, between, moments, number)
+            for name, (folder, case, longest) in runs.items():
+                counts[name] += disturbed(folder, case, longest, moments, number)
     columns = ("kills", "in writing", "finished", "continued", "in an epoch", "equal")
     total = sum(counts.values(), collections.Counter[str]())
     print(f"{'':20}" + "".join(f"{column:>13}" for column in columns))
