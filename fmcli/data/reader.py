@@ -62,7 +62,7 @@ class Table:
     dataset: Dataset
     format: str  # "libsvm" or "ffm"
     fields: int  # largest field + 1; 0 for libsvm
-    repeated_rows: int  # rows that have an index (if fields are kept: a field and index) more than once
+    repeated_rows: int  # that have an index (if fields are kept: a field and index) more than once; 0 for hashed ids
     bytes: int  # of text
     labels: Names | None = None  # what labels 0, 1, .. stand for, in increasing order; None: labels are numbers
 
@@ -209,11 +209,12 @@ def read(
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)
     found = total.label_names
+    repeated = 0 if hash_bits else total.repeated  # rows may have several features with the same hash
     data = _with_columns(total, threads, 1 << hash_bits if hash_bits else None)
     if compact:
         data = data.compacted(in_place=True)
     if not named:
-        return Table(data, text.format, total.fields, total.repeated, size)
+        return Table(data, text.format, total.fields, repeated, size)
     names, places = sorted_names(found, name_of(paths[0]))
     if known and len(names) > len(known):
         raise BadInputError(
@@ -221,7 +222,7 @@ def read(
             f"{listed_texts(labels or NUMBERS)}; check the labels of the file"
         )
     data = data.changed(label=places[data.label.astype(np.intp)])
-    return Table(data, text.format, total.fields, total.repeated, size, names)
+    return Table(data, text.format, total.fields, repeated, size, names)
 
 
 def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
@@ -302,7 +303,8 @@ def score_chunks(
         if lines == 0 or (faulty and not bad.skip):
             return _Parsed(lines, faulty, faults, rows.rows, None)
         read, unseen, span = rows.rows, rows.unseen, rows.span
-        labelled_rows, comments, repeated, skipped = rows.labelled, rows.comments, rows.repeated, rows.skipped
+        labelled_rows, comments, skipped = rows.labelled, rows.comments, rows.skipped
+        repeated = 0 if hash_bits else rows.repeated
         names = as_names(rows.label_names) if named else None
         features = limit if hash_bits or dictionary is not None else rows.features
         data = rows.dataset(limit)

@@ -18,7 +18,7 @@ FREE_LETTERS = "bcdlnptuw"
 WORDS: dict[str, dict[str, str]] = {
     "train": {
         # Letters that several of the tools use.
-        "b": "the L2 penalty (xLearn's -b) is --l2; every index has a separate weight, without VW's hashing",
+        "b": "the L2 penalty (xLearn's -b) is --l2; the bits of hashed features (VW's -b) are --hash-bits",
         "c": "the penalty is weighted by --l2, not the loss (liblinear's -c); VW's cache is --disk --cache FILE",
         "d": "the training file needs no option (VW's -d): fmcli train FILE",
         "l": "the L2 penalty (libffm's -l) is --l2; the learning rate (VW's -l) is -r; the log file (xLearn's -l) is "
