@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fmcli.data import cache as caches
 from fmcli.data.cache import CHECKSUM, COLUMNS, FOOTER, MAGIC, POSITION, Cache, build
 from fmcli.data.dataset import Dataset
+from fmcli.data.pieces import TextRows
 from fmcli.errors import FmcliError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
@@ -43,6 +44,7 @@ class Parts:
     strips: list[bytes]
     counts: NDArray[np.int32]
     table: NDArray[np.int64]
+    ids: bytes
     header: Any
     moved: bool = False  # whether the footer has other positions than those of the parts
 
@@ -69,7 +71,8 @@ def corpus() -> list[bytes]:
             facts = {"format": "ffm" if fielded else "libsvm", "bytes": 30, "repeated_rows": 0}
             if number % 3 == 0:
                 facts["names"] = ("ham", "eggs", "spam")
-            build(path, [(piece, facts) for piece in halves(one)], about, shuffled=shuffled, threads=1)
+            pieces = [TextRows(piece, None, facts) for piece in halves(one)]
+            build(path, pieces, about, shuffled=shuffled, threads=1, by_ids=number % 5 == 0)
             found.append(Path(path).read_bytes())
     return found
 
@@ -82,12 +85,13 @@ def halves(data: Dataset) -> list[Dataset]:
 def parsed(data: bytes) -> Parts | None:
     """The parts of a cache, whatever its checksums and values; None if they cannot be found."""
     try:
-        counts, table, header, _, _ = FOOTER.unpack(data[-FOOTER.size :])
-        cells = np.frombuffer(data[table:header], dtype=np.int64).reshape(-1, len(COLUMNS))
+        counts, table, ids, header, _, _ = FOOTER.unpack(data[-FOOTER.size :])
+        cells = np.frombuffer(data[table:ids], dtype=np.int64).reshape(-1, len(COLUMNS))
         places = [min(max(place, 0), counts) for place in cells[:, POSITION].tolist()]
         strips = [data[a:b] for a, b in zip(places, [*places[1:], counts], strict=True)]
         contents = json.loads(data[header : -FOOTER.size])
-        return Parts(strips, np.frombuffer(data[counts:table], dtype=np.int32).copy(), cells.copy(), contents)
+        numbers = np.frombuffer(data[counts:table], dtype=np.int32).copy()
+        return Parts(strips, numbers, cells.copy(), data[ids:header], contents)
     except (ValueError, RecursionError, struct.error):
         return None
 
@@ -158,12 +162,23 @@ def change_counts(rng: random.Random, parts: Parts) -> None:
         parts.counts = np.resize(parts.counts, rng.choice((0, 1, len(parts.counts) + 1, 2 * len(parts.counts))))
 
 
+def change_ids(rng: random.Random, parts: Parts) -> None:
+    """Put another number into the dictionary, or change its length."""
+    data = bytearray(parts.ids)
+    if len(data) >= 8 and rng.random() < 0.8:
+        at = rng.randrange(len(data) // 8) * 8
+        data[at : at + 8] = np.int64(rng.choice(TABLE_EXTREMES)).tobytes()
+    else:
+        data = rng.choice((data[:-8], data + data[-8:], data[1:], data + b" "))
+    parts.ids = bytes(data)
+
+
 def move(rng: random.Random, parts: Parts) -> None:
     parts.moved = True
 
 
 CHANGES: tuple[Callable[[random.Random, Parts], None], ...] = (
-    *(change_header, change_header, change_table, change_rows, change_rows, change_counts),
+    *(change_header, change_header, change_table, change_rows, change_rows, change_counts, change_ids),
     move,
 )
 
@@ -177,12 +192,12 @@ def as_bytes(rng: random.Random, parts: Parts) -> bytes:
         ends = np.cumsum([len(MAGIC), *map(len, parts.strips)])
         parts.table[:, POSITION] = ends[:-1]
     strips = b"".join(parts.strips)
-    tail = [parts.counts.tobytes(), parts.table.tobytes(), json.dumps(parts.header).encode()]
+    tail = [parts.counts.tobytes(), parts.table.tobytes(), parts.ids, json.dumps(parts.header).encode()]
     if rng.random() < 0.02:
-        tail[2] = rng.choice((b"[" * 5000, b"{}", b"", b"\xff", tail[2][:-1], b"1" * 5000))
-    positions = np.cumsum([len(MAGIC) + len(strips), *map(len, tail[:2])]).tolist()
+        tail[3] = rng.choice((b"[" * 5000, b"{}", b"", b"\xff", tail[3][:-1], b"1" * 5000))
+    positions = np.cumsum([len(MAGIC) + len(strips), *map(len, tail[:3])]).tolist()
     if parts.moved:
-        positions[rng.randrange(3)] += rng.choice((-1, 1, -8, 8, -40, 2**40, -(2**40)))
+        positions[rng.randrange(4)] += rng.choice((-1, 1, -8, 8, -40, 2**40, -(2**40)))
     return MAGIC + strips + b"".join(tail) + FOOTER.pack(*positions, zlib.crc32(b"".join(tail)), MAGIC)
 
 

@@ -53,7 +53,6 @@ def options(data):
         "others": len(KNOWN) if ids is not None and last & 128 else None,
         "hash_bits": HASH_BITS[last >> 4 & 7] if space == HASHED else 0,
         "refuse_unseen": bool(last & 4),
-        "numbers_only": bool(last & 8),
     }
 
 

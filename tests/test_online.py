@@ -9,6 +9,8 @@ from problems import TRAINED, taken
 from test_every_pair import LEARNABLE, planted
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import FeatureIds
+from fmcli.data.pieces import TextRows
 from fmcli.errors import UsageError
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
@@ -41,7 +43,7 @@ def growing(data):
     bounds = np.linspace(0, data.rows, 10).astype(int)
     for start, stop in pairwise(bounds):
         piece = data.take(np.arange(start, stop))
-        yield piece.within(int(piece.index.max()) + 1)
+        yield TextRows(piece.within(int(piece.index.max()) + 1), None, {})
 
 
 @pytest.mark.parametrize("model", list(TRAINED))
@@ -95,7 +97,7 @@ def test_the_running_loss_is_that_of_all_rows(monkeypatch):
     whole, parts = Kept(), Kept()
     for kept, size in ((whole, 1 << 30), (parts, 4000)):
         monkeypatch.setattr(online, "SEGMENT_BYTES", size)
-        pieces = [data.take(np.arange(at, at + 30)) for at in range(0, ROWS, 30)]
+        pieces = [TextRows(data.take(np.arange(at, at + 30)), None, {}) for at in range(0, ROWS, 30)]
         settings = Settings(spec, stream=True)
         trained = train_online(settings, pieces, lambda rows: (rows, ()), lambda plan, kept=kept: kept)
         assert kept.losses[-1] == (1, ROWS, pytest.approx(trained.epochs[0].loss))
@@ -104,8 +106,8 @@ def test_the_running_loss_is_that_of_all_rows(monkeypatch):
 
 
 def test_batches_are_not_divided(monkeypatch):
-    pieces = [Dataset(np.arange(8), np.zeros(7, np.int32), None, np.ones(7), 1) for _ in range(9)]
-    cut = list(online.segments(iter(pieces), lambda: 150, 5))
+    piece = Dataset(np.arange(8), np.zeros(7, np.int32), None, np.ones(7), 1)
+    cut = list(online.segments([TextRows(piece, None, {})] * 9, lambda: 150, 5, 1))
     assert [last for _, last in cut] == [False] * (len(cut) - 1) + [True]
     sizes = [data.rows for data, _ in cut]
     assert sum(sizes) == 63
@@ -119,3 +121,24 @@ def test_batches_are_not_divided(monkeypatch):
 def test_what_needs_the_rows_again_is_refused(solver, options):
     with pytest.raises(UsageError):
         check_online(make_spec("fm", solver, None, options))
+
+
+def test_new_ids_get_parameters_as_they_come(monkeypatch):
+    """A stream whose ids are names from the second segment on gives a model with a dictionary of all ids."""
+    pieces = []
+    for names in ([], [b"x:1", b"y"], [b"z"]):
+        ids = FeatureIds()
+        columns = [ids.column_of(id) for id in (3, 2**40, *names)] if names else [3, 5]
+        index = np.array(columns * 30, dtype=np.int32)
+        indptr = np.arange(0, len(index) + 1, len(columns))
+        data = Dataset(indptr, index, None, np.tile([0.0, 1.0], 15), 1 + max(columns), trusted=True)
+        pieces.append(TextRows(data, ids if names else None, {}))
+    monkeypatch.setattr(online, "SEGMENT_BYTES", 1)
+    monkeypatch.setattr(online, "REAL_TYPE", np.dtype(np.void(0)))
+    settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "rank": 2}), stream=True)
+    trained = train_online(settings, pieces, lambda rows: (rows, ()), lambda plan: Observer())
+    columns = trained.plan.data.numbering
+    assert columns.written(range(len(columns))) == [3, 5, 2**40, "x:1", "y", "z"]
+    assert trained.seen.all()
+    assert trained.plan.model.parameters["V"].shape == (1, 6, 2)
+    assert np.abs(trained.plan.model.parameters["V"]).min() > 0

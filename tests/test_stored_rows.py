@@ -1,6 +1,7 @@
 """Training on rows in a cache: the cache has all rows, its blocks are trained on as rows in memory are, and damage is
 found."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +10,11 @@ from problems import TRAINED, taken
 from test_every_pair import LEARNABLE, planted
 
 from fmcli.data import cache as caches
-from fmcli.data.cache import Cache, build, joined
+from fmcli.data.cache import Cache, build
 from fmcli.data.caching import Reading, cache_of
 from fmcli.data.faults import BadLines
+from fmcli.data.pieces import TextRows, joined
+from fmcli.data.reader import read
 from fmcli.errors import BadInputError, UsageError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
@@ -43,7 +46,7 @@ def stored(path, data, shuffled=True, weighted=False):
     facts = {"format": "libsvm", "bytes": 0, "repeated_rows": 0}
     about = {"keep_fields": data.field is not None, "label_weights": weighted, "inputs": None}
     pieces = [data.take(np.arange(at, min(at + 50, data.rows))) for at in range(0, data.rows, 50)]
-    build(str(path), ((piece, facts) for piece in pieces), about, shuffled=shuffled, threads=1)
+    build(str(path), (TextRows(piece, None, facts) for piece in pieces), about, shuffled=shuffled, threads=1)
     return Cache(str(path))
 
 
@@ -256,3 +259,55 @@ def test_resuming_is_exact(small, tmp_path, model, solver):
     assert len(whole.plan.source.sizes) >= 3
     for name, array in whole.plan.model.parameters.items():
         np.testing.assert_array_equal(array, parts.plan.model.parameters[name], name)
+
+
+def lines_of(ids, rng):
+    """Rows of text with three of the ids in each, and labels that depend on them."""
+    rows = [rng.choice(len(ids), 3, replace=False) for _ in range(ROWS)]
+    return ["".join([f"{int(sum(row) % 2)}", *(f" {ids[j]}:1" for j in row), "\n"]) for row in rows]
+
+
+NAMES = [f"u{j % 7}:x{j}" if j % 2 else str(2**40 + 7 * j) for j in range(30)]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("model", ["fm", "ffm"])
+def test_a_dictionary_is_that_of_rows_in_memory(small, tmp_path, rng, model, late):
+    """late : whether the first ids are small numbers."""
+    lines = lines_of(NAMES, rng)
+    if late:
+        lines = lines_of(range(20), rng) + lines
+    if model == "ffm":
+        lines = [re.sub(r" (?=\S+:1)", " 1:", line) for line in lines]
+    path = tmp_path / "t"
+    path.write_text("".join(lines))
+    form = "libsvm" if model == "fm" else "ffm"
+    reading = Reading(form, model == "ffm", False, True)
+    cache, _ = cache_of(str(tmp_path / "c"), [str(path)], reading, threads=2, bad=BadLines())
+    table = read([str(path)], format=form, keep_fields=model == "ffm")
+    ours, theirs = cache.dictionary, table.dataset.numbering
+    assert ours.written(range(len(ours))) == theirs.written(range(len(theirs)))
+    blocks = [cache.load(block) for block in range(len(cache.blocks))]
+    assert len(blocks) >= 3
+    assert sorted(row for block in blocks for row in rows_of(block)) == sorted(rows_of(table.dataset))
+    assert cache.counts.tolist() == table.dataset.counts(np.arange(table.dataset.rows, dtype=np.int32)).tolist()
+    spec = make_spec(model, "adagrad", None, {"epochs": 2})
+    trained = job.train(prepare_stored(Settings(spec, holdout=0.2), cache, {}))
+    save_model(str(tmp_path / "m"), trained, {}, form, keep_state=True)
+    new = tmp_path / "new"
+    new.write_text(
+        "".join(lines_of([*NAMES[:5], "another", "one"], rng)).replace(" ", " 1:" if model == "ffm" else " ")
+    )
+    more, _ = cache_of(str(tmp_path / "d"), [str(new)], reading, threads=1, bad=BadLines())
+    warm_start = load_warm_start(str(tmp_path / "m"))
+    plan = prepare_stored(Settings(spec, warm_start=warm_start), more, {})
+    assert len(plan.source.sizes) >= 2
+    columns = plan.data.numbering
+    assert {"another", "one"} <= set(columns.written(range(len(columns))))
+    seen = {columns.id(int(j)) for data, rows in plan.source.every() for j in data.take(rows).index}
+    assert seen == {"another", "one", *map(number_of, NAMES[:5])}
+    assert np.array_equal(plan.counts > 0, [columns.id(j) in seen for j in range(len(columns))])
+
+
+def number_of(id):
+    return int(id) if id.isdigit() else id

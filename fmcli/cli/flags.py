@@ -16,6 +16,7 @@ FLAGS = {
     "init_model": "-i",
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
+    "hash_bits": "--hash-bits",
     "disk": "--disk",
     "online": "--online",
     "memory": "--memory",

@@ -6,22 +6,20 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.train import save
 from fmcli.cli.training_log import LEAST_SECONDS, Progress, log_plan, log_read
-from fmcli.cli.training_rows import known_labels, log_skipped, read_valid
+from fmcli.cli.training_rows import known_labels, log_skipped, read_valid, reading_of
 from fmcli.data.cache import Facts
-from fmcli.data.caching import pieces
+from fmcli.data.caching import text_rows
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
-from fmcli.data.reader import LARGEST_INDEX, Stream, score_chunks
 from fmcli.data.sources import name_of
 from fmcli.data.weights import weigh_labels
 from fmcli.errors import BadInputError, UsageError
-from fmcli.registry.models import MODELS
 from fmcli.training.online import check_online, train_online
 
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from fmcli.cli.train import Request
     from fmcli.data.dataset import Dataset
     from fmcli.data.faults import BadLines
+    from fmcli.data.pieces import TextRows
     from fmcli.data.weights import Weighting
     from fmcli.training.planning import Plan
 
@@ -56,13 +55,13 @@ class StreamRows:
         self._places: NDArray[np.float64] | None = None
         self._of_labels: dict[float, float] | None = None
 
-    def counted(self, chunks: Iterable[tuple[Dataset, dict[str, Any]]]) -> Iterator[Dataset]:
-        """The rows of some chunks, and no chunk without rows."""
-        for data, facts in chunks:
-            self.facts.take(facts)
-            if data.rows:
-                self.facts.add(data)
-                yield data
+    def counted(self, pieces: Iterable[TextRows]) -> Iterator[TextRows]:
+        """The pieces that have rows, which are counted."""
+        for piece in pieces:
+            self.facts.take(piece.facts)
+            if piece.data.rows:
+                self.facts.add(piece.data)
+                yield piece
 
     def change(self, data: Dataset) -> tuple[Dataset, Names]:
         """A segment with the positions of label names in their order, and with weights; and the names."""
@@ -103,24 +102,11 @@ def check_stream(request: Request, holdout: float | None, checkpoint: str | None
 def run_online(log: Log, request: Request, bad: BadLines) -> None:
     """Train on the rows of the inputs as they are read, and save the model."""
     begin = time.perf_counter()
-    settings, labels = request.settings, known_labels(request)
-    valid = read_valid(log, request, request.format, bad, labels) if request.valid else None
+    settings = request.settings
+    valid = read_valid(log, request, request.format, bad, known_labels(request))
     rows = StreamRows(name_of(request.inputs[0]), request.weighting)
-    chunks = score_chunks(
-        request.inputs,
-        lambda piece: piece,
-        format=request.format,
-        keep_fields=MODELS[settings.spec.model].needs_fields(settings.spec.values),
-        limit=1 << settings.hash_bits if settings.hash_bits else LARGEST_INDEX + 1,
-        threads=settings.threads,
-        labelled=True,
-        bad=bad,
-        stream=Stream(label_weights=request.weighting is not None and request.weighting.beside_labels),
-        labels=labels,
-        hash_bits=settings.hash_bits,
-        numbers_only=True,
-    )
-    with open_lines(request.log_json) as lines, closing(chunks):
+    pieces = text_rows(request.inputs, reading_of(request, shuffled=False), settings.threads, bad)
+    with open_lines(request.log_json) as lines, closing(pieces):
         shown: list[Progress] = []
 
         def on_plan(plan: Plan) -> Progress:
@@ -128,11 +114,12 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
             shown.append(StreamProgress(log, lines, plan, request.log_every))
             return shown[0]
 
-        stream = rows.counted(pieces(chunks, labels))
+        stream = rows.counted(pieces)
         trained = train_online(replace(settings, stream=True), stream, rows.change, on_plan, valid)
+        rows.facts.features = trained.plan.data.dimension
         log_read(log, request.inputs, rows.facts, time.perf_counter() - begin)
         log_skipped(log, bad.count)
         shown[0].epoch(trained.epochs[0])
         log.line(f"the metrics of training rows are those of the last {len(trained.plan.rows):,} rows")
-        reading = {"bad_lines": bad.count} if bad.skip else {}
-        save(log, shown[0], trained, rows.facts.format, request, begin, diverged=False, **reading)
+        lines_left = {"bad_lines": bad.count} if bad.skip else {}
+        save(log, shown[0], trained, rows.facts.format, request, begin, diverged=False, **lines_left)

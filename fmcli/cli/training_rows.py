@@ -41,15 +41,7 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
 def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[Plan, str]:
     """The same with rows that are read from a cache."""
     settings, begin, before = request.settings, time.perf_counter(), bad.count
-    spec = settings.spec
-    reading = Reading(
-        request.format,
-        MODELS[spec.model].needs_fields(spec.values),
-        request.weighting is not None and request.weighting.beside_labels,
-        spec.values.get("shuffle", True),
-        known_labels(request),
-        settings.hash_bits,
-    )
+    reading = reading_of(request, shuffled=settings.spec.values.get("shuffle", True))
     log.progress(f"reading {request.inputs[0]}")
     cache, reason = cache_of(disk.cache, request.inputs, reading, threads=settings.threads, bad=bad)
     facts = cache.facts
@@ -74,6 +66,19 @@ def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[
         blocks = len(cache.blocks)
         log.line(f"{blocks} blocks; the metrics of training rows are those of {len(plan.rows):,} random ones")
     return plan, facts.format
+
+
+def reading_of(request: Request, *, shuffled: bool) -> Reading:
+    """How the text of a request is read piece by piece."""
+    spec = request.settings.spec
+    return Reading(
+        request.format,
+        MODELS[spec.model].needs_fields(spec.values),
+        request.weighting is not None and request.weighting.beside_labels,
+        shuffled,
+        known_labels(request),
+        request.settings.hash_bits,
+    )
 
 
 def known_labels(request: Request) -> Names | None:

@@ -6,11 +6,13 @@
     counts      int32 (features): the number of rows that have each feature
     table       int64 (strips, 5): the position of each strip, its rows, its entries, whether it has values, and its
                 checksum (CRC-32)
-    header      JSON: what the rows are, and what they were made from
-    40 bytes    the positions of counts, table and header, the checksum of these three, and MAGIC
+    dictionary  the arrays of the Dictionary of the columns, one after the other, if there is one
+    header      JSON: what the rows are, what they were made from, and the sizes of the dictionary's arrays
+    48 bytes    the positions of counts, table, dictionary and header, the checksum of these four, and MAGIC
 
 A block has some strips of every chunk, so that its rows are a random sample of all rows; the order of the rows of the
-text can be kept instead, and then a block is a chunk. Nothing has to be sorted or written twice.
+text can be kept instead, and then a block is a chunk. Nothing has to be sorted; only rows with a dictionary are written
+twice.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -28,13 +32,15 @@ from numpy.typing import NDArray
 
 from fmcli.data.cache_check import check_header
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.labels import Names, sorted_names
+from fmcli.data.pieces import TextRows, add_ids, joined, need_dictionary
 from fmcli.errors import BadInputError, MissingInputError
-from fmcli.system.files import atomic_output
+from fmcli.system.files import atomic_output, scratch_output
 from fmcli.system.memory import require_if_large
 
 MAGIC = b"fmrows01"
-FOOTER = struct.Struct("<4q8s")
+FOOTER = struct.Struct("<5q8s")
 # Bytes of rows that are permuted at a time, and of a block: with blocks of this size, reading takes few large requests.
 CHUNK_BYTES = BLOCK_BYTES = 32 << 20
 STRIPS = 256  # of a chunk
@@ -122,20 +128,17 @@ class Writer:
         self.facts = Facts()
         self.table: list[tuple[int, int, int, int, int]] = []
         self.counts = np.zeros(0, dtype=np.int32)
+        self.dictionary: Dictionary | None = None
         self.chunks = 0
         self._position = 0
         self._write(MAGIC)
 
-    def add(self, pieces: list[Dataset]) -> None:
-        """Write a chunk of rows; the list is emptied."""
-        data = joined(pieces)
+    def add(self, data: Dataset, counted: bool = True) -> None:
+        """Write a chunk of rows. counted : whether features are counted."""
         self.facts.add(data)
         every = np.arange(data.rows, dtype=np.int32)
-        counts = data.counts(every, self.threads)
-        if len(counts) > len(self.counts):
-            require_if_large(2 * counts.nbytes, "counting features")
-            self.counts = np.concatenate([self.counts, np.zeros(len(counts) - len(self.counts), dtype=np.int32)])
-        self.counts[: len(counts)] += counts
+        if counted:
+            self._count(data, every)
         if self.shuffled:
             np.random.default_rng([CACHE_SEED, self.chunks]).shuffle(every)
             data = data.take(every)
@@ -143,6 +146,13 @@ class Writer:
         for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             self._strip(data, first, last)
         self.chunks += 1
+
+    def _count(self, data: Dataset, every: NDArray[np.int32]) -> None:
+        counts = data.counts(every, self.threads)
+        if len(counts) > len(self.counts):
+            require_if_large(2 * counts.nbytes, "counting features")
+            self.counts = np.concatenate([self.counts, np.zeros(len(counts) - len(self.counts), dtype=np.int32)])
+        self.counts[: len(counts)] += counts
 
     def _strip(self, data: Dataset, first: int, last: int) -> None:
         begin, end = data.indptr[[first, last]]
@@ -161,10 +171,12 @@ class Writer:
         table = np.array(self.table, dtype=np.int64).reshape(-1, len(COLUMNS))
         facts = asdict(self.facts)
         facts["labels"] = self.facts.labels and [[label, *of] for label, of in self.facts.labels.items()]
-        header = {"facts": facts, "chunks": self.chunks, "shuffled": self.shuffled, "about": about}
-        parts = [self.counts.tobytes(), table.tobytes(), json.dumps(header, sort_keys=True).encode()]
+        ids = [] if self.dictionary is None else [array.tobytes() for array in self.dictionary.arrays]
+        sizes = None if self.dictionary is None else [len(part) for part in ids]
+        header = {"facts": facts, "chunks": self.chunks, "shuffled": self.shuffled, "dictionary": sizes, "about": about}
+        text = json.dumps(header, sort_keys=True).encode()
         positions, checksum = [], 0
-        for part in parts:
+        for part in (self.counts.tobytes(), table.tobytes(), b"".join(ids), text):
             positions.append(self._position)
             checksum = zlib.crc32(part, checksum)
             self._write(part)
@@ -175,53 +187,78 @@ class Writer:
         self._position += len(data)
 
 
+class LateIdsError(Exception):
+    """Rows after the first chunk have ids that need a dictionary, which those before them did not need."""
+
+
 def build(
     path: str,
-    pieces: Iterable[tuple[Dataset, dict[str, Any]]],
+    pieces: Iterable[TextRows],
     about: dict[str, Any],
     *,
     shuffled: bool,
     threads: int,
+    by_ids: bool = False,
 ) -> None:
-    """Write a cache of rows, which come in pieces, each with some values of Facts. An existing file is replaced only by
-    a complete new one. `about` is what the rows were made from. Raises OutputError.
+    """Write a cache of the rows of a text. An existing file is replaced only by a complete new one.
+
+    Rows with a dictionary are written twice, first to a temporary file without a name, because their columns are not
+    known before all of them have been read. The first chunk decides whether there is one.
+
+    about : what the rows were made from.
+    by_ids : whether they have a dictionary in any case.
+
+    Raises OutputError, and LateIdsError if the decision turns out to be wrong.
     """
-    with atomic_output(path) as file:
+    with atomic_output(path) as file, ExitStack() as stack:
         writer = Writer(file, shuffled, threads)
-        held: list[Dataset] = []
-        for data, facts in pieces:
-            writer.facts.take(facts)
-            if data.rows:
-                held.append(data)
-            if sum(piece.nbytes for piece in held) >= CHUNK_BYTES:
-                writer.add(held)
-        if held:
-            writer.add(held)
+        spool: Writer | None = None
+        ids = FeatureIds()
+        for chunk in chunks_of(pieces, writer.facts):
+            if not writer.chunks and not spool and (by_ids or need_dictionary(chunk)):
+                spool = Writer(stack.enter_context(scratch_output(path)), False, threads)
+            if spool:
+                spool.add(joined([add_ids(ids, piece) for piece in chunk]), counted=False)
+            elif any(piece.ids is not None for piece in chunk):
+                raise LateIdsError
+            else:
+                writer.add(joined([piece.data for piece in chunk]))
+            chunk.clear()
+        if spool:
+            spool.counts = np.zeros(len(ids), dtype=np.int32)
+            spool.close(about)
+            spool.file.flush()
+            writer.dictionary, columns = ids.sorted(np.ones(len(ids), dtype=np.bool_))
+            with closing(Cache(path, spool.file.fileno())) as rows:
+                for block in range(len(rows.blocks)):
+                    writer.add(rows.load(block, checked=False).ordered(writer.dictionary, columns, threads))
         writer.close(about)
 
 
-def joined(pieces: list[Dataset]) -> Dataset:
-    """The rows of some data sets, in order; the list is emptied."""
-    if len(pieces) == 1:
-        return pieces.pop()
-    starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
-    indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts.tolist(), strict=False)]
-    value = None
-    if any(piece.value is not None for piece in pieces):
-        ones = (np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces)
-        value = np.concatenate(list(ones))
-    data = Dataset(
-        np.concatenate([np.zeros(1, dtype=np.int64), *indptr]),
-        np.concatenate([piece.index for piece in pieces]),
-        value,
-        np.concatenate([piece.label for piece in pieces]),
-        max(piece.features for piece in pieces),
-        None if pieces[0].field is None else np.concatenate([piece.field for piece in pieces]),
-        None if pieces[0].weight is None else np.concatenate([piece.weight for piece in pieces]),
-        trusted=True,
+def chunks_of(pieces: Iterable[TextRows], facts: Facts) -> Iterator[list[TextRows]]:
+    """Some pieces at a time, which have at least CHUNK_BYTES, and of which the facts are added."""
+    held: list[TextRows] = []
+    for piece in pieces:
+        facts.take(piece.facts)
+        if piece.data.rows:
+            held.append(piece)
+        if sum(piece.data.nbytes for piece in held) >= CHUNK_BYTES:
+            yield held
+    if held:
+        yield held
+
+
+def read_dictionary(data: bytes, sizes: list[int] | None) -> Dictionary | None:
+    """The Dictionary whose arrays have these sizes in bytes. Raises ValueError if it is not valid."""
+    if sizes is None:
+        return None
+    ends = np.cumsum([0, *sizes])
+    if ends[-1] != len(data):
+        raise ValueError("its dictionary is incomplete")
+    numbers, text, of_names = (data[start:end] for start, end in pairwise(ends))
+    return Dictionary(
+        np.frombuffer(numbers, np.int64), np.frombuffer(text, np.uint8), np.frombuffer(of_names, np.int64)
     )
-    pieces.clear()
-    return data
 
 
 class ForeignFileError(BadInputError):
@@ -237,13 +274,14 @@ class Cache:
     facts : about all rows.
     about : what they were made from.
     counts : int32 (features), the number of rows that have each feature.
+    dictionary : of the columns; None: column j is feature j.
     blocks : the strips of each block, as pairs of a first and a last place in the table for each chunk.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, descriptor: int | None = None) -> None:
         self.path = path
         try:
-            self._file = os.open(path, os.O_RDONLY)
+            self._file = os.open(path, os.O_RDONLY) if descriptor is None else os.dup(descriptor)
         except OSError as error:
             raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
         try:
@@ -260,14 +298,14 @@ class Cache:
             raise ForeignFileError(f"{self.path}: is not a cache that fmcli has made; give another path, or remove it")
         if size < len(MAGIC) + FOOTER.size or begin != MAGIC:
             raise self.damaged("it is truncated" if MAGIC.startswith(begin) else "it is of another version of fmcli")
-        counts, table, header, checksum, magic = FOOTER.unpack(self._read(size - FOOTER.size, FOOTER.size))
-        if magic != MAGIC or not len(MAGIC) <= counts <= table <= header <= size - FOOTER.size:
+        counts, table, ids, header, checksum, magic = FOOTER.unpack(self._read(size - FOOTER.size, FOOTER.size))
+        if magic != MAGIC or not len(MAGIC) <= counts <= table <= ids <= header <= size - FOOTER.size:
             raise self.damaged("it is truncated")
         tail = self._read(counts, size - FOOTER.size - counts)
         if zlib.crc32(tail) != checksum:
             raise self.damaged("its checksum is wrong")
         self.counts = np.frombuffer(tail[: table - counts], dtype=np.int32)
-        self.table = np.frombuffer(tail[table - counts : header - counts], dtype=np.int64).reshape(-1, len(COLUMNS))
+        self.table = np.frombuffer(tail[table - counts : ids - counts], dtype=np.int64).reshape(-1, len(COLUMNS))
         contents = json.loads(tail[header - counts :])
         check_header(contents)
         self.about, self.shuffled, self.chunks = contents["about"], contents["shuffled"], contents["chunks"]
@@ -278,6 +316,9 @@ class Cache:
             facts.names, self._places = sorted_names([name.encode() for name in facts.names], self.path)
             labels = labels and [[float(self._places[int(label)]), *of] for label, *of in labels]
         facts.labels = None if labels is None else {label: (rows, weight) for label, rows, weight in sorted(labels)}
+        self.dictionary = read_dictionary(tail[ids - counts : header - counts], contents["dictionary"])
+        if self.dictionary is not None and len(self.dictionary) != facts.features:
+            raise ValueError("its dictionary is not that of its features")
         self._check(counts)
         self._verified = np.zeros(len(self.table), dtype=np.bool_)
         self.blocks = list(self._blocks())
@@ -342,8 +383,11 @@ class Cache:
         """Whether rows have weights."""
         return bool(self.about["label_weights"])
 
-    def load(self, block: int) -> Dataset:
-        """The rows of a block. Raises BadInputError if they are damaged."""
+    def load(self, block: int, checked: bool = True) -> Dataset:
+        """The rows of a block. Raises BadInputError if they are damaged.
+
+        checked : whether the columns of a row must be increasing.
+        """
         strips = np.concatenate([np.arange(first, last) for first, last in self.blocks[block]])
         rows, entries = (int(self.table[strips, column].sum()) for column in (ROWS, ENTRIES))
         label, length = np.empty(rows), np.empty(rows, dtype=np.int32)
@@ -382,7 +426,8 @@ class Cache:
         if indptr[-1] != entries:
             raise self.damaged("the lengths of its rows do not match")
         try:
-            data = Dataset(indptr, index, value, label, self.facts.features, field, weight)
+            ids, features = self.dictionary, self.facts.features
+            data = Dataset(indptr, index, value, label, features, field, weight, trusted=not checked, numbering=ids)
         except ValueError as error:
             raise self.damaged(str(error)) from error
         if data.longest > self.facts.longest or data.fields > self.facts.fields:

@@ -46,6 +46,11 @@ def are_names(value: Any) -> bool:
     return value is None or (type(value) is list and all(map(is_name, value)) and len(set(value)) == len(value))
 
 
+def are_sizes(value: Any) -> bool:
+    """Whether a value lists the sizes of the three arrays of a dictionary, in bytes."""
+    return value is None or (type(value) is list and len(value) == 3 and all(map(is_count, value)))
+
+
 def is_flag(value: Any) -> bool:
     """Whether a value is true or false."""
     return type(value) is bool
@@ -55,6 +60,7 @@ RULES: dict[str, dict[str, Callable[[Any], bool]]] = {
     "header": {
         "chunks": is_count,
         "shuffled": is_flag,
+        "dictionary": are_sizes,
         "facts": lambda value: type(value) is dict,
         "about": lambda value: type(value) is dict,
     },

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from fmcli.data.cache import Cache, ForeignFileError, build
-from fmcli.data.dataset import Dataset
+from fmcli.data.cache import CHUNK_BYTES, Cache, ForeignFileError, LateIdsError, build
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS, Names, listed_texts
+from fmcli.data.pieces import TextRows
 from fmcli.data.reader import LARGEST_INDEX, Chunk, Piece, Stream, score_chunks
+from fmcli.data.sources import name_of
 from fmcli.errors import BadInputError, MissingInputError
 
 ENDS = 1 << 16  # bytes at each end of an input that are compared
@@ -49,33 +51,49 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
     about = {**asdict(reading), "labels": labels, "skip": bad.skip, "inputs": identity(inputs)}
     reason = why_not(path, about)
     if reason:
-        chunks = score_chunks(
-            inputs,
-            lambda piece: piece,
-            format=reading.format,
-            keep_fields=reading.keep_fields,
-            limit=1 << reading.hash_bits if reading.hash_bits else LARGEST_INDEX + 1,
-            threads=threads,
-            labelled=True,
-            bad=bad,
-            stream=Stream(label_weights=reading.label_weights),
-            labels=reading.labels,
-            hash_bits=reading.hash_bits,
-            numbers_only=True,
-        )
-        build(path, pieces(chunks, reading.labels), about, shuffled=reading.shuffled, threads=threads)
+        try:
+            build(path, text_rows(inputs, reading, threads, bad), about, shuffled=reading.shuffled, threads=threads)
+        except LateIdsError:
+            if about["inputs"] is None:
+                raise BadInputError(
+                    f"{name_of(inputs[0])}: the first feature with a name or a large number comes only after "
+                    f"{CHUNK_BYTES >> 20} MiB of rows, and this input cannot be read again; give a file",
+                    hash_bits=None,
+                ) from None
+            rows = text_rows(inputs, reading, threads, bad)
+            build(path, rows, about, shuffled=reading.shuffled, threads=threads, by_ids=True)
     return Cache(path), reason
 
 
-def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[tuple[Dataset, dict[str, Any]]]:
-    """The rows of each chunk, and what is known about its text. `labels` are as in Reading.
+def text_rows(inputs: Sequence[str], reading: Reading, threads: int, bad: BadLines) -> Generator[TextRows, None, None]:
+    """The rows of some inputs, piece by piece. Raises the errors of `reader.read`."""
+    chunks = score_chunks(
+        inputs,
+        lambda piece: piece,
+        format=reading.format,
+        keep_fields=reading.keep_fields,
+        limit=1 << reading.hash_bits if reading.hash_bits else LARGEST_INDEX + 1,
+        threads=threads,
+        labelled=True,
+        bad=bad,
+        stream=Stream(label_weights=reading.label_weights),
+        labels=reading.labels,
+        hash_bits=reading.hash_bits,
+        growing=not reading.hash_bits,
+    )
+    with closing(chunks):
+        yield from pieces(chunks, reading.labels)
+
+
+def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[TextRows]:
+    """The rows of each chunk. `labels` are as in Reading.
 
     Raises BadInputError for a label that is not one of the names, if there are some.
     """
     places = {name: float(place) for place, name in enumerate(labels or NUMBERS)}
     for chunk in chunks:
         data, names = chunk.result.data.changed(features=chunk.features), chunk.result.labels
-        facts = {"format": chunk.format, "bytes": chunk.bytes, "repeated_rows": chunk.repeated_rows}
+        facts: dict[str, Any] = {"format": chunk.format, "bytes": chunk.bytes, "repeated_rows": chunk.repeated_rows}
         if names is not None and data.rows:
             of_names = np.array([places.setdefault(name, float(len(places))) for name in names])
             data = data.changed(label=of_names[data.label.astype(np.intp)])
@@ -86,7 +104,7 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[tup
                     "check the labels of the file"
                 )
             facts["names"] = tuple(places)
-        yield data, facts
+        yield TextRows(data, chunk.result.ids, facts)
 
 
 def identity(paths: Sequence[str]) -> list[dict[str, Any]] | None:

@@ -36,7 +36,6 @@ class Rows:
         ids: FeatureIds | None = None,
         hash_bits: int = 0,
         refuse_unseen: bool = False,
-        numbers_only: bool = False,
         others: int | None = None,
     ) -> None: ...
     def parse(self, data: bytearray, start: int, stop: int) -> tuple[int, int, list[Fault]]: ...

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.dictionary import Dictionary, of_numbers
+from fmcli.data.dictionary import Dictionary, FeatureIds, of_numbers
 from fmcli.data.faults import BadLines, describe, is_other_format, quote
 from fmcli.data.labels import NUMBERS, Names, as_names, is_number, listed_texts, sorted_names
 from fmcli.data.numbering import occurring
 from fmcli.data.parser import Fault, Rows
+from fmcli.data.pieces import is_sparse
 from fmcli.data.sources import Block, LongLineError, blocks, name_of, size_on_disk
 from fmcli.data.workers import Appender, closing_unless_read, in_order
 from fmcli.errors import BadInputError
@@ -34,8 +35,6 @@ GROWTH = 64 << 20
 # Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
 MARGIN = 1.05
 LARGEST_INDEX = 2**31 - 2
-# Numbers have a dictionary if the largest one exceeds their count times the first of these, plus the second.
-SPARSITY, MOST_SPARSE = 4, 1 << 20
 # What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
 BEFORE_FEATURES = {
     0: rb"(?:[^\s:#][^\s:]*[ \t]+)?",
@@ -114,12 +113,14 @@ class Piece:
     skipped : int64, those rows that stand for lines with errors.
     keys : as `Stream.keys` returns them.
     labels : what labels 0, 1, .. stand for; None: labels are numbers.
+    ids : those of the columns, if they grow; the entries of a row are then in any order. None: column j is feature j.
     """
 
     data: Dataset
     skipped: NDArray[np.int64]
     keys: list[bytes] | None = None
     labels: Names | None = None
+    ids: FeatureIds | None = None
 
 
 @dataclass(frozen=True)
@@ -235,10 +236,10 @@ def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
         data = rows.dataset(len(ids))
         return data.ordered(*ids.sorted(data.seen()), threads)
     data = rows.dataset(hashed or rows.features)
-    if hashed or data.features <= MOST_SPARSE:
+    if hashed or not is_sparse(data.features, 0):
         return data
     numbering = occurring(data.index, data.features)
-    if data.features - 1 <= SPARSITY * len(numbering) + MOST_SPARSE:
+    if not is_sparse(data.features, len(numbering)):
         return data
     return data.renumbered(numbering, data.index).changed(numbering=of_numbers(numbering))
 
@@ -260,14 +261,14 @@ def score_chunks(
     dictionary: Dictionary | None = None,
     hash_bits: int = 0,
     refuse_unseen: bool = False,
-    numbers_only: bool = False,
+    growing: bool = False,
 ) -> Generator[Chunk[T], None, None]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
 
     The column of a feature is its number, or that of its id in `dictionary`, or the last bits of the hash of its id.
-    Other features are left out and counted, or with `refuse_unseen` an error; with `numbers_only`, so are names and
-    large numbers, because they need a dictionary.
+    Other features are left out and counted, or with `refuse_unseen` an error. With `growing`, names and large numbers
+    begin a dictionary of the ids of a piece.
 
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
     a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
@@ -295,7 +296,7 @@ def score_chunks(
             others=None if dictionary is None else dictionary.shared,
             hash_bits=hash_bits,
             refuse_unseen=refuse_unseen,
-            numbers_only=numbers_only,
+            growing=growing,
         )
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
         if rows.refused:
@@ -306,12 +307,13 @@ def score_chunks(
         labelled_rows, comments, skipped = rows.labelled, rows.comments, rows.skipped
         repeated = 0 if hash_bits else rows.repeated
         names = as_names(rows.label_names) if named else None
-        features = limit if hash_bits or dictionary is not None else rows.features
-        data = rows.dataset(limit)
+        grown = rows.ids if rows.is_numbered else None
+        features = limit if hash_bits or dictionary is not None else rows.features if grown is None else len(grown)
+        data = rows.dataset(limit if grown is None else features)
         try:
             if check:
                 check(data)
-            result = work(Piece(data, skipped, stream.keys(block), names))
+            result = work(Piece(data, skipped, stream.keys(block), names, grown))
             about = labelled_rows, comments, unseen, repeated, span, features, block.size, text.format
             chunk = Chunk(result, read, data.nnz, *about)
             return _Parsed(lines, faulty, faults, read, chunk)

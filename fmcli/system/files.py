@@ -5,7 +5,8 @@ import io
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
 from fmcli.errors import OutputError
@@ -50,6 +51,16 @@ def followed_output(path: str) -> Iterator[BinaryIO]:
         yield file
 
 
+@contextmanager
+def scratch_output(path: str) -> Iterator[BinaryIO]:
+    """Open a file without a name, in the folder of `path`, for writing; it disappears with the process. What is written
+    and flushed can be read through its descriptor. Raises OutputError, which names `path`."""
+    with ExitStack() as stack:
+        with _naming(path):
+            unnamed = stack.enter_context(TemporaryFile(dir=os.path.dirname(os.path.realpath(path)), buffering=0))
+        yield io.BufferedWriter(_NamedOutput(path, os.dup(unnamed.fileno()), "w"))
+
+
 def probe_output(path: str) -> None:
     """Raise OutputError if `atomic_output(path)` would fail now. An existing file is not changed."""
     target = _target(path)
@@ -70,7 +81,7 @@ def same_file(a: str, b: str) -> bool:
 class _NamedOutput(io.FileIO):
     """A file whose write errors name the path that the user gave, not the temporary one."""
 
-    def __init__(self, path: str, opened: str, mode: str) -> None:
+    def __init__(self, path: str, opened: str | int, mode: str) -> None:
         self._path = path
         super().__init__(opened, mode)
 

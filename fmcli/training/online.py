@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from fmcli.data.cache import joined
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names
 from fmcli.data.occurrences import UNKNOWN, count
+from fmcli.data.pieces import TextRows, joined_by_ids
 from fmcli.data.training_rows import RowNumbers, TrainingRows
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.state import state_arrays
@@ -88,25 +88,41 @@ class Offset(Observer):
         self._observer.loss(epoch, self.before + rows, total / (self.before + rows))
 
 
-def segments(pieces: Iterable[Dataset], size: Callable[[], int], unit: int) -> Iterator[tuple[Dataset, bool]]:
+def segments(
+    pieces: Iterable[TextRows], size: Callable[[], int], unit: int, threads: int
+) -> Iterator[tuple[Dataset, bool]]:
     """Join pieces of rows to segments of at least `size()` bytes; with each, whether it is the last one.
 
     unit : the number of rows of a segment, except the last one, is a multiple of it.
     """
-    held: list[Dataset] = []
+    held: list[TextRows] = []
     for piece in pieces:
-        if held and sum(data.nbytes for data in held) >= size() and sum(data.rows for data in held) >= unit:
-            data = joined(held)
-            whole = data.rows // unit * unit
-            yield data.take(np.arange(whole, dtype=np.int32)) if whole < data.rows else data, False
-            held = [data.take(np.arange(whole, data.rows, dtype=np.int32))] if whole < data.rows else []
+        rows = sum(one.data.rows for one in held)
+        if rows >= unit and sum(one.data.nbytes for one in held) >= size():
+            rest = last_rows(held, rows % unit)
+            yield joined_by_ids(held, threads), False
+            held = rest
         held.append(piece)
-    yield joined(held), True
+    yield joined_by_ids(held, threads), True
+
+
+def last_rows(pieces: list[TextRows], rows: int) -> list[TextRows]:
+    """Remove so many rows at the end of some pieces; returns them."""
+    removed: list[TextRows] = []
+    while rows:
+        piece = pieces.pop()
+        count = min(rows, piece.data.rows)
+        every = np.arange(piece.data.rows, dtype=np.int32)
+        removed.insert(0, replace(piece, data=piece.data.take(every[len(every) - count :])))
+        if count < len(every):
+            pieces.append(replace(piece, data=piece.data.take(every[: len(every) - count])))
+        rows -= count
+    return removed
 
 
 def train_online(
     settings: Settings,
-    pieces: Iterable[Dataset],
+    pieces: Iterable[TextRows],
     change: Callable[[Dataset], tuple[Dataset, Names]],
     on_plan: Callable[[Plan], Observer],
     valid: Dataset | None = None,
@@ -130,7 +146,7 @@ def train_online(
     def size() -> int:
         return max(SEGMENT_BYTES, REAL_TYPE.itemsize * known.model.parameter_count if known else 0)
 
-    for segment, last in segments(pieces, size, spec.values["batch_size"]):
+    for segment, last in segments(pieces, size, spec.values["batch_size"], settings.threads):
         data, names = change(segment)
         here = replace(settings, spec=spec, label_names=names, warm_start=known or settings.warm_start)
         plan = prepare(here, data, valid if last else None)
@@ -170,4 +186,5 @@ def resumed(run: Run) -> WarmStart:
         state=SolverState(spec.solver, model.slots, run.trainer.updates),
         occurrences=count(plan.data, plan.rows, parameters, previous, plan.counts),
         numbering=plan.data.numbering,
+        hash_bits=plan.settings.hash_bits,
     )

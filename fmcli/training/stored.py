@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.cache import Cache, Facts, joined
+from fmcli.data.cache import Cache, Facts
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
+from fmcli.data.pieces import joined
 from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, find_odd_columns, is_scaled
 from fmcli.data.stored_rows import StoredRows
 from fmcli.data.training_rows import RowNumbers
@@ -57,6 +58,8 @@ class View:
     numbering : of the features that have columns; None: column j is feature j.
     features : the number of columns.
     of_labels : weights by label.
+    known, columns : the dictionary of the cache, and int32, the column of each of its features; None if there is no
+        dictionary, or if it has all the features.
     scale : float32 (features), what the columns are divided by; None: nothing.
     norm : whether rows are scaled to unit norm.
     """
@@ -66,11 +69,17 @@ class View:
     features: int
     of_labels: Mapping[float, float]
     norm: bool
+    known: Dictionary | None = None
+    columns: NDArray[np.int32] | None = None
     scale: Divisors | None = None
 
     def encoded(self, data: Dataset, source: str = "") -> Dataset:
         """Rows with the model's columns and labels, scaled; the source is named if a label is not known."""
-        data = data.within(self.features) if self.numbering is None else data.renumbered(self.numbering)
+        if self.columns is not None and data.numbering is self.known:
+            assert self.numbering is not None
+            data = data.ordered(self.numbering, self.columns)
+        else:
+            data = data.within(self.features) if self.numbering is None else data.renumbered(self.numbering)
         data = data.changed(label=self.labels.encode(data.label, source))
         return data if self.scale is None else data.scaled(self.scale)
 
@@ -88,6 +97,8 @@ class View:
         counts = np.zeros(self.features, dtype=np.int32)
         if self.numbering is None:
             counts[: len(cache.counts)] = cache.counts
+        elif cache.dictionary is not None:
+            counts[self.numbering.columns_from(cache.dictionary)] = cache.counts
         else:
             occurring = numbering_of(cache.counts)
             np.add.at(counts, self.numbering.columns_from(occurring), cache.counts[occurring.ids])
@@ -115,15 +126,18 @@ def prepare_stored(
         data = cache.load(0)
         return prepare(settings, weigh_labels(data, of_labels) if of_labels else data, valid)
     numbering = None
-    if MODELS[settings.spec.model].compact or (settings.warm_start and settings.warm_start.numbering is not None):
-        numbering, settings = compact(cache.counts, settings)
+    known, columns, resumed = cache.dictionary, None, settings.warm_start
+    if MODELS[settings.spec.model].compact or known is not None or (resumed and resumed.numbering is not None):
+        numbering, settings = compact(cache, settings)
+        if known is not None and numbering is not known:
+            columns = numbering.columns_from(known)
     warm_start, facts, label = settings.warm_start, cache.facts, some_labels(cache)
     labels = labels_of(settings, label)
     spec = with_loss(settings.spec, labels.loss)
     spec, label_range = fit_clip(spec, labels.loss, label, warm_start, settings.stream)
     features = facts.features if numbering is None else len(numbering)
     features = max(features, warm_start.model.features if warm_start else 0)
-    view = View(labels, numbering, features, of_labels, bool(spec.values["norm"]))
+    view = View(labels, numbering, features, of_labels, bool(spec.values["norm"]), known, columns)
     held, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
     if is_scaled(spec.values):
         view = replace(view, scale=learn_scale(spec, *statistics(cache, view, left, spec.values[SCALE]), warm_start))
@@ -210,9 +224,9 @@ def numbering_of(counts: NDArray[np.int32]) -> Numbering:
     return Numbering(np.flatnonzero(counts).astype(np.int32), len(counts))
 
 
-def compact(counts: NDArray[np.int32], settings: Settings) -> tuple[Numbering | Dictionary, Settings]:
+def compact(cache: Cache, settings: Settings) -> tuple[Numbering | Dictionary, Settings]:
     """The numbering of the features that occur in the rows or in the warm start, and the settings with it."""
-    numbering = numbering_of(counts)
+    numbering = numbering_of(cache.counts) if cache.dictionary is None else cache.dictionary
     warm_start = settings.warm_start
     if warm_start is None:
         return numbering, settings

@@ -45,7 +45,6 @@ Reading reading_of(const uint8_t* bytes, Ids& ids) {
     reading.label_names = bytes[1] & 8;
     reading.space = static_cast<Space>(bytes[3] & 3);
     reading.refuse_unseen = bytes[3] & 4;
-    reading.numbers_only = bytes[3] & 8;
     reading.hash_bits = HASH_BITS[bytes[3] >> 4 & 7];
     reading.ids = reading.space == Space::GROWING || reading.space == Space::KNOWN ? &ids : nullptr;
     if (reading.space == Space::KNOWN) {

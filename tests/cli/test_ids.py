@@ -261,11 +261,12 @@ def test_rare_features_where_they_make_no_sense(run, tmp_path, options, message)
 
 
 @pytest.mark.parametrize("options", [["--online"], ["--disk", "--cache", "c", "-e", "2"]])
-def test_rows_that_are_not_kept_can_have_hashed_ids(run, tmp_path, options):
+def test_rows_that_are_not_kept_can_have_any_ids(run, tmp_path, options):
     (tmp_path / "t").write_text(rows(RENAMES["both"]))
-    done = run("train", *options, "-o", "m", "t")
-    assert done.returncode == 65
-    assert "needs a dictionary of ids, which only rows in memory have; ids can be hashed" in done.stderr
+    for threads in ("1", "2"):
+        assert run("train", "-q", *options, "-j", threads, "-o", f"m{threads}", "t").returncode == 0
+    assert (tmp_path / "m1").read_bytes() == (tmp_path / "m2").read_bytes()
+    assert load_model(str(tmp_path / "m1")).ids(np.arange(40)) == [RENAMES["both"](j) for j in range(40)]
     assert run("train", "-q", *options, "--hash-bits", "12", "-o", "m", "t").returncode == 0
     assert load_model(str(tmp_path / "m")).hash_bits == 12
     assert run("predict", "m", "t").returncode == 0

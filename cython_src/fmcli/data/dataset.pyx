@@ -230,6 +230,12 @@ cdef class Dataset:
         numbering = occurring(self.index, self.features)
         return self.renumbered(numbering, self.index if in_place else None)
 
+    def with_columns(self, index, features):
+        """The same rows with other columns (int32, nnz), of `features` ones. The entries of a row may be in any order,
+        so that only `take`, `pieces.joined` and `ordered` may be used."""
+        return Dataset(
+            self.indptr, index, self.value, self.label, features, self.field, self.weight, trusted=True)
+
     def ordered(self, numbering, const int32_t[::1] columns, int threads=1):
         """The same rows with the columns of a numbering: `columns` (features) are those of the columns here. The
         entries of a row, which may be in any order here, are then in that of their columns. The arrays are overwritten,

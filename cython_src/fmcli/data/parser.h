@@ -158,7 +158,6 @@ class Parser {
             }
             if (entry.index >= limit) {
                 if (reading.space == Space::GROWING) return entries_by_id(position, y, has_label, weight);
-                if (reading.numbers_only) return id_without_dictionary(p);
                 if (reading.refuse_unseen && entry.value != 0) return unseen_id(p);
                 unseen += entry.value != 0;
                 beyond = std::max(beyond, static_cast<int64_t>(entry.index));
@@ -476,12 +475,6 @@ class Parser {
         const Span token = {p, token_end(p)};
         rows_.refused = true;
         return fail("did not, and unseen features are an error", "feature", "a feature that occurred in training", token,
-                    id_in(token));
-    }
-
-    bool id_without_dictionary(const char* p) {
-        const Span token = {p, token_end(p)};
-        return fail("needs a dictionary of ids, which only rows in memory have; ids can be hashed", "feature index", SHAPE, token,
                     id_in(token));
     }
 

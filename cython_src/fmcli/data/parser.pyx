@@ -39,7 +39,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         int id_column
         Space space
         int hash_bits
-        bint refuse_unseen, numbers_only
+        bint refuse_unseen
         int64_t limit
         Ids* ids
         int32_t others
@@ -143,7 +143,6 @@ cdef class Rows:
     others : the column of other ids than these, instead; None: they have none.
     hash_bits : the column of a feature is the last bits of the hash of its id; 0: ids are not hashed.
     refuse_unseen : whether entries that would be dropped are faults instead.
-    numbers_only : whether they are faults because ids that need a dictionary cannot have one.
     """
 
     cdef TextRows* text
@@ -151,7 +150,7 @@ cdef class Rows:
 
     def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0,
                   bint label_weights=False, label_names=None, bint growing=False, FeatureIds ids=None,
-                  int hash_bits=0, bint refuse_unseen=False, bint numbers_only=False, others=None):
+                  int hash_bits=0, bint refuse_unseen=False, others=None):
         cdef Reading reading
         cdef const char* name
         if not 0 <= limit < <int64_t>1 << 31:
@@ -170,7 +169,6 @@ cdef class Rows:
             reading.space = Space.HASHED
         reading.hash_bits = hash_bits
         reading.refuse_unseen = refuse_unseen
-        reading.numbers_only = numbers_only
         reading.limit = limit
         self.ids = FeatureIds() if growing else ids
         reading.others = NO_COLUMN if others is None else others

@@ -32,7 +32,6 @@ struct Reading {
     Space space;
     int hash_bits;     // of HASHED
     bool refuse_unseen;  // an id that is not in the model is an error; else its entries are counted and dropped
-    bool numbers_only;   // so is, for another reason, a name or a number from the limit on
     int64_t limit;     // entries with an index below it are stored
     Ids* ids;          // of GROWING and KNOWN; not owned, and in KNOWN shared and constant
     int32_t others;    // of KNOWN: the column of all other ids, or NO_COLUMN

@@ -1,0 +1,96 @@
+"""Pieces of the rows of a text, and how they are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import FeatureIds
+from fmcli.data.numbering import occurring
+
+# Numbers have a dictionary if the largest one exceeds their count times the first of these, plus the second.
+SPARSITY, MOST_SPARSE = 4, 1 << 20
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """Some consecutive rows of a text.
+
+    ids : the ids of the columns; None: column j is feature j.
+    facts : what is known about their text, by the names of `cache.Facts`.
+    """
+
+    data: Dataset
+    ids: FeatureIds | None
+    facts: dict[str, Any]
+
+
+def is_sparse(features: int, occurring: int) -> bool:
+    """Whether numbers below `features`, of which so many occur, need a dictionary."""
+    return features - 1 > SPARSITY * occurring + MOST_SPARSE
+
+
+def need_dictionary(pieces: Iterable[TextRows]) -> bool:
+    """Whether ids are names, or numbers that are very large compared with their count."""
+    pieces = list(pieces)
+    if any(piece.ids is not None for piece in pieces):
+        return True
+    features = max((piece.data.features for piece in pieces), default=0)
+    if not is_sparse(features, 0):
+        return False
+    index = np.concatenate([piece.data.index for piece in pieces])
+    return is_sparse(features, len(occurring(index, features)))
+
+
+def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:
+    """The rows of a piece with the columns of their ids, which are added to `ids`.
+
+    The entries of a row are no longer in the order of their columns.
+    """
+    data = piece.data
+    if piece.ids is not None:
+        columns = ids.add_all(piece.ids)
+        return data.with_columns(columns[data.index], len(ids))
+    numbering = occurring(data.index, data.features)
+    columns = ids.add_numbers(numbering.ids.astype(np.int64))
+    return data.with_columns(columns[numbering.columns_of(data.index)], len(ids))
+
+
+def joined(pieces: list[Dataset]) -> Dataset:
+    """The rows of some data sets, in order; the list is emptied."""
+    if len(pieces) == 1:
+        return pieces.pop()
+    starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
+    indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts.tolist(), strict=False)]
+    value = None
+    if any(piece.value is not None for piece in pieces):
+        ones = (np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces)
+        value = np.concatenate(list(ones))
+    data = Dataset(
+        np.concatenate([np.zeros(1, dtype=np.int64), *indptr]),
+        np.concatenate([piece.index for piece in pieces]),
+        value,
+        np.concatenate([piece.label for piece in pieces]),
+        max(piece.features for piece in pieces),
+        None if pieces[0].field is None else np.concatenate([piece.field for piece in pieces]),
+        None if pieces[0].weight is None else np.concatenate([piece.weight for piece in pieces]),
+        trusted=True,
+    )
+    pieces.clear()
+    return data
+
+
+def joined_by_ids(pieces: list[TextRows], threads: int) -> Dataset:
+    """The rows of some pieces, with a dictionary if they need one; the list is emptied."""
+    if not need_dictionary(pieces):
+        data = [piece.data for piece in pieces]
+        pieces.clear()
+        return joined(data)
+    ids = FeatureIds()
+    data = [add_ids(ids, piece) for piece in pieces]
+    pieces.clear()
+    return joined(data).ordered(*ids.sorted(np.ones(len(ids), dtype=np.bool_)), threads)
