@@ -81,6 +81,7 @@ RUNS = {
     "fobos-exact": ("fobos", "sglfm", "squared", {"schedule": "invscaling", "prox": "exact", "adaptive": False}, {}),
     "blocks": ("ftrl", "fm", "squared", {"block_size": 2}, {}),
     "disk": ("fobos", "fm", "squared", {"l1": 1e-3}, {"holdout": 0.3}),
+    "disk-lbfgs": ("lbfgs", "fm", "squared", {}, {}),
     "llfm": ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
     "cd": ("cd", "fm", "softmax", {"l1": 1e-3, "l1_from_epoch": 3, "tol": 0.0}, {"holdout": 0.3, "patience": 9}),
     "cd-llfm": ("cd", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
@@ -105,7 +106,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp
     rows = labelled(loss)
     if name == "early stopping":  # labels from which nothing can be learned
         rows = rows.changed(label=np.random.default_rng(2).permutation(rows.label))
-    if name == "disk":
+    if name.startswith("disk"):
         request.getfixturevalue("small")
         rows = stored(tmp_path / "cache", rows)
     spec = make_spec(model, solver, loss, {"epochs": 4 if solver in ROW_SOLVERS else 7, **options})
