@@ -2,20 +2,21 @@
 
 import re
 
-ADDRESS = re.compile(r"[A-Za-z][\w+.:-]*://")
+# Not compiled here, because most runs need none of them.
+ADDRESS = r"[A-Za-z][\w+.:-]*://"
 # What may be secret: a name and a password before the host, and the parameters of a signed address.
-LOGIN = re.compile(r"(\w://)[^\s/@'\"]*@")
-PARAMETERS = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$))")
+LOGIN = r"(\w://)[^\s/@'\"]*@"
+PARAMETERS = r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$))"
 
 
 def is_remote(path: str) -> bool:
     """Whether a path is an address. A local file with such a name can be read as ./name."""
-    return ADDRESS.match(path) is not None
+    return "://" in path and re.match(ADDRESS, path) is not None
 
 
 def without_secrets(text: str) -> str:
     """A text without passwords and parameters in the addresses that it contains."""
-    return PARAMETERS.sub(r"\1", LOGIN.sub(r"\1", text)) if "://" in text else text
+    return re.sub(PARAMETERS, r"\1", re.sub(LOGIN, r"\1", text)) if "://" in text else text
 
 
 def base_name(path: str) -> str:
