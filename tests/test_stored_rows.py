@@ -309,5 +309,32 @@ def test_a_dictionary_is_that_of_rows_in_memory(small, tmp_path, rng, model, lat
     assert np.array_equal(plan.counts > 0, [columns.id(j) in seen for j in range(len(columns))])
 
 
+@pytest.mark.parametrize("ids", [range(30), NAMES])
+@pytest.mark.parametrize("model", ["fm", "ffm"])
+def test_rare_features_are_dropped_as_in_memory(small, tmp_path, rng, model, ids):
+    field = " 1:" if model == "ffm" else " "
+    path, form = tmp_path / "t", "ffm" if model == "ffm" else "libsvm"
+    path.write_text("".join(lines_of(ids, rng)).replace(" ", field))
+    reading = Reading(form, model == "ffm", False, True)
+    cache, _ = cache_of(str(tmp_path / "c"), [str(path)], reading, threads=1, bad=BadLines())
+    settings = Settings(make_spec(model, "adagrad", None, {"epochs": 1}), min_count=22, holdout=0.3)
+    plan = prepare_stored(settings, cache, {})
+    blocks = [(cache.load(block), rows) for block, (_, rows) in zip(left(plan), plan.source.every(), strict=True)]
+    whole = joined([data.take(rows) for data, rows in blocks])
+    whole = whole if cache.dictionary is None else whole.changed(numbering=cache.dictionary)
+    expected = job.prepare(replace(settings, holdout=0.0), whole)
+    assert 0 < expected.seen.sum() < 30
+    assert plan.counts[plan.seen].tolist() == expected.counts[expected.seen].tolist()
+    assert plan.source.nonzeros == expected.source.nonzeros == expected.data.nnz
+    stored = joined([data.take(rows) for data, rows in plan.source.every()])
+    assert rows_of(stored) == rows_of(expected.data)
+    assert job.train(plan).plan.model.features == expected.model.features
+
+
+def left(plan):
+    """The blocks that have rows to train on."""
+    return [block for block, size in enumerate(plan.source.sizes) if size]
+
+
 def number_of(id):
     return int(id) if id.isdigit() else id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,19 @@ from fmcli.data.training_rows import RowNumbers, TrainingRows
 BLOCKS_IN_MEMORY = 3
 
 
+@dataclass(frozen=True)
+class Totals:
+    """What is known about all rows of a cache, as the model sees them.
+
+    counts : int32 (features), the number of rows that have each feature.
+    nonzeros, weight : the number of entries, and the sum of the weights of the rows.
+    """
+
+    counts: NDArray[np.int32]
+    nonzeros: int
+    weight: float
+
+
 class StoredRows(TrainingRows):
     """Rows in the blocks of a cache.
 
@@ -24,8 +38,7 @@ class StoredRows(TrainingRows):
     ----------
     cache : has several blocks.
     change : makes of a block what the model sees. It is called by a thread that reads ahead.
-    counts : int32 (features), the number of all rows that have each feature.
-    total_weight : the sum of the weights of all rows.
+    totals : of all rows.
     left : block -> int32, the rows of it to train on; all rows of other blocks are trained on.
     held_out : the rows that are not trained on, changed; None: there are none.
     """
@@ -34,13 +47,11 @@ class StoredRows(TrainingRows):
         self,
         cache: Cache,
         change: Callable[[Dataset], Dataset],
-        counts: NDArray[np.int32],
-        total_weight: float,
+        totals: Totals,
         left: Mapping[int, RowNumbers],
         held_out: Dataset | None,
     ) -> None:
-        self.cache, self.change, self.counts, self.left, self.held_out = cache, change, counts, left, held_out
-        self._total_weight = total_weight
+        self.cache, self.change, self.totals, self.left, self.held_out = cache, change, totals, left, held_out
         self._sizes = [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.blocks))]
         super().__init__(*self._block(next(block for block, size in enumerate(self._sizes) if size)))
 
@@ -50,7 +61,7 @@ class StoredRows(TrainingRows):
 
     @property
     def nonzeros(self) -> int:
-        return self.cache.facts.nonzeros - (self.held_out.nnz if self.held_out else 0)
+        return self.totals.nonzeros - (self.held_out.nnz if self.held_out else 0)
 
     @property
     def longest(self) -> int:
@@ -58,7 +69,7 @@ class StoredRows(TrainingRows):
 
     @property
     def total_weight(self) -> float:
-        return self._total_weight - (self.held_out.total_weight() if self.held_out else 0)
+        return self.totals.weight - (self.held_out.total_weight() if self.held_out else 0)
 
     @property
     def block_bytes(self) -> int:
@@ -74,13 +85,13 @@ class StoredRows(TrainingRows):
         return False
 
     def occurrences(self, threads: int) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
-        counts = self.counts
+        counts = self.totals.counts
         if self.held_out:
             counts = counts - self.held_out.counts(np.arange(self.held_out.rows, dtype=np.int32), threads)
         return counts > 0, counts
 
     def whole(self) -> TrainingRows:
-        return StoredRows(self.cache, self.change, self.counts, self._total_weight, {}, None)
+        return StoredRows(self.cache, self.change, self.totals, {}, None)
 
     def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         with ThreadPoolExecutor(1) as ahead:

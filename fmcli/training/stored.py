@@ -21,7 +21,7 @@ from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import joined
 from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, find_odd_columns, is_scaled
-from fmcli.data.stored_rows import StoredRows
+from fmcli.data.stored_rows import StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
 from fmcli.data.weights import Weighting, weigh_labels
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError, UsageError
@@ -60,6 +60,8 @@ class View:
     of_labels : weights by label.
     known, columns : the dictionary of the cache, and int32, the column of each of its features; None if there is no
         dictionary, or if it has all the features.
+    kept : bool, whether a feature is not rare, for the features of the dictionary, or of all rows if there is no
+        numbering; None: it is not needed.
     scale : float32 (features), what the columns are divided by; None: nothing.
     norm : whether rows are scaled to unit norm.
     """
@@ -71,15 +73,19 @@ class View:
     norm: bool
     known: Dictionary | None = None
     columns: NDArray[np.int32] | None = None
+    kept: NDArray[np.bool_] | None = None
     scale: Divisors | None = None
 
     def encoded(self, data: Dataset, source: str = "") -> Dataset:
         """Rows with the model's columns and labels, scaled; the source is named if a label is not known."""
         if self.columns is not None and data.numbering is self.known:
             assert self.numbering is not None
-            data = data.ordered(self.numbering, self.columns)
+            data = (data if self.kept is None else data.only(self.kept)).ordered(self.numbering, self.columns)
+        elif self.numbering is not None:
+            data = data.renumbered(self.numbering)
         else:
-            data = data.within(self.features) if self.numbering is None else data.renumbered(self.numbering)
+            data = data.within(self.features)
+            data = data if self.kept is None else data.only(self.kept)
         data = data.changed(label=self.labels.encode(data.label, source))
         return data if self.scale is None else data.scaled(self.scale)
 
@@ -97,11 +103,12 @@ class View:
         counts = np.zeros(self.features, dtype=np.int32)
         if self.numbering is None:
             counts[: len(cache.counts)] = cache.counts
-        elif cache.dictionary is not None:
-            counts[self.numbering.columns_from(cache.dictionary)] = cache.counts
-        else:
-            occurring = numbering_of(cache.counts)
-            np.add.at(counts, self.numbering.columns_from(occurring), cache.counts[occurring.ids])
+            return counts if self.kept is None else np.where(self.kept, counts, np.int32(0))
+        known = numbering_of(cache.counts) if cache.dictionary is None else cache.dictionary
+        of_known = cache.counts if cache.dictionary is not None else cache.counts[np.flatnonzero(cache.counts)]
+        columns = self.numbering.columns_from(known)
+        found = columns >= 0
+        np.add.at(counts, columns[found], of_known[found])  # features may share a column
         return counts
 
     def total_weight(self, facts: Facts) -> float:
@@ -139,10 +146,14 @@ def prepare_stored(
     features = max(features, warm_start.model.features if warm_start else 0)
     view = View(labels, numbering, features, of_labels, bool(spec.values["norm"]), known, columns)
     held, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
+    nonzeros = facts.nonzeros
+    if settings.min_count > 1:
+        view, nonzeros = without_rare(view, cache, held, settings)
     if is_scaled(spec.values):
         view = replace(view, scale=learn_scale(spec, *statistics(cache, view, left, spec.values[SCALE]), warm_start))
     held_out = None if held is None else view.training(held)
-    source = StoredRows(cache, view.training, view.counts(cache), view.total_weight(facts), left, held_out)
+    totals = Totals(view.counts(cache), nonzeros, view.total_weight(facts))
+    source = StoredRows(cache, view.training, totals, left, held_out)
     seen, counts = source.occurrences(settings.threads)
     if valid is not None:
         validation_data = view.encoded(valid, settings.valid_name)
@@ -157,7 +168,7 @@ def prepare_stored(
     preprocessed = Preprocessed(
         source=source,
         all_rows=facts.rows,
-        all_nonzeros=facts.nonzeros,
+        all_nonzeros=nonzeros,
         seen=seen,
         counts=counts,
         preprocessing=Preprocessing(labels, fields, label_range, view.scale),
@@ -170,6 +181,25 @@ def prepare_stored(
     if plan.model.steps_apart and not spec.by_rows:
         raise UsageError(f"{spec.solver} updates the anchors on all rows in memory", disk=LEAVE_OUT)
     return plan
+
+
+def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Settings) -> tuple[View, int]:
+    """The view without the features that occur in fewer than `min_count` of the rows that are not held out, and the
+    number of entries that are left in all rows; if a row has a feature in several fields, these count once."""
+    counts = view.counts(cache)
+    trained = counts
+    if held is not None:
+        encoded = view.encoded(held)
+        trained = counts - encoded.counts(np.arange(encoded.rows, dtype=np.int32), settings.threads)
+    kept = trained >= settings.min_count
+    nonzeros = int(counts[kept].sum(dtype=np.int64))
+    if view.numbering is None:
+        return replace(view, kept=kept), nonzeros
+    numbering = view.numbering.subset(kept)
+    if view.known is None:
+        return replace(view, numbering=numbering, features=len(numbering)), nonzeros
+    columns = numbering.columns_from(view.known)
+    return replace(view, numbering=numbering, features=len(numbering), kept=kept, columns=columns), nonzeros
 
 
 def statistics(
