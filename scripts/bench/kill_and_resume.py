@@ -162,7 +162,7 @@ def main() -> None:
             folder.mkdir()
             finish(start(folder, "-e", "2", "--keep-state", "-o", WARM, ADULT))
             epochs, few = epochs_of(folder, case)
-            runs[name] = folder, [*case, "-e", str(epochs)], duration(folder, case, epochs) - few
+            runs[name] = folder, [*case, "-e", str(epochs)], max(TRAINING / 2, duration(folder, case, epochs) - few)
         while sum(count["kills"] for count in counts.values()) < chosen.kills:
             for name, (folder, case, longest) in runs.items():
                 counts[name] += disturbed(folder, case, longest, moments, number)
