@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
     from fmcli.training.checkpoint import Keeper
 
-# Seconds between two checkpoints: a killed run loses no more work, and writing a gigabyte takes a hundredth of it.
+# Seconds between two checkpoints: a killed run loses no more work, and writing a gigabyte takes some hundredths of it.
 EVERY = 600
 
 F = TypeVar("F", bound=Callable[..., Any])
