@@ -77,9 +77,11 @@ class WarmStart:
         return Numbering(np.flatnonzero(self.seen).astype(np.int32), self.model.features)
 
     def on_columns(self, numbering: Numbering | Dictionary) -> WarmStart:
-        """The same model with the columns of a numbering of all features that it has seen."""
+        """The same model with the columns of a numbering of all features that it has seen. Raises UsageError if its
+        arrays cannot be changed so."""
         if self.numbering is not None and len(numbering) == len(self.numbering):
             return replace(self, numbering=numbering)
+        self.model.check_renumbering()
         ours = self.numbering
         if ours is None:
             ours = Numbering(np.arange(self.model.features, dtype=np.int32))

@@ -74,6 +74,28 @@ def test_other_ids_are_unseen(run, tmp_path):
     assert "<stdin>:2:25: found '\\xc3\\xa93:2', expected a feature that occurred in training" in done.stderr
 
 
+@pytest.mark.parametrize("kind", ["bilinear", "llfm", "hofm", "poly2"])
+def test_arrays_of_every_kind_get_columns_for_new_ids(run, tmp_path, kind):
+    """All groups, anchors and weights of old features stay."""
+    (tmp_path / "old").write_text(rows(lambda j: f"n{j:02}", ffm=True, count=60))
+    (tmp_path / "new").write_text(rows(lambda j: f"n{j + 7:02}", ffm=True, count=60).replace(":n", ":n"))
+    options = ["-q", "-f", "ffm", "-e", "1", "-m", kind, *(["--split-index", "9"] if kind == "bilinear" else [])]
+    assert run("train", *options, "-o", "m", "old").returncode == 0
+    done = run("train", "-q", "-f", "ffm", "-e", "0", "-i", "m", "-o", "m2", "new")
+    if kind == "poly2":
+        assert done.returncode == 2
+        assert "a dictionary of ids cannot get new features" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    first, second = load_model(str(tmp_path / "m")), load_model(str(tmp_path / "m2"))
+    assert second.ids(np.arange(47)) == [f"n{j:02}" for j in range(47)]
+    for name, array in [*first.model.parameters.items(), *first.model.constants.items()]:
+        axis = first.model.feature_axis(name)
+        ours = {**second.model.parameters, **second.model.constants}[name]
+        old = ours if axis is None else np.take(ours, np.arange(40), axis=axis)
+        assert (old == array).all()
+
+
 def test_labels_and_features_may_both_have_names(run, tmp_path):
     words = {"0": "no", "1": "yes"}
     text = rows(RENAMES["both"])

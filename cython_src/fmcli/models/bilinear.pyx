@@ -95,6 +95,9 @@ cdef class Bilinear(Model):
                         f"feature {x.index[i]} occurs {where(group[x.index[i]])} and {where(found)}: bilinear needs "
                         "each feature in one group; use different indices in different fields", split_index=None)
 
+    def feature_axis(self, name):
+        return 0 if name == "group" else super().feature_axis(name)
+
     def inherit(self, previous, seen):
         theirs = previous.constants["group"]
         if not self.constants:

@@ -144,6 +144,10 @@ cdef class Model:
                 return 1 + layout.axes.index(FEATURES)
         return None
 
+    def check_renumbering(self):
+        """Raise UsageError if features cannot get other columns, because arrays depend on these in another way than by
+        their axes of features."""
+
     def known(self, name, seen):
         """Which values of an array took part in training: bool, of the shape of the array's axes after the classes, or
         of the first of these axes. `seen` says which features occurred. A later model takes these values over."""

@@ -119,6 +119,11 @@ cdef class Poly2(Model):
                 f"an example has {source.longest:,} entries; poly2 takes at most {MOST_ENTRIES:,}: leave out "
                 "features, or choose another model")
 
+    def check_renumbering(self):
+        raise UsageError(
+            "the pairs of poly2 have places by column, so that a dictionary of ids cannot get new features; train on "
+            "all rows at once, or hash the ids of the first model, too")
+
     def inherit(self, previous, seen):
         if self.exact != (<Poly2?>previous).exact:
             pairs = self.features * (self.features - 1) // 2

@@ -113,6 +113,9 @@ cdef class LLFM(Model):
     def shapes(self):
         return {**super().shapes(), "anchors": (self.anchors, self.features)}
 
+    def feature_axis(self, name):
+        return 1 if name == "anchors" else super().feature_axis(name)
+
     def known(self, name, seen):
         return seen if name == "anchors" else super().known(name, seen)
 
