@@ -33,6 +33,16 @@ constexpr const char* KNOWN_NAMES[] = {"a", "b", "user=1", "x:y", "site"};
         }                                                                    \
     } while (0)
 
+Ids& known_ids() {
+    static Ids ids;
+    if (ids.size() == 0) {
+        for (uint64_t number : KNOWN_NUMBERS) ids.add({number});
+        for (const char* name : KNOWN_NAMES) ids.add(named(name, std::strlen(name)));
+    }
+    return ids;
+}
+
+// `ids` are those of a dictionary that grows.
 Reading reading_of(const uint8_t* bytes, Ids& ids) {
     Reading reading{};
     reading.ffm = bytes[0] & 1;
@@ -46,11 +56,10 @@ Reading reading_of(const uint8_t* bytes, Ids& ids) {
     reading.space = static_cast<Space>(bytes[3] & 3);
     reading.refuse_unseen = bytes[3] & 4;
     reading.hash_bits = HASH_BITS[bytes[3] >> 4 & 7];
-    reading.ids = reading.space == Space::GROWING || reading.space == Space::KNOWN ? &ids : nullptr;
+    if (reading.space == Space::GROWING) reading.ids = &ids;
     if (reading.space == Space::KNOWN) {
-        for (uint64_t number : KNOWN_NUMBERS) ids.add({number});
-        for (const char* name : KNOWN_NAMES) ids.add(named(name, std::strlen(name)));
-        reading.others = bytes[3] & 128 ? static_cast<int32_t>(ids.size()) : NO_COLUMN;
+        reading.ids = &known_ids();
+        reading.others = bytes[3] & 128 ? static_cast<int32_t>(reading.ids->size()) : NO_COLUMN;
     }
     return reading;
 }
