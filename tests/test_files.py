@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from fmcli.errors import OutputError
 from fmcli.system import leftovers
-from fmcli.system.files import atomic_output, probe_output, same_file
+from fmcli.system.files import atomic_output, probe_output, same_file, scratch_output
 
 
 def write(path, data=b"new"):
@@ -312,6 +313,16 @@ def test_no_descriptor_is_lost(tmp_path):
                 write("/dev/full")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("error", [None, KeyError])
+def test_a_file_without_a_name_is_closed(tmp_path, error):
+    with pytest.raises(error) if error else nullcontext(), scratch_output(str(tmp_path / "m")) as file:
+        file.write(b"half")
+        assert os.listdir(tmp_path) == []
+        if error:
+            raise error
+    assert file.closed
 
 
 def test_same_file(tmp_path, monkeypatch):

@@ -338,3 +338,16 @@ def left(plan):
 
 def number_of(id):
     return int(id) if id.isdigit() else id
+
+
+def test_a_block_of_rows_without_weight_stands_for_no_others(small, tmp_path):
+    data = planted("fm", "squared", rows=ROWS)[0]
+    cache = stored(
+        tmp_path / "c", data.changed(weight=(np.arange(ROWS) > ROWS / 2) * 1.0), shuffled=False, weighted=True
+    )
+    assert cache.load(0).total_weight() == 0
+    trained = job.train(plan_of(cache, "fm", "adagrad", shuffle=False))
+    assert trained.epochs[-1].loss < trained.epochs[0].loss
+    cache = stored(tmp_path / "c", data.changed(weight=np.zeros(ROWS)), weighted=True)
+    with pytest.raises(BadInputError, match="all rows have weight 0"):
+        plan_of(cache, "fm", "adagrad")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fmcli.data.cache import Cache
 from fmcli.data.dataset import Dataset
 from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.errors import BadInputError
 
 # Blocks that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.
 BLOCKS_IN_MEMORY = 3
@@ -53,7 +54,7 @@ class StoredRows(TrainingRows):
     ) -> None:
         self.cache, self.change, self.totals, self.left, self.held_out = cache, change, totals, left, held_out
         self._sizes = [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.blocks))]
-        super().__init__(*self._block(next(block for block, size in enumerate(self._sizes) if size)))
+        super().__init__(*self._weighty_block())
 
     @property
     def sizes(self) -> list[int]:
@@ -100,6 +101,15 @@ class StoredRows(TrainingRows):
                 here, following = following.result(), ahead.submit(self._block, block)
                 yield here
             yield following.result()
+
+    def _weighty_block(self) -> tuple[Dataset, RowNumbers]:
+        """The first block whose rows do not all have weight 0. Raises BadInputError if there is none."""
+        for block, size in enumerate(self._sizes):
+            if size:
+                data, rows = self._block(block)
+                if data.weight is None or data.weight[rows].any():
+                    return data, rows
+        raise BadInputError("all rows have weight 0; check the weights of rows and labels")
 
     def _block(self, block: int) -> tuple[Dataset, RowNumbers]:
         data = self.change(self.cache.load(block))

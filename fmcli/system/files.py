@@ -58,7 +58,7 @@ def scratch_output(path: str) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         with _naming(path):
             unnamed = stack.enter_context(TemporaryFile(dir=os.path.dirname(os.path.realpath(path)), buffering=0))
-        yield io.BufferedWriter(_NamedOutput(path, os.dup(unnamed.fileno()), "w"))
+        yield stack.enter_context(_writer(path, os.dup(unnamed.fileno()), "w"))
 
 
 def probe_output(path: str) -> None:
@@ -91,7 +91,7 @@ class _NamedOutput(io.FileIO):
 
 
 @contextmanager
-def _writer(path: str, opened: str, mode: str) -> Iterator[BinaryIO]:
+def _writer(path: str, opened: str | int, mode: str) -> Iterator[BinaryIO]:
     with _naming(path):
         file = io.BufferedWriter(_NamedOutput(path, opened, mode))
     try:
