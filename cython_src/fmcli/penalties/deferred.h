@@ -30,10 +30,10 @@ inline DeferredProx<real> steps_between(const CombinedSteps& a, const CombinedSt
     return {(real)left, (real)(b.sum - left * a.sum)};
 }
 
-// `steps` steps with the same h combined, by doubling: no term is negative, so that no digits are lost.
+// `steps` steps with the same h combined, for any strength of l2, by doubling: no term is negative, so that no digits are
+// lost.
 template <class V>
-inline __attribute__((always_inline)) DeferredProx<V> equal_steps(V h, int32_t steps, real l2) {
-    if (l2 == 0) return {1 + V{}, (real)steps / h};
+DeferredProx<V> strong_equal_steps(V h, int32_t steps, real l2) {
     constexpr int N = width<V> / width<Vec4>;
     Vec4 part[N];
     __builtin_memcpy(part, &h, sizeof h);
@@ -59,6 +59,46 @@ inline __attribute__((always_inline)) DeferredProx<V> equal_steps(V h, int32_t s
     __builtin_memcpy(&found.decay, part, sizeof h);
     for (int i = 0; i < N; ++i) part[i] = narrow(all_rate[i]);
     __builtin_memcpy(&found.rate, part, sizeof h);
+    return found;
+}
+
+// log(1 + t) / t for 0 < t <= 1/64, by its power series.
+template <class V>
+inline __attribute__((always_inline)) V log_ratio(V t) {
+    constexpr int TERMS = sizeof(real) == sizeof(float) ? 5 : 10;
+    V sum = real(1) / TERMS - V{};
+#pragma GCC unroll 16
+    for (int n = TERMS - 1; n > 0; --n) sum = real(1) / n - t * sum;
+    return sum;
+}
+
+// (1 - exp(-g)) / g for 0 < g <= 1/2, by its power series.
+template <class V>
+inline __attribute__((always_inline)) V exp_ratio(V g) {
+    constexpr int TERMS = sizeof(real) == sizeof(float) ? 8 : 15;
+    V sum = 1 + V{};
+#pragma GCC unroll 16
+    for (int n = TERMS; n > 1; --n) sum = 1 - g * sum * (real(1) / n);
+    return sum;
+}
+
+// `steps` steps with the same h combined: the decay is exp(-g) with g = steps log(1 + l2/h), and the rate (1 - decay)/l2.
+template <class V>
+inline __attribute__((always_inline)) DeferredProx<V> equal_steps(V h, int32_t steps, real l2) {
+    if (l2 == 0) return {1 + V{}, (real)steps / h};
+    const V t = l2 / h;
+    if (any_negative(real(1) / 64 - t)) return strong_equal_steps(h, steps, l2);
+    const V ratio = log_ratio(t) * (real)steps;
+    // As many steps are halved as often as the series needs, and doubled again; usually that is never.
+    V g = ratio * t;
+    real part = 1;
+    for (; any_negative(real(0.5) - g); part *= real(0.5)) g *= real(0.5);
+    const V sum = exp_ratio(g);
+    DeferredProx<V> found = {1 - g * sum, ratio * sum * part / h};
+    for (; part < 1; part *= 2) {
+        found.rate += found.rate * found.decay;
+        found.decay *= found.decay;
+    }
     return found;
 }
 
