@@ -217,7 +217,7 @@ def test_a_model_with_a_flipped_byte(run, tmp_path, model_bytes, place):
 
 def test_an_unexpected_exception_is_reported_as_a_bug(run, tmp_path):
     (tmp_path / "t").write_bytes(GOOD)
-    bug = "import fmcli.training.job; fmcli.training.job.prepare = None"
+    bug = "import fmcli.training.planning; fmcli.training.planning.prepare = None"
     done = run("train", "-q", "t", before=bug)
     assert done.returncode == 70
     assert done.stderr == (
