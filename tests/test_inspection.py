@@ -36,7 +36,7 @@ def subject(seen=None, **arrays):
     scorer = SimpleNamespace(
         model=SimpleNamespace(outputs=1),
         ids=np.ndarray.tolist,
-        labels=SimpleNamespace(values=None),
+        labels=SimpleNamespace(shown=None),
         occurrences=UNKNOWN,
         seen=np.ones(features, bool) if seen is None else np.array(seen),
     )

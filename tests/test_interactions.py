@@ -26,7 +26,7 @@ def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
     params = fill(model, rng)
     features, fields = np.array(frequent, dtype=np.int32).reshape(-1, 2).T
     found = Occurrences(np.ascontiguousarray(features), np.ascontiguousarray(fields), together=together)
-    labels = SimpleNamespace(values=None)
+    labels = SimpleNamespace(values=None, shown=None)
     scorer = SimpleNamespace(
         model=model,
         occurrences=found,

@@ -122,10 +122,11 @@ def test_a_dry_run_reports_the_memory_and_writes_nothing(run, sample, tmp_path):
 
 
 def test_a_dry_run_reports_a_lack_of_memory(run, tmp_path):
-    (tmp_path / "huge").write_text("1 2000000000:1\n-1 1:1\n")
-    done = run("train", "--dry-run", "huge")
+    (tmp_path / "huge").write_text("1 999999:1\n-1 1:1\n")
+    done = run("train", "--dry-run", "-k", "65536", "huge")
     assert done.returncode == 0
-    assert re.search(r"^parameters +18,000,000,010$", done.stderr, re.M)
+    assert re.search(r"^parameters +65,537,000,001$", done.stderr, re.M)
+    assert "needed" in done.stderr
 
 
 def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
