@@ -35,6 +35,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     folders = all(Path(argument).is_dir() for argument in config.args)
     if folders and config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None:
         config.option.numprocesses = len(os.sched_getaffinity(0))
+        config.option.dist = "worksteal"  # so that no core waits for the others at the end
 
 
 @pytest.fixture
