@@ -11,6 +11,7 @@ import click
 
 from fmcli.cli.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.disk import Disk, check_disk, disk_options, parse_disk
+from fmcli.cli.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
     METRIC_NAMES,
@@ -19,22 +20,20 @@ from fmcli.cli.options import (
     check_files,
     check_last,
     format_option,
-    label_weights_option,
     logging_options,
     option,
     positive,
-    positive_number,
     share,
     threads_option,
 )
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.registered import registered
 from fmcli.cli.spellings.translate import SPELLINGS
+from fmcli.cli.weights import parse_weights, weight_options
 from fmcli.errors import DivergedError, UsageError
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
-from fmcli.registry.options import MOST_HASH_BITS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.system.addresses import base_name
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from fmcli.training.warm_start import WarmStart
 
 ENDING = ".fm"
-BALANCED = "balanced"
 PATIENCE = 3
 
 
@@ -105,7 +103,7 @@ class Request:
         "# Several compressed files, a larger rank, more and larger steps.",
         "fmcli train -k 16 -e 20 -r 0.1 -o best.fm part1.ffm.gz part2.ffm.gz",
         "# From a pipe, printing the running mean loss every 100,000 rows.",
-        "zcat day*.gz | fmcli train -e 1 --log-every 100000 -o day.fm -",
+        "zcat day*.gz | fmcli train --online --log-every 100000 -o day.fm -",
     ],
     lists={
         title: list(helps(table).items())
@@ -132,53 +130,8 @@ class Request:
     help="Loss; see Losses. [default: logistic for two label values, else squared]",
 )
 @registered("penalty")
-@option(
-    "model",
-    "--hash-bits",
-    type=click.IntRange(1, MOST_HASH_BITS),
-    metavar="N",
-    help="Hash the ids of features, which may be strings, to 2^N columns, so that no dictionary is kept. Features with "
-    f"the same hash share a column. [default: no hashing; 1 to {MOST_HASH_BITS}]",
-)
-@option(
-    "model",
-    "--min-count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Features that occur in fewer than N training rows, without held-out ones, are rare. [default: 1; >= 1]",
-)
-@option(
-    "model",
-    "--rare",
-    type=click.Choice(["drop", "share"]),
-    help="What happens to rare features (--min-count): drop: they count as unseen; share: they share one column, as "
-    "do features that occur in no training row. [default: drop]",
-)
-@option(
-    "penalty",
-    "--sample-weights",
-    metavar="FILE",
-    help="Weights of the rows of TRAIN: a file with one number per line. A row of weight 2 counts like two equal rows; "
-    "metrics of training and held-out rows are weighted as well. [default: all 1]",
-)
-@label_weights_option("penalty")
-@option(
-    "penalty",
-    "--class-weight",
-    "class_weights",
-    multiple=True,
-    metavar="LABEL=W",
-    help="Weight of rows with a label; may be repeated. balanced: all labels get the same total weight. Probabilities "
-    "are then those for labels whose frequencies were multiplied by the weights. [default: all 1]",
-)
-@option(
-    "penalty",
-    "--pos-weight",
-    type=positive,
-    metavar="W",
-    help="Weight of rows with the larger one of two labels. It multiplies the predicted odds of that label by about W. "
-    "[default: 1; > 0]",
-)
+@id_options
+@weight_options
 @option(
     "solver",
     "-s",
@@ -406,35 +359,6 @@ def choose(
     return warm_start.continued(model, solver, loss, options), warm_start
 
 
-def check_rare(request: Request, min_count: int | None, rare: str | None) -> None:
-    """Raise UsageError for rare features in a run that cannot have them."""
-    if rare is not None and min_count is None:
-        raise UsageError("--rare says what happens to the features that --min-count N makes rare; give N")
-    if request.settings.share_rare and request.settings.hash_bits:
-        raise UsageError("--rare share needs a dictionary of ids, but --hash-bits has none; leave one of them out")
-    if request.settings.share_rare and request.disk:
-        raise UsageError("--rare share needs all rows in memory; leave out --disk, or use --rare drop")
-    reasons = {
-        "--online trains on rows before all of them are counted": request.online,
-        "-i resumes from a model whose rows are not counted": request.settings.warm_start,
-    }
-    for reason, given in reasons.items():
-        if given and min_count is not None:
-            raise UsageError(f"{reason}, but --min-count needs the counts of all rows; leave one of them out")
-
-
-def chosen_bits(hash_bits: int | None, warm_start: WarmStart | None) -> int:
-    """The bits of the hashes of ids, which those of a warm start must be; 0: ids are not hashed. Raises UsageError."""
-    if warm_start is None:
-        return hash_bits or 0
-    if hash_bits not in (None, warm_start.hash_bits):
-        theirs = f"with --hash-bits {warm_start.hash_bits}" if warm_start.hash_bits else "without --hash-bits"
-        raise UsageError(
-            f"{warm_start.path} was trained {theirs}, so that its columns are not those of {hash_bits} bits"
-        )
-    return warm_start.hash_bits
-
-
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     """The path of the model file: as given, or derived from the first input. Raises UsageError if there is no name."""
     if output == "-":
@@ -444,32 +368,6 @@ def output_path(inputs: tuple[str, ...], output: str | None) -> str:
     if inputs[0] == "-":
         raise UsageError("standard input does not give the model a file name; use -o FILE")
     return base_name(inputs[0]) + ENDING
-
-
-def parse_weights(
-    file: str | None, by_label: tuple[str, ...], positive: float | None, beside_labels: bool
-) -> Weighting | None:
-    """The weighting of the rows; None if there is none. Raises UsageError."""
-    if file is None and not by_label and positive is None and not beside_labels:
-        return None
-    if by_label and positive is not None:
-        raise UsageError("--class-weight and --pos-weight both give weights to labels; choose one")
-    from fmcli.data.weights import Weighting
-
-    if by_label == (BALANCED,):
-        return Weighting(file, balanced=True, beside_labels=beside_labels)
-    weights = {}
-    for text in by_label:
-        label, _, weight = text.rpartition("=")
-        try:
-            weights[label or text] = positive_number(weight if label else "")
-        except ValueError as error:
-            raise UsageError(
-                f"--class-weight {text}: it must be LABEL=W with a number W > 0, such as 1=2.5, or {BALANCED} alone"
-            ) from error
-    if len(weights) < len(by_label):
-        raise UsageError("--class-weight gives a label two weights; give one of them")
-    return Weighting(file, weights, positive=positive, beside_labels=beside_labels)
 
 
 def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:

@@ -49,7 +49,7 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
     """
     labels = reading.labels and list(reading.labels)
     about = {**asdict(reading), "labels": labels, "skip": bad.skip, "inputs": identity(inputs)}
-    reason = why_not(path, about)
+    reason, lines_before = why_not(path, about), bad.count
     if reason:
         try:
             build(path, text_rows(inputs, reading, threads, bad), about, shuffled=reading.shuffled, threads=threads)
@@ -60,6 +60,7 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
                     f"{CHUNK_BYTES >> 20} MiB of rows, and this input cannot be read again; give a file",
                     hash_bits=None,
                 ) from None
+            bad.count = lines_before
             rows = text_rows(inputs, reading, threads, bad)
             build(path, rows, about, shuffled=reading.shuffled, threads=threads, by_ids=True)
     return Cache(path), reason

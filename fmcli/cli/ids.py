@@ -1,0 +1,73 @@
+"""Options for the ids of features: hashing, and rare features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fmcli.cli.options import option
+from fmcli.errors import UsageError
+from fmcli.registry.options import MOST_HASH_BITS
+
+if TYPE_CHECKING:
+    from fmcli.cli.train import Request
+    from fmcli.training.warm_start import WarmStart
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def id_options(function: F) -> F:
+    """--hash-bits, --min-count and --rare."""
+    function = option(
+        "model",
+        "--rare",
+        type=click.Choice(["drop", "share"]),
+        help="What happens to rare features (--min-count): drop: they count as unseen; share: they share one column, "
+        "as do features that occur in no training row. [default: drop]",
+    )(function)
+    function = option(
+        "model",
+        "--min-count",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Features that occur in fewer than N training rows, without held-out ones, are rare. [default: 1; >= 1]",
+    )(function)
+    return option(
+        "model",
+        "--hash-bits",
+        type=click.IntRange(1, MOST_HASH_BITS),
+        metavar="N",
+        help="Hash the ids of features, which may be strings, to 2^N columns, so that no dictionary is kept. Features "
+        f"with the same hash share a column. [default: no hashing; 1 to {MOST_HASH_BITS}]",
+    )(function)
+
+
+def check_rare(request: Request, min_count: int | None, rare: str | None) -> None:
+    """Raise UsageError for rare features in a run that cannot have them."""
+    if rare is not None and min_count is None:
+        raise UsageError("--rare says what happens to the features that --min-count N makes rare; give N")
+    if request.settings.share_rare and request.settings.hash_bits:
+        raise UsageError("--rare share needs a dictionary of ids, but --hash-bits has none; leave one of them out")
+    if request.settings.share_rare and request.disk:
+        raise UsageError("--rare share needs all rows in memory; leave out --disk, or use --rare drop")
+    reasons = {
+        "--online trains on rows before all of them are counted": request.online,
+        "-i resumes from a model whose rows are not counted": request.settings.warm_start,
+    }
+    for reason, given in reasons.items():
+        if given and min_count is not None:
+            raise UsageError(f"{reason}, but --min-count needs the counts of all rows; leave one of them out")
+
+
+def chosen_bits(hash_bits: int | None, warm_start: WarmStart | None) -> int:
+    """The bits of the hashes of ids, which those of a warm start must be; 0: ids are not hashed. Raises UsageError."""
+    if warm_start is None:
+        return hash_bits or 0
+    if hash_bits not in (None, warm_start.hash_bits):
+        theirs = f"with --hash-bits {warm_start.hash_bits}" if warm_start.hash_bits else "without --hash-bits"
+        raise UsageError(
+            f"{warm_start.path} was trained {theirs}, so that its columns are not those of {hash_bits} bits"
+        )
+    return warm_start.hash_bits
