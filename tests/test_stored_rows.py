@@ -154,6 +154,14 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
     assert whole.occurrences(1)[1].tolist() == cache.counts.tolist()
 
 
+def test_all_rows_of_a_block_may_have_the_weight_0(small, tmp_path):
+    data = planted("fm", "logistic", rows=ROWS)[0]
+    cache = stored(tmp_path / "c", data.changed(weight=(np.arange(ROWS) < 2).astype(float)), weighted=True)
+    plan = prepare_stored(Settings(make_spec("fm", "adagrad", None, {"epochs": 1})), cache, {1.0: 3.0})
+    assert any(block.total_weight() == 0 for block, _ in plan.source.every())
+    assert job.train(plan).epochs[0].loss > 0
+
+
 def test_weights_by_label(small, tmp_path):
     data = planted("fm", "logistic", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data)

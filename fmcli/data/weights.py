@@ -102,13 +102,19 @@ def weigh(data: Dataset, weighting: Weighting, names: Names | None = None) -> tu
 
 def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
     """The rows with their weights multiplied by those of their labels. Raises BadInputError if all are 0."""
+    data = with_label_weights(data, of_labels)
+    with np.errstate(over="ignore"):
+        total = data.total_weight()
+    if not 0 < total < np.inf:
+        raise BadInputError("the sum of the weights must be positive and finite; check the weights of rows and labels")
+    return data
+
+
+def with_label_weights(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
+    """The same for some of the rows, whose weights may all be 0."""
     weight: Floats = np.ones(data.rows) if data.weight is None else data.weight.copy()
     for label, factor in of_labels.items():
         weight[data.label == label] *= factor
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not 0 < total < np.inf:
-        raise BadInputError("the sum of the weights must be positive and finite; check the weights of rows and labels")
     return data.changed(weight=None if (weight == 1).all() else weight)
 
 

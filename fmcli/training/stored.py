@@ -23,7 +23,7 @@ from fmcli.data.pieces import joined
 from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, find_odd_columns, is_scaled
 from fmcli.data.stored_rows import StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
-from fmcli.data.weights import Weighting, weigh_labels
+from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
@@ -91,7 +91,7 @@ class View:
 
     def weighted(self, data: Dataset) -> Dataset:
         """Rows as they were read, with the weights of their labels."""
-        return weigh_labels(data, self.of_labels) if self.of_labels else data
+        return with_label_weights(data, self.of_labels) if self.of_labels else data
 
     def training(self, data: Dataset) -> Dataset:
         """Rows to train on."""
