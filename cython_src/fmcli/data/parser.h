@@ -349,7 +349,8 @@ class Parser {
     }
 
     // Reads the entry at p if its ids are digits and its value is a plain decimal. Returns its end, or else nullptr.
-    static const char* plain_entry(const char* p, Entry& entry) {
+    // It is inlined in both callers by force: with a call for each entry, `predict` took 30 % more time.
+    __attribute__((always_inline)) static const char* plain_entry(const char* p, Entry& entry) {
         if (ffm) {
             p = plain_field(p, entry.field);
             if (!p) return nullptr;
