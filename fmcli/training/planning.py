@@ -34,25 +34,17 @@ from fmcli.training.warm_start import WarmStart
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A run before it begins: its model, its data, and the memory that it needs.
+class PreparedRows:
+    """Rows as the model sees them, and what was learned from them.
 
-    settings : what the run was asked to do.
-    spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
-    source : the rows to train on, preprocessed.
+    source : the rows to train on.
     all_rows, all_nonzeros : the numbers of rows and of their entries, with those that are held out.
-    seen : bool (features), whether each feature occurs in these rows.
-    counts : int32 (features), the number of these rows that have each feature; None if it takes more than the rows.
+    seen : bool (features), whether each feature occurs in the rows to train on.
+    counts : int32 (features), the number of rows to train on that have each feature; None if it takes more than these.
     preprocessing : what was learned from the data and done to them.
     odd_columns : columns whose scale is a problem even then, if there are any.
-    model : the model, not allocated yet.
-    resumes : whether the solver resumes with the state that the warm start has kept.
-    evaluation : measures the trained model on the training data.
-    validation : evaluates each epoch on validation data; None: the last epoch is kept.
     """
 
-    settings: Settings
-    spec: Spec
     source: TrainingRows
     all_rows: int
     all_nonzeros: int
@@ -60,11 +52,6 @@ class Plan:
     counts: NDArray[np.int32] | None
     preprocessing: Preprocessing
     odd_columns: OddColumns | None
-    model: Model
-    resumes: bool
-    evaluation: Validation
-    validation: Validation | None
-    memory: MemoryNeed
 
     @property
     def data(self) -> Dataset:
@@ -75,6 +62,27 @@ class Plan:
     def rows(self) -> NDArray[np.int32]:
         """The numbers of those to train on, in their order."""
         return self.source.rows
+
+
+@dataclass(frozen=True)
+class Plan(PreparedRows):
+    """A run before it begins: its model, its data, and the memory that it needs.
+
+    settings : what the run was asked to do.
+    spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
+    model : the model, not allocated yet.
+    resumes : whether the solver resumes with the state that the warm start has kept.
+    evaluation : measures the trained model on the training data.
+    validation : evaluates each epoch on validation data; None: the last epoch is kept.
+    """
+
+    settings: Settings
+    spec: Spec
+    model: Model
+    resumes: bool
+    evaluation: Validation
+    validation: Validation | None
+    memory: MemoryNeed
 
     @property
     def warm_start(self) -> WarmStart | None:
@@ -110,21 +118,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Preprocessed:
-    """Rows as the model sees them, and what was learned from them. What Plan has, too, is described there.
+class Preprocessed(PreparedRows):
+    """What a plan is made from.
 
     validation_data : the rows to evaluate epochs on, possibly none.
     held_out : whether they were taken from the training data.
     longest_square : the largest squared norm of a row.
     """
 
-    source: TrainingRows
-    all_rows: int
-    all_nonzeros: int
-    seen: NDArray[np.bool_]
-    counts: NDArray[np.int32] | None
-    preprocessing: Preprocessing
-    odd_columns: OddColumns | None
     validation_data: Dataset
     held_out: bool
     longest_square: float
