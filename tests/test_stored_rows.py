@@ -319,24 +319,52 @@ def test_a_dictionary_is_that_of_rows_in_memory(small, tmp_path, rng, model, lat
 
 @pytest.mark.parametrize("ids", [range(30), NAMES])
 @pytest.mark.parametrize("model", ["fm", "ffm"])
-def test_rare_features_are_dropped_as_in_memory(small, tmp_path, rng, model, ids):
+@pytest.mark.parametrize("share", [False, True])
+def test_rare_features_are_those_in_memory(small, tmp_path, rng, model, ids, share):
     field = " 1:" if model == "ffm" else " "
     path, form = tmp_path / "t", "ffm" if model == "ffm" else "libsvm"
     path.write_text("".join(lines_of(ids, rng)).replace(" ", field))
     reading = Reading(form, model == "ffm", False, True)
     cache, _ = cache_of(str(tmp_path / "c"), [str(path)], reading, threads=1, bad=BadLines())
-    settings = Settings(make_spec(model, "adagrad", None, {"epochs": 1}), min_count=22, holdout=0.3)
+    settings = Settings(
+        make_spec(model, "adagrad", None, {"epochs": 1, "norm": False}), min_count=15, share_rare=share, holdout=0.5
+    )
     plan = prepare_stored(settings, cache, {})
     blocks = [(cache.load(block), rows) for block, (_, rows) in zip(left(plan), plan.source.every(), strict=True)]
     whole = joined([data.take(rows) for data, rows in blocks])
-    whole = whole if cache.dictionary is None else whole.changed(numbering=cache.dictionary)
-    expected = job.prepare(replace(settings, holdout=0.0), whole)
+    held_out = [(cache.load(block), rows) for block, rows in plan.source.left.items()]
+    assert len(held_out) >= 2
+    held = joined([data.take(np.setdiff1d(np.arange(data.rows), rows)) for data, rows in held_out])
+    expected = job.prepare(replace(settings, holdout=0.0), whole, held)
     assert 0 < expected.seen.sum() < 30
     assert plan.counts[plan.seen].tolist() == expected.counts[expected.seen].tolist()
     assert plan.source.nonzeros == expected.source.nonzeros == expected.data.nnz
     stored = joined([data.take(rows) for data, rows in plan.source.every()])
     assert rows_of(stored) == rows_of(expected.data)
+    assert rows_of(plan.validation.data) == rows_of(expected.validation.data)
+    both = max(expected.data.longest_square(), expected.validation.data.longest_square())
+    assert plan.source.totals.longest_square == both
+    assert (both > 3) == share  # the rare features of a row are added up
     assert job.train(plan).plan.model.features == expected.model.features
+
+
+def test_a_model_with_a_shared_column_is_resumed(small, tmp_path, rng):
+    """Features that it does not know share that column, and several of them in a row are added up."""
+    path = tmp_path / "t"
+    path.write_text("".join(lines_of(NAMES, rng)))
+    table = read([str(path)], format="libsvm")
+    spec = make_spec("fm", "adagrad", None, {"epochs": 1})
+    trained = job.train(job.prepare(Settings(spec, min_count=25, share_rare=True), table.dataset))
+    save_model(str(tmp_path / "m"), trained, {}, "libsvm", keep_state=True)
+    settings = Settings(spec, warm_start=load_warm_start(str(tmp_path / "m")))
+    path.write_text("".join(lines_of([*NAMES, "another", "one"], rng)))
+    cache, _ = cache_of(str(tmp_path / "c"), [str(path)], replace(READING, format="libsvm"), threads=1, bad=BadLines())
+    plan = prepare_stored(settings, cache, {})
+    whole = joined([cache.load(block) for block in range(len(cache.blocks))])
+    expected = job.prepare(settings, whole)
+    assert rows_of(joined([data for data, _ in plan.source.every()])) == rows_of(expected.data)
+    assert plan.counts.tolist() == expected.counts.tolist()
+    assert plan.source.nonzeros == expected.data.nnz < whole.nnz
 
 
 def left(plan):

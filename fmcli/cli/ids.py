@@ -50,8 +50,6 @@ def check_rare(request: Request, min_count: int | None, rare: str | None) -> Non
         raise UsageError("--rare says what happens to the features that --min-count N makes rare; give N")
     if request.settings.share_rare and request.settings.hash_bits:
         raise UsageError("--rare share needs a dictionary of ids, but --hash-bits has none; leave one of them out")
-    if request.settings.share_rare and request.disk:
-        raise UsageError("--rare share needs all rows in memory; leave out --disk, or use --rare drop")
     reasons = {
         "--online trains on rows before all of them are counted": request.online,
         "-i resumes from a model whose rows are not counted": request.settings.warm_start,

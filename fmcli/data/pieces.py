@@ -61,7 +61,7 @@ def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:
 
 
 def joined(pieces: list[Dataset]) -> Dataset:
-    """The rows of some data sets, in order; the list is emptied."""
+    """The rows of some data sets with the same numbering, in order; the list is emptied."""
     if len(pieces) == 1:
         return pieces.pop()
     starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
@@ -79,6 +79,7 @@ def joined(pieces: list[Dataset]) -> Dataset:
         None if pieces[0].field is None else np.concatenate([piece.field for piece in pieces]),
         None if pieces[0].weight is None else np.concatenate([piece.weight for piece in pieces]),
         trusted=True,
+        numbering=pieces[0].numbering,
     )
     pieces.clear()
     return data

@@ -25,11 +25,13 @@ class Totals:
 
     counts : int32 (features), the number of rows that have each feature.
     nonzeros, weight : the number of entries, and the sum of the weights of the rows.
+    longest_square : the largest squared norm of a row.
     """
 
     counts: NDArray[np.int32]
     nonzeros: int
     weight: float
+    longest_square: float
 
 
 class StoredRows(TrainingRows):

@@ -244,20 +244,30 @@ def without_rare(data: Dataset, rows: NDArray[np.int32], settings: Settings) -> 
     """A function that takes rare features out of rows, or gives them a column that they share. The features that are
     not rare occur in at least `min_count` of the rows with these indices."""
     kept = data.counts(rows, settings.threads) >= settings.min_count
-    if not settings.share_rare and data.numbering is None:
+    numbering = numbering_without_rare(data.numbering, kept, settings.share_rare)
+    if numbering is None:
         return lambda data: data.only(kept)
-    numbering = data.numbering
-    if settings.share_rare:
-        ids = (
-            numbering
-            if isinstance(numbering, Dictionary)
-            else of_numbers(numbering or Numbering(np.arange(data.features, dtype=np.int32)))
-        )
-        numbering = ids.sharing(kept)
-    else:
-        assert numbering is not None
-        numbering = numbering.subset(kept)
     return lambda data: data.renumbered(numbering)
+
+
+def numbering_without_rare(
+    numbering: Numbering | Dictionary | None, kept: NDArray[np.bool_], share: bool
+) -> Numbering | Dictionary | None:
+    """The numbering of the features that are not rare (bool, columns).
+
+    share : whether the others share a column. Otherwise they have none; without a numbering, they keep their columns,
+        and the result is None.
+    """
+    if not share:
+        return None if numbering is None else numbering.subset(kept)
+    if not isinstance(numbering, Dictionary):
+        numbering = of_numbers(all_columns(len(kept)) if numbering is None else numbering)
+    return numbering.sharing(kept)
+
+
+def all_columns(features: int) -> Numbering:
+    """The numbering in which column j is feature j."""
+    return Numbering(np.arange(features, dtype=np.int32))
 
 
 def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:

@@ -31,7 +31,17 @@ from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.clipping import fit_clip
-from fmcli.training.planning import Plan, Preprocessed, labels_of, learn_scale, planned, prepare, with_loss
+from fmcli.training.planning import (
+    Plan,
+    Preprocessed,
+    all_columns,
+    labels_of,
+    learn_scale,
+    numbering_without_rare,
+    planned,
+    prepare,
+    with_loss,
+)
 from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.settings import Settings
 from fmcli.training.validation import drawn, rows_held_out
@@ -58,10 +68,9 @@ class View:
     numbering : of the features that have columns; None: column j is feature j.
     features : the number of columns.
     of_labels : weights by label.
-    known, columns : the dictionary of the cache, and int32, the column of each of its features; None if there is no
-        dictionary, or if it has all the features.
-    kept : bool, whether a feature is not rare, for the features of the dictionary, or of all rows if there is no
-        numbering; None: it is not needed.
+    known, columns : the dictionary of the cache, if there is one, and int32, the column of each feature of the cache;
+        None if the numbering is that dictionary, or finds columns without it.
+    kept : bool (features), whether a feature is not rare; None if the numbering has only those that are not.
     scale : float32 (features), what the columns are divided by; None: nothing.
     norm : whether rows are scaled to unit norm.
     """
@@ -76,13 +85,18 @@ class View:
     kept: NDArray[np.bool_] | None = None
     scale: Divisors | None = None
 
+    @property
+    def shares_column(self) -> bool:
+        """Whether there is a column for all features that have no other."""
+        return self.numbering is not None and self.numbering.shared is not None
+
     def encoded(self, data: Dataset, source: str = "") -> Dataset:
         """Rows with the model's columns and labels, scaled; the source is named if a label is not known."""
-        if self.columns is not None and data.numbering is self.known:
-            assert self.numbering is not None
-            data = (data if self.kept is None else data.only(self.kept)).ordered(self.numbering, self.columns)
-        elif self.numbering is not None:
-            data = data.renumbered(self.numbering)
+        if self.numbering is not None:
+            columns = self.columns if data.numbering is self.known else None
+            if columns is not None and len(columns) < data.features:  # rows from elsewhere
+                columns = None
+            data = data.renumbered(self.numbering, columns=columns)
         else:
             data = data.within(self.features)
             data = data if self.kept is None else data.only(self.kept)
@@ -99,7 +113,7 @@ class View:
         return data.normalised() if self.norm else data
 
     def counts(self, cache: Cache) -> NDArray[np.int32]:
-        """int32 (features): the number of all rows that have each feature."""
+        """int32 (features): the number of all rows that have each feature, if none of them share a column."""
         counts = np.zeros(self.features, dtype=np.int32)
         if self.numbering is None:
             counts[: len(cache.counts)] = cache.counts
@@ -108,7 +122,7 @@ class View:
         of_known = cache.counts if cache.dictionary is not None else cache.counts[np.flatnonzero(cache.counts)]
         columns = self.numbering.columns_from(known)
         found = columns >= 0
-        np.add.at(counts, columns[found], of_known[found])  # features may share a column
+        counts[columns[found]] = of_known[found]
         return counts
 
     def total_weight(self, facts: Facts) -> float:
@@ -146,13 +160,12 @@ def prepare_stored(
     features = max(features, warm_start.model.features if warm_start else 0)
     view = View(labels, numbering, features, of_labels, bool(spec.values["norm"]), known, columns)
     held, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
-    nonzeros = facts.nonzeros
     if settings.min_count > 1:
-        view, nonzeros = without_rare(view, cache, held, settings)
+        view = without_rare(view, cache, held, settings)
     if is_scaled(spec.values):
         view = replace(view, scale=learn_scale(spec, *statistics(cache, view, left, spec.values[SCALE]), warm_start))
     held_out = None if held is None else view.training(held)
-    totals = Totals(view.counts(cache), nonzeros, view.total_weight(facts))
+    totals = totals_of(view, cache, settings)
     source = StoredRows(cache, view.training, totals, left, held_out)
     seen, counts = source.occurrences(settings.threads)
     if valid is not None:
@@ -163,19 +176,18 @@ def prepare_stored(
         validation_data = source.data.take(source.rows[:0])
     if view.norm:  # without the features that training has not seen
         validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
-    unchanged = view.scale is None and not view.norm
     fields = max(facts.fields if cache.fielded else 0, warm_start.preprocessing.fields if warm_start else 0)
     preprocessed = Preprocessed(
         source=source,
         all_rows=facts.rows,
-        all_nonzeros=nonzeros,
+        all_nonzeros=totals.nonzeros,
         seen=seen,
         counts=counts,
         preprocessing=Preprocessing(labels, fields, label_range, view.scale),
         odd_columns=find_odd_columns(source.data, source.rows),
         validation_data=validation_data,
         held_out=valid is None,
-        longest_square=facts.longest_square if unchanged else source.data.longest_square(),
+        longest_square=totals.longest_square,
     )
     plan = planned(settings, spec, preprocessed, account.held([source.data, validation_data]) + source.rows.nbytes)
     if plan.model.steps_apart and not spec.by_rows:
@@ -183,23 +195,40 @@ def prepare_stored(
     return plan
 
 
-def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Settings) -> tuple[View, int]:
-    """The view without the features that occur in fewer than `min_count` of the rows that are not held out, and the
-    number of entries that are left in all rows; if a row has a feature in several fields, these count once."""
+def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Settings) -> View:
+    """The view in which the features that occur in fewer than `min_count` of the rows that are not held out have no
+    entries, or share a column."""
     counts = view.counts(cache)
-    trained = counts
     if held is not None:
         encoded = view.encoded(held)
-        trained = counts - encoded.counts(np.arange(encoded.rows, dtype=np.int32), settings.threads)
-    kept = trained >= settings.min_count
-    nonzeros = int(counts[kept].sum(dtype=np.int64))
-    if view.numbering is None:
-        return replace(view, kept=kept), nonzeros
-    numbering = view.numbering.subset(kept)
-    if view.known is None:
-        return replace(view, numbering=numbering, features=len(numbering)), nonzeros
-    columns = numbering.columns_from(view.known)
-    return replace(view, numbering=numbering, features=len(numbering), kept=kept, columns=columns), nonzeros
+        counts = counts - encoded.counts(every_row(encoded), settings.threads)
+    kept = counts >= settings.min_count
+    numbering = numbering_without_rare(view.numbering, kept, settings.share_rare)
+    if numbering is None:
+        return replace(view, kept=kept)
+    of_cache = all_columns(cache.facts.features) if view.known is None else view.known
+    columns = numbering.columns_from(of_cache)
+    return replace(view, numbering=numbering, features=len(numbering), columns=columns)
+
+
+def totals_of(view: View, cache: Cache, settings: Settings) -> Totals:
+    """What is known about all rows as the model sees them. The cache knows it if all their entries are trained on as
+    they are; otherwise it is read."""
+    facts, weight = cache.facts, view.total_weight(cache.facts)
+    if not (view.shares_column or view.scale is not None or settings.min_count > 1):
+        return Totals(view.counts(cache), facts.nonzeros, weight, 1.0 if view.norm else facts.longest_square)
+    counts, nonzeros, longest_square = np.zeros(view.features, dtype=np.int32), 0, 0.0
+    for block in range(len(cache.blocks)):
+        data = view.training(cache.load(block))
+        counts += data.counts(every_row(data), settings.threads)
+        nonzeros += data.nnz
+        longest_square = max(longest_square, data.longest_square())
+    return Totals(counts, nonzeros, weight, longest_square)
+
+
+def every_row(data: Dataset) -> RowNumbers:
+    """The numbers of all rows."""
+    return np.arange(data.rows, dtype=np.int32)
 
 
 def statistics(
@@ -210,7 +239,7 @@ def statistics(
     training = held_out = ColumnStatistics.of(view.encoded(cache.load(0)), none, method)
     for block in range(len(cache.blocks)):
         data = view.encoded(cache.load(block))
-        every = np.arange(data.rows, dtype=np.int32)
+        every = every_row(data)
         rows = left.get(block, every)
         training = training.merged(ColumnStatistics.of(data, rows, method))
         if len(rows) < data.rows:

@@ -268,7 +268,6 @@ def test_held_out_rows_do_not_make_features_frequent(run, tmp_path):
         (["--rare", "share"], "--rare says what happens to the features that --min-count N makes rare; give N"),
         (["--min-count", "2", "--rare", "share", "--hash-bits", "9"], "--rare share needs a dictionary"),
         (["--min-count", "2", "--online"], "--online trains on rows before all of them are counted"),
-        (["--min-count", "2", "--rare", "share", "--disk", "--cache", "c"], "--rare share needs all rows in memory"),
         (["--min-count", "2", "-i", "m"], "-i resumes from a model whose rows are not counted"),
     ],
 )

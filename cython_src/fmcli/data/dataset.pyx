@@ -265,19 +265,22 @@ cdef class Dataset:
         with nogil:
             renumber_rows(entries, first, last, &columns[0])
 
-    def renumbered(self, numbering, into=None):
+    def renumbered(self, numbering, into=None, const int32_t[::1] columns=None):
         """The same rows with the columns of a numbering. Entries of features that have no column there are left out; if
         they share one, those of a row and field are added up. Raises OverflowError if a sum is too large.
 
         into : int32 (nnz), where the new indices are stored; by default a new array.
+        columns : int32 (features), the columns there of the columns here, if they are known.
         """
-        cdef const int32_t[::1] columns = None
         cdef Py_ssize_t entry, kept = 0
         cdef int32_t column
         cdef Numbering lookup = None
         if numbering is self.numbering:
             return self
-        if self.numbering is not None:
+        if columns is not None:
+            if columns.shape[0] < self.features:
+                raise ValueError(f"there are {columns.shape[0]} columns for {self.features} features")
+        elif self.numbering is not None:
             columns = numbering.columns_from(self.numbering)
         elif isinstance(numbering, Numbering):
             lookup = numbering
