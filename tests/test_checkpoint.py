@@ -81,6 +81,7 @@ RUNS = {
     "fobos-exact": ("fobos", "sglfm", "squared", {"schedule": "invscaling", "prox": "exact", "adaptive": False}, {}),
     "blocks": ("ftrl", "fm", "squared", {"block_size": 2}, {}),
     "disk": ("fobos", "fm", "squared", {"l1": 1e-3}, {"holdout": 0.3}),
+    "disk-blocks": ("adagrad", "fm", "squared", {"block_size": 2}, {"holdout": 0.3}),
     "disk-lbfgs": ("lbfgs", "fm", "squared", {}, {}),
     "llfm": ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
     "cd": ("cd", "fm", "softmax", {"l1": 1e-3, "l1_from_epoch": 3, "tol": 0.0}, {"holdout": 0.3, "patience": 9}),

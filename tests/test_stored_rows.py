@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import TRAINED, taken
+from problems import TRAINED, pairwise, taken
 from test_every_pair import LEARNABLE, planted
 
 from fmcli.data import cache as caches
@@ -22,7 +22,10 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.registry.streams import SHUFFLE_STREAM, generator
+from fmcli.solvers.stochastic import blocks as block_epochs
+from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.loop import Trainer as Loop
+from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.saving import load_warm_start, save_model
@@ -31,6 +34,7 @@ from fmcli.training.stored import check_stored, prepare_stored
 
 ROWS, EPOCHS = 300, 3
 READING = Reading("auto", False, False, True)
+WITH_BLOCKS = [name for name, kind in TRAINED.items() if kind.blocks]
 
 
 @pytest.fixture
@@ -95,9 +99,9 @@ def test_the_blocks_have_all_rows(small, tmp_path, rng, shuffled):
             assert np.ptp([places[row] for row in rows_of(block)]) > 0.7 * ROWS
 
 
-def plan_of(cache, model, solver, **options):
+def plan_of(cache, model, solver, threads=2, **options):
     options = {"epochs": EPOCHS, "norm": False, **taken(model, LEARNABLE), **options}
-    return prepare_stored(Settings(make_spec(model, solver, None, options), threads=2, holdout=None), cache, {})
+    return prepare_stored(Settings(make_spec(model, solver, None, options), threads=threads, holdout=None), cache, {})
 
 
 @pytest.mark.parametrize("model", list(TRAINED))
@@ -109,7 +113,28 @@ def test_training_on_blocks_is_training_on_all_rows_in_their_order(small, tmp_pa
     solver = able[list(TRAINED).index(model) % len(able)]
     cache = stored(tmp_path / "c", planted(model, "squared", rows=ROWS)[0])
     trained = job.train(plan_of(cache, model, solver))
-    plan = plan_of(cache, model, solver)
+    assert_trained_by_hand(trained, plan_of(cache, model, solver))
+    assert trained.epochs[-1].loss < 0.99 * trained.epochs[0].loss or MODELS[model].name == "linear"
+
+
+@pytest.mark.parametrize(("model", "solver", "threads"), pairwise(WITH_BLOCKS, ["adagrad", "ftrl"], [1, 3]))
+def test_block_steps_on_blocks_are_those_in_memory(small, tmp_path, rng, monkeypatch, model, solver, threads):
+    """Single rows until the middle of a block of the cache, and then blocks of rows."""
+    monkeypatch.setattr(block_epochs, "SAMPLES_BEFORE", 20)
+    monkeypatch.setattr(block_epochs, "PIECE", 16)
+    monkeypatch.setattr(block_epochs, "cpu_count", lambda: 8)
+    data = planted(model, "squared", rows=ROWS)[0].changed(weight=0.5 + rng.random(ROWS))
+    cache = stored(tmp_path / "c", data, weighted=True)
+    plans = [plan_of(cache, model, solver, threads, block_size=8) for _ in range(2)]
+    trained = job.train(plans[0])
+    assert_trained_by_hand(trained, plans[1], 8, 160)
+    assert trained.updates == EPOCHS * ROWS
+    assert trained.epochs[-1].loss < trained.epochs[0].loss
+
+
+def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
+    """Training has the result of the loop over all rows in memory, in the order of the epochs: a step for each of the
+    first `single` rows, and then for blocks of `size` rows."""
     assert len(plan.source.sizes) >= 3
     rows = make_solver(plan.spec)
     loss = build_loss(plan.spec, "squared", 1)
@@ -118,22 +143,32 @@ def test_training_on_blocks_is_training_on_all_rows_in_their_order(small, tmp_pa
     job.start(plan, loss)
     rows.bind(plan.model, Penalty(**strengths))
     rows.start()
-    blocks = list(plan.source.every())
-    whole = joined([data for data, _ in blocks])
-    begins = np.cumsum([0, *(data.rows for data, _ in blocks)])
-    loop = Loop(plan.model, rows, loss, whole)
+    pieces = [data for data, _ in plan.source.every()]
+    begins = np.cumsum([0, *(data.rows for data in pieces)])
+    whole = joined(pieces)
+    mean_weight = whole.total_weight() / whole.rows
+    loop = Loop(plan.model, rows, loss, whole, 1, mean_weight)
+    by_blocks = BlockLoop(plan.model, rows, loss) if size > 1 else None
     for epoch in range(1, EPOCHS + 1):
-        random, order = generator(plan.spec, SHUFFLE_STREAM, epoch), list(range(len(blocks)))
+        random, order = generator(plan.spec, SHUFFLE_STREAM, epoch), list(range(len(begins) - 1))
         random.shuffle(order)
         for block in order:
             numbers = np.arange(begins[block], begins[block + 1], dtype=np.int32)
             random.shuffle(numbers)
-            loop.run(numbers, 0, len(numbers))
+            first = min(single, len(numbers))
+            single -= first
+            loop.run(numbers, 0, first)
+            if first < len(numbers):
+                chosen = whole.take(numbers[first:])
+                divisor = mean_weight if rows.averages_weights else 1.0
+                by_sample = plan.model.pair_block >= 0
+                ends = block_epochs.block_ends(chosen.rows, size)
+                in_blocks = SampleBlocks(chosen, ends, mean_weight=divisor, by_sample=by_sample)
+                by_blocks.run(None, in_blocks, np.arange(len(in_blocks), dtype=np.int32), 0, len(in_blocks))
         rows.end_epoch()
         plan.model.end_epoch()
     for name, array in plan.model.parameters.items():
         np.testing.assert_array_equal(array, trained.plan.model.parameters[name], name)
-    assert trained.epochs[-1].loss < 0.99 * trained.epochs[0].loss or MODELS[model].name == "linear"
 
 
 def test_held_out_rows_are_not_trained_on(small, tmp_path):
@@ -248,18 +283,20 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     assert np.abs(plan.validation.data.value).max() < 50
 
 
-@pytest.mark.parametrize(("solver", "options"), [("cd", {}), ("adagrad", {"block_size": 8})])
-def test_what_needs_all_rows_is_refused(solver, options):
+def test_what_needs_all_rows_is_refused():
     with pytest.raises(UsageError, match="all rows"):
-        check_stored(make_spec("fm", solver, None, options), None)
+        check_stored(make_spec("fm", "cd", None, {}), None)
 
 
-@pytest.mark.parametrize(("model", "solver"), [("fm", "fobos"), ("ffm", "adagrad"), ("hofm", "ftrl")])
-def test_resuming_is_exact(small, tmp_path, model, solver):
+@pytest.mark.parametrize(
+    ("model", "solver", "size"), [("fm", "fobos", 1), ("ffm", "adagrad", 1), ("hofm", "ftrl", 1), ("fm", "adagrad", 4)]
+)
+def test_resuming_is_exact(small, tmp_path, monkeypatch, model, solver, size):
+    monkeypatch.setattr(block_epochs, "SAMPLES_BEFORE", 90)
     cache, path = stored(tmp_path / "c", planted(model, "squared", rows=ROWS)[0]), str(tmp_path / "m")
 
     def trained(epochs, warm_start=None):
-        spec = make_spec(model, solver, None, {"epochs": epochs, **taken(model, LEARNABLE)})
+        spec = make_spec(model, solver, None, {"epochs": epochs, "block_size": size, **taken(model, LEARNABLE)})
         return job.train(prepare_stored(Settings(spec, warm_start=warm_start), cache, {}))
 
     save_model(path, trained(2), {}, "ffm", keep_state=True)

@@ -43,7 +43,7 @@ def check_online(spec: Spec) -> None:
     if spec.values["epochs"] != 1:
         raise UsageError("rows that are not kept can be trained on only once", epochs=1)
     if spec.values["block_size"] > 1:
-        raise UsageError("block steps need all rows in memory", block_size=1, online=LEAVE_OUT)
+        raise UsageError("block steps need rows that are kept", block_size=1, online=LEAVE_OUT)
 
 
 class PastRows(TrainingRows):

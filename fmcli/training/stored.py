@@ -28,6 +28,7 @@ from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError, UsageEr
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
+from fmcli.solvers.stochastic.blocks import block_bytes
 from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.clipping import fit_clip
@@ -55,8 +56,6 @@ def check_stored(spec: Spec, holdout: float | None) -> None:
     """Raise UsageError if a run needs all rows in memory."""
     if spec.solver_entry.in_memory:
         raise UsageError(f"{spec.solver} needs all rows in memory; other solvers do not", disk=LEAVE_OUT)
-    if spec.values.get("block_size", 1) > 1:
-        raise UsageError("block steps need all rows in memory", block_size=1, disk=LEAVE_OUT)
     if holdout and not spec.values.get("shuffle", True):
         raise UsageError("holding out random rows needs a random order, or all rows in memory", disk=LEAVE_OUT)
 
@@ -253,7 +252,10 @@ def require_room(plan: Plan, memory: int) -> None:
     data = [plan.data, *([plan.validation.data] if plan.validation else [])]
     measures = [account.scoring_bytes(plan.model, plan.data, plan.evaluation)]
     measures += [account.scoring_bytes(plan.model, plan.validation.data, plan.validation)] if plan.validation else []
-    needed = account.held(data) + max(plan.source.block_bytes, *measures)
+    training = plan.source.block_bytes
+    if plan.spec.values.get("block_size", 1) > 1:
+        training += block_bytes(plan.task)
+    needed = account.held(data) + max(training, *measures)
     if needed > memory:
         held = " and those that are held out" if plan.validation else ""
         raise NotEnoughMemoryError(

@@ -3,6 +3,10 @@
 All gradients of a block are computed from the parameters before it; then, each parameter row that the block touches is
 updated once, by the sum of its gradients and the sum of their squares. In the beginning, when every step changes the
 slopes of the next samples much, each sample has its own step.
+
+Rows in memory stay in the same blocks, whose entries are grouped by feature only once. Rows in a cache are divided anew
+in every epoch, because grouped entries take up to four times the space of the rows, so that reading them would take at
+least as long as grouping. No block has rows of two blocks of the cache.
 """
 
 from __future__ import annotations
@@ -38,6 +42,19 @@ def block_ends(rows: int, size: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, rows, size, dtype=np.int64), rows)
 
 
+def piece_size(size: int) -> int:
+    """The number of rows of a piece, in blocks of `size` rows."""
+    return math.ceil(PIECE / size) * size
+
+
+def block_bytes(task: Task) -> int:
+    """Bytes of the rows that are copied into blocks at a time, and of their entries grouped by feature."""
+    data, source, size = task.data, task.source, int(task.spec.values["block_size"])
+    # Of rows in a cache, each thread groups a piece, while the one before is trained on.
+    rows = source.count if source.in_memory else min(max(source.sizes), (threads_of(task) + 1) * piece_size(size))
+    return int(rows / max(1, data.rows) * (data.nbytes + SampleBlocks.bytes_needed(data)))
+
+
 def threads_of(task: Task) -> int:
     """How many threads share the steps: no more than there are processors, because threads wait for each other twice a
     block, which takes long if one of them is not running."""
@@ -70,39 +87,39 @@ class BlockEpochs:
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
-        """Bytes of the copied rows, of their entries grouped by feature, of a block's gradients, and of the threads."""
-        data, model, size = task.data, task.model, int(task.spec.values["block_size"])
-        threads = threads_of(task)
-        entries = min(data.nnz, size * data.longest)
-        rooms = threads * GroupingRoom.bytes_needed(data.features, entries)
-        workspaces = threads * Workspace.bytes_needed(model, data.longest)
-        copied = len(task.rows) / max(1, data.rows) * (data.nbytes + SampleBlocks.bytes_needed(data))
+        """Bytes of the blocks, of a block's gradients, and of the threads."""
+        model, size, longest = task.model, int(task.spec.values["block_size"]), task.source.longest
+        threads, entries = threads_of(task), min(task.source.nonzeros, size * longest)
+        rooms = threads * GroupingRoom.bytes_needed(task.data.features, entries)
+        workspaces = threads * Workspace.bytes_needed(model, longest)
         steps = RowEpochs.bytes_needed(task) + BlockLoop.bytes_needed(model, size, entries)
-        return int(copied) + steps + rooms + workspaces
+        return block_bytes(task) + steps + rooms + workspaces
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
         """Divide an epoch into single rows, which come first, and blocks.
 
-        The order of the epoch in which the first block begins determines the blocks of all later epochs, in which their
-        order is random.
+        With rows in memory, the order of the epoch in which the first block begins determines the blocks of all later
+        epochs, in which their order is random.
 
         last : whether no epoch follows, so that nothing needs to be kept.
         done : the number of samples of the epoch that are done already: single rows, or whole blocks.
         """
-        rows, shuffle, single = len(self.task.rows), self.task.spec.values["shuffle"], SAMPLES_BEFORE * self.size
-        epoch = self.task.epochs_before + number
-        # The epoch in which the first block begins. It is the same in a run that resumes with as many rows.
-        first = max(1, epoch - 1 - (self.seen - single) // rows) if self.seen >= single else epoch
+        source, single = self.task.source, SAMPLES_BEFORE * self.size
+        rows, epoch = source.count, self.task.epochs_before + number
+        first = epoch
+        if source.in_memory and self.seen >= single:
+            # The epoch in which the first block begins. It is the same in a run that resumes with as many rows.
+            first = max(1, epoch - 1 - (self.seen - single) // rows)
+        self._single = max(0, min(rows, single - self.seen + (epoch - first) * rows))
         if self._first != first:
             self._first, self._kept = first, {}
-            self.rows.begin(first - self.task.epochs_before, pool, last)
-        self._single = max(0, min(rows, single - self.seen + (epoch - first) * rows))
-        scheduled = self._pieces(self._single, rows)
-        random = None
+            self.rows.begin(first - self.task.epochs_before, pool, last, min(done, self._single))
+        self._keep, self._pool = source.in_memory and not last, pool
+        self._arranged = self._in_order(self._single, pool)
         if first < epoch:
-            scheduled, self._single = [*self._pieces(0, self._single), *scheduled], 0
-            random = generator(self.task.spec, BLOCK_STREAM, epoch) if shuffle else None
-        self._keep, self._arranged, self._pool = not last, self._arrange(scheduled, random, pool), pool
+            scheduled, self._single = [*self._pieces(0, self._single), *self._pieces(self._single, rows)], 0
+            random = generator(self.task.spec, BLOCK_STREAM, epoch) if self.task.spec.values["shuffle"] else None
+            self._arranged = self._arrange(scheduled, random, pool)
         self._done, self._next, self._ends = min(done, self._single), 0, np.zeros(0, dtype=np.int64)
         self.rows.done = self._done
         while self._done < done:
@@ -113,12 +130,20 @@ class BlockEpochs:
 
     def end(self) -> None:
         """Count the samples of an epoch, which the deadline may have cut short."""
-        self.seen += len(self.task.rows)
+        self.seen += self.task.source.count
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
         """The first and the last place, plus 1, of each piece of these places in the order of rows."""
-        step = math.ceil(PIECE / self.size) * self.size
+        step = piece_size(self.size)
         return [(at, min(at + step, stop)) for at in range(start, stop, step)]
+
+    def _in_order(self, done: int, pool: Executor) -> Iterator[tuple[SampleBlocks, NDArray[np.int32]]]:
+        """The blocks of each piece in the order of the epoch, of which so many rows are done, and their order."""
+        while done < self.task.source.count:
+            if done == self.rows.stop:
+                self.rows.next_block()
+            yield from self._arrange(self._pieces(done - self.rows.start, len(self.rows.order)), None, pool)
+            done = self.rows.stop
 
     def _arrange(
         self, scheduled: list[tuple[int, int]], random: np.random.Generator | None, pool: Executor
@@ -140,7 +165,7 @@ class BlockEpochs:
             return self._kept[piece]
         rows, by_sample = self.rows.order[slice(*piece)], self.task.model.pair_block >= 0
         blocks = SampleBlocks(
-            self.task.data.take(rows),
+            self.rows.data.take(rows),
             block_ends(len(rows), self.size),
             mean_weight=self.divisor,
             by_sample=by_sample,

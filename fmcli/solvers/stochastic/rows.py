@@ -28,6 +28,9 @@ class RowEpochs:
     ----------
     unit : the rows of a batch; an epoch can be divided after any number of batches. The last batch of a block of rows
         may be smaller.
+    data, order : the block that is trained on, and int32, the numbers of its rows in the order of the epoch.
+    start, stop : the number of rows of the epoch before this block, and up to its end.
+    done : how many rows of the epoch are done.
     """
 
     def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
@@ -51,20 +54,20 @@ class RowEpochs:
         if self._random and len(order) > 1:
             self._random.shuffle(order)
         self._blocks = self.task.source.blocks(order)
-        self._end = 0
-        self._next_block()
-        while self._end < done:
-            self._next_block()
+        self.stop = 0
+        self.next_block()
+        while self.stop < done:
+            self.next_block()
         self.done = done
 
-    def _next_block(self) -> None:
+    def next_block(self) -> None:
         """Draw the order of the rows of the next block."""
         self.data, rows = next(self._blocks)
         self.loop.take(self.data)
         self.order = rows.copy()
         if self._random:
             self._random.shuffle(self.order)
-        self._start, self._end = self._end, self._end + len(rows)
+        self.start, self.stop = self.stop, self.stop + len(rows)
 
     def train(self, stop: int, total: float) -> tuple[int, float, float]:
         """Train on the next rows, before `stop`, or up to the end of the batch that contains it.
@@ -74,13 +77,13 @@ class RowEpochs:
         """
         weight = 0.0
         while self.done < stop:
-            if self.done == self._end:
-                self._next_block()
-            first, last = self.done - self._start, min(stop, self._end) - self._start
+            if self.done == self.stop:
+                self.next_block()
+            first, last = self.done - self.start, min(stop, self.stop) - self.start
             last = min(math.ceil(last / self.unit) * self.unit, len(self.order))
             total = self.loop.run(self.order, first, last, total)
             weight += self.data.total_weight(self.order[first:last])
-            self.done = self._start + last
+            self.done = self.start + last
         return self.done, weight, total
 
     def end(self) -> None:
