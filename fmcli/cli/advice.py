@@ -12,7 +12,7 @@ from fmcli.models.kernel_basis import KernelBasis
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.specs import REFINES, Spec
-from fmcli.scoring.metrics import METRICS, default_metrics, measure
+from fmcli.scoring.metrics import default_metrics, measure, metric_of
 from fmcli.training.baseline import beats
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def why_no_better(trained: Trained, name: str) -> str:
     if beats(name, train, trained.baseline.on(trained.outcome, [name])[name]):
         stronger = f"a stronger penalty ({OPTIONS['l2'].flag} {max(values['l2_w'], values['l2_v'], LEAST) * FACTOR:g})"
         smaller = f" or a smaller {OPTIONS['rank'].flag}" if "rank" in values else ""
-        word = "above" if METRICS[name].larger_is_better else "below"
+        word = "above" if metric_of(name).larger_is_better else "below"
         return f"on the training rows it is {train:.6g}, {word} the constant's: it overfits; try {stronger}{smaller}"
     return f"the same holds on the training rows; {why_not_learned(trained)}"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option
 from fmcli.cli.options import (
     METRIC_NAMES,
     SectionCommand,
@@ -31,6 +32,7 @@ from fmcli.registry.losses import LOSSES
 if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
     from fmcli.data.labels import Labels
+    from fmcli.data.reader import Grouping
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.prediction import Counts, Scorer
@@ -54,11 +56,19 @@ class Request:
     threads: int | None
     json: bool
     label_weights: bool
+    group_field: int | None
 
     @property
     def named(self) -> list[str]:
         """The metrics that any option names, each once."""
         return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """What tells the groups of the rows."""
+        from fmcli.scoring.evaluation import grouping_for
+
+        return grouping_for(self.named, self.group_field, usual=not self.metrics)
 
 
 @click.command(
@@ -116,6 +126,7 @@ class Request:
 )
 @format_option()
 @label_weights_option()
+@group_field_option(METRICS_OF_GROUPS)
 @threads_option()
 @bad_line_options()
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
@@ -129,6 +140,7 @@ def command(
     raw: bool,
     format: str,
     label_weights: bool,
+    group_field: int | None,
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
@@ -155,7 +167,9 @@ def command(
         find_name("loss", loss, LOSSES)
     check_files([path for path in (model, predictions, *inputs) if path is not None])
     parsed = tuple(map(parse_limit, limits))
-    request = Request(model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json, label_weights)
+    request = Request(
+        model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json, label_weights, group_field
+    )
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
 
@@ -181,7 +195,8 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     labels, outcome, scorer, counts = evaluated(log, request, bad)
     names = request.named
     if not request.metrics:
-        names = list(dict.fromkeys([*usual_metrics(labels.loss, of_model=scorer is not None), *names]))
+        usual = usual_metrics(labels.loss, of_model=scorer is not None, grouped=outcome.group is not None)
+        names = list(dict.fromkeys([*usual, *names]))
     measured = figures(names, outcome, scorer)
     write_report(report(request, labels, outcome, measured, counts, bad))
     missed = [text for limit in request.limits if (text := limit.complaint(measured[limit.metric]))]
@@ -211,6 +226,7 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
             counts=counts,
             bad=bad,
             label_weights=request.label_weights,
+            grouping=request.grouping,
         )
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts
@@ -224,6 +240,7 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
         format=request.format,
         threads=threads,
         counts=counts,
+        grouping=request.grouping,
     )
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"

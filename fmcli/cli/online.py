@@ -90,6 +90,7 @@ def check_stream(request: Request, holdout: float | None, checkpoint: str | None
         "--checkpoint needs the rows before it again": checkpoint,
         "--holdout needs rows that are kept": holdout,
         "--refit trains twice": request.settings.refit,
+        "ranking needs whole groups of rows": request.grouping,
         "--dry-run reads all rows": request.dry_run,
         "--sample-weights has a weight for each row of a file": weighting and weighting.file,
         "--class-weight balanced needs the labels of all rows": weighting and weighting.balanced,

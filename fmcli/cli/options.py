@@ -34,7 +34,7 @@ FILES = ("FILE", "MODEL")
 # which is slow.
 METRIC_NAMES = (
     *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
-    "sparsity",
+    *("gauc", "ndcg", "map", "sparsity"),
 )
 
 F = TypeVar("F", bound=Callable[..., Any])

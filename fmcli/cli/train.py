@@ -11,6 +11,7 @@ import click
 
 from fmcli.cli.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.disk import Disk, check_disk, disk_options, parse_disk
+from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option, parse_grouping
 from fmcli.cli.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
@@ -44,6 +45,7 @@ from fmcli.training.settings import Settings
 if TYPE_CHECKING:
     from fmcli.cli.training_log import Progress
     from fmcli.data.faults import BadLines
+    from fmcli.data.reader import Grouping
     from fmcli.data.weights import Weighting
     from fmcli.training.checkpoint import Keeper
     from fmcli.training.trained import Trained
@@ -71,6 +73,7 @@ def usual_solvers() -> str:
 class Request:
     """The arguments of the command: training settings, input files, and output.
 
+    grouping : what tells the groups of the rows; None: they need none.
     disk : where the rows are kept during training; None: in memory.
     online : whether rows are trained on as they are read, and not kept.
     log_every : the number of rows after which the running mean loss is printed; None: never.
@@ -80,6 +83,7 @@ class Request:
     inputs: tuple[str, ...]
     format: str
     weighting: Weighting | None
+    grouping: Grouping | None
     valid: tuple[str, ...]
     disk: Disk | None
     online: bool
@@ -151,6 +155,7 @@ class Request:
     "given for it, except for the number of epochs; options given here take precedence. It may be the output file.",
 )
 @format_option()
+@group_field_option(METRICS_OF_GROUPS)
 @threads_option()
 @bad_line_options()
 @disk_options
@@ -253,6 +258,7 @@ def command(
     pos_weight: float | None,
     init_model: str | None,
     format: str,
+    group_field: int | None,
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
@@ -315,9 +321,10 @@ def command(
     weighting = parse_weights(sample_weights, class_weights, pos_weight, label_weights)
     if sample_weights and (on_bad_line == "skip" or max_bad_lines):
         raise UsageError("--sample-weights has a line for each row, so that no line can be skipped")
+    grouping = parse_grouping(metrics, group_field)
     on_disk = parse_disk(disk, cache, memory)
     if on_disk:
-        check_disk(on_disk, spec, weighting, holdout)
+        check_disk(on_disk, spec, weighting, grouping, holdout)
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     checkpoint.check(spec)
@@ -327,7 +334,19 @@ def command(
         for path in outputs:
             probe_output(path)
     request = Request(
-        settings, inputs, format, weighting, valid, on_disk, online, output, keep_state, dry_run, log_json, log_every
+        settings=settings,
+        inputs=inputs,
+        format=format,
+        weighting=weighting,
+        grouping=grouping,
+        valid=valid,
+        disk=on_disk,
+        online=online,
+        output=output,
+        keep_state=keep_state,
+        dry_run=dry_run,
+        log_json=log_json,
+        log_every=log_every,
     )
     if online:
         from fmcli.cli.online import check_stream

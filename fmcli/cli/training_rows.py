@@ -112,6 +112,7 @@ def read_rows(
         label_weights=weighting is not None and weighting.beside_labels,
         labels=labels,
         hash_bits=request.settings.hash_bits,
+        grouping=request.grouping,
     )
     log_read(log, inputs, table, time.perf_counter() - begin)
     log_skipped(log, bad.count - before)

@@ -17,6 +17,7 @@ class Dataset:
         field: NDArray[np.int32] | None = None,
         weight: NDArray[np.float64] | None = None,
         *,
+        group: NDArray[Any] | None = None,
         trusted: bool = False,
         numbering: Numbering | Dictionary | None = None,
     ) -> None: ...
@@ -50,6 +51,8 @@ class Dataset:
         """None if the rows have no labels. Typed as Any, because each caller knows whether they have."""
     @property
     def weight(self) -> NDArray[np.float64] | None: ...
+    @property
+    def group(self) -> NDArray[Any] | None: ...
     @property
     def arrays(self) -> list[NDArray[Any]]: ...
     @property

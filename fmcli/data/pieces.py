@@ -78,6 +78,7 @@ def joined(pieces: list[Dataset]) -> Dataset:
         max(piece.features for piece in pieces),
         None if pieces[0].field is None else np.concatenate([piece.field for piece in pieces]),
         None if pieces[0].weight is None else np.concatenate([piece.weight for piece in pieces]),
+        group=None if pieces[0].group is None else np.concatenate([piece.group for piece in pieces]),
         trusted=True,
         numbering=pieces[0].numbering,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from fmcli.data.parser import Fault, Rows
 from fmcli.data.pieces import is_sparse
 from fmcli.data.sources import Block, LongLineError, blocks, name_of, size_on_disk
 from fmcli.data.workers import Appender, closing_unless_read, in_order
-from fmcli.errors import BadInputError
+from fmcli.errors import LEAVE_OUT, BadInputError
 
 # Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
 # enough that its text and rows stay in the cache of a core.
@@ -50,6 +50,8 @@ COMMENT = re.compile(rb"[ \t\r]*#")
 LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
 # Such a line.
 FIRST_ROW = re.compile(rb"^[ \t\r]*([^\s#]\S*).*", re.MULTILINE)
+# The beginning of such a line if it has a query number.
+QUERY = re.compile(rb"[ \t\r]*[^\s#]\S*[ \t]+qid:")
 
 T = TypeVar("T")
 
@@ -82,6 +84,18 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """What tells the groups of rows: their query numbers, or the one feature that each row has in a field.
+
+    field : the field; None: query numbers.
+    optional : whether rows have no groups if the first one has no query number.
+    """
+
+    field: int | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
 class Stream:
     """How rows to predict are taken from text.
 
@@ -89,12 +103,14 @@ class Stream:
     id_column : the column of an id that is not part of the row: 1, or 2 after the label; 0: there is none.
     passthrough : whether the key of a row is its whole line.
     label_weights : whether a label may be followed by a colon and the weight of the row.
+    grouping : what tells the groups of labelled rows; None: they have none.
     """
 
     unbuffered: bool = False
     id_column: int = 0
     passthrough: bool = False
     label_weights: bool = False
+    grouping: Grouping | None = None
 
     def keys(self, block: Block) -> list[bytes] | None:
         """The key of each row of a block: its id, or its line; None if there are no keys."""
@@ -151,6 +167,7 @@ def read(
     label_weights: bool = False,
     labels: Names | None = None,
     hash_bits: int = 0,
+    grouping: Grouping | None = None,
 ) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
@@ -160,12 +177,13 @@ def read(
     Otherwise ids that are names, or numbers that are very large compared with their count, get columns by a dictionary,
     which is then the numbering of the rows. With `label_weights`, a label may be followed by a colon and the weight of
     the row. `labels` are the names that labels can have, in increasing order, or NUMBERS; by default, labels are names
-    if the first one is not a number. `bad` determines what happens to lines with errors, and counts them; by default,
-    the first one is an error. Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if the
-    memory runs out despite the check.
+    if the first one is not a number. `grouping` gives the rows groups. `bad` determines what happens to lines with
+    errors, and counts them; by default, the first one is an error. Raises BadInputError, MissingInputError and
+    NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, bad=bad, stream=Stream(label_weights=label_weights))
+    groups = text.groups(grouping)
     named = text.has_label_names() if labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
@@ -180,6 +198,7 @@ def read(
             label_names=names if named else None,
             growing=not hash_bits,
             hash_bits=hash_bits,
+            **groups,
         )
 
     total = new_rows(known)
@@ -212,6 +231,8 @@ def read(
     found = total.label_names
     repeated = 0 if hash_bits else total.repeated  # rows may have several features with the same hash
     data = _with_columns(total, threads, 1 << hash_bits if hash_bits else None)
+    if data.group is not None:
+        data = data.changed(group=np.unique(data.group, return_inverse=True)[1].astype(np.int32))
     if compact:
         data = data.compacted(in_place=True)
     if not named:
@@ -279,6 +300,7 @@ def score_chunks(
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, model, bad=bad, stream=stream)
+    groups = text.groups(stream.grouping)
     named = text.has_label_names() if labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
@@ -297,6 +319,7 @@ def score_chunks(
             hash_bits=hash_bits,
             refuse_unseen=refuse_unseen,
             growing=growing,
+            **groups,
         )
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
         if rows.refused:
@@ -403,17 +426,46 @@ class _Text:
     def has_label_names(self) -> bool:
         """Whether labels are names, which is so if the first one is not a number, in a line that is libsvm or ffm
         text."""
-        block = self._ahead[-1]
-        while not (found := FIRST_ROW.search(memoryview(block.data)[block.start : block.stop])):
-            if (following := next(self._blocks, None)) is None:
-                return False
-            self._ahead.append(block := following)
+        found = self._first_row()
+        if not found:
+            return False
         label = found[1].partition(b":")[0] if self._label_weights else found[1]
         if b":" in label or is_number(label):
             return False
         line = found[0].partition(b"\n")[0]
         fault = Fault(0, 1, label, "a label", "label", b"", "is not a number", line)
         return not is_other_format(fault)
+
+    def groups(self, grouping: Grouping | None) -> dict[str, Any]:
+        """The options of `Rows` for groups. Raises BadInputError if the text does not have them."""
+        if grouping is None:
+            return {}
+        if grouping.field is not None:
+            if self._sure and not self.ffm:
+                raise BadInputError(
+                    f"{self._ahead[-1].name}: found {self.format} text, whose features have no fields, so that none "
+                    "tells the groups of rows; write qid:number after each label",
+                    group_field=LEAVE_OUT,
+                )
+            return {"grouped": True, "group_field": grouping.field}
+        row = self._first_row()
+        if row is None or QUERY.match(row[0]):
+            return {"grouped": row is not None}
+        if grouping.optional:
+            return {}
+        raise BadInputError(
+            f"{self._ahead[-1].name}: the rows have no groups, which ranking needs; write qid:number after each label",
+            **({"group_field": None} if self.ffm else {}),
+        )
+
+    def _first_row(self) -> re.Match[bytes] | None:
+        """The first line that is neither blank nor a comment, and its first token; None if there is none."""
+        block = self._ahead[-1]
+        while not (found := FIRST_ROW.search(memoryview(block.data)[block.start : block.stop])):
+            if (following := next(self._blocks, None)) is None:
+                return None
+            self._ahead.append(block := following)
+        return found
 
     def _first_token(self) -> re.Match[bytes] | None:
         """The first feature token of the most recently read block."""

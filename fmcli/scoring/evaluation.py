@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from fmcli.data.faults import BadLines, quote
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
-from fmcli.data.reader import LARGEST_INDEX, Piece, RowError, Stream, score_chunks
+from fmcli.data.reader import LARGEST_INDEX, Grouping, Piece, RowError, Stream, score_chunks
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
-from fmcli.scoring.metrics import METRICS, PROBABLE, Floats, Outcome, allowed, check, measure
+from fmcli.scoring.metrics import PROBABLE, Floats, Outcome, allowed, check, measure, metric_of, need_groups
 from fmcli.scoring.prediction import Counts, Scorer, each_chunk
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import SPARSITY, model_sparsity
@@ -47,7 +47,9 @@ class Limit:
 
     @property
     def larger_is_better(self) -> bool:
-        return METRICS[self.metric].larger_is_better if self.metric in METRICS else self.metric == SPARSITY
+        if self.metric in OF_MODELS:
+            return self.metric == SPARSITY
+        return metric_of(self.metric).larger_is_better
 
     def complaint(self, value: float) -> str:
         """A message if a value of the metric violates the limit, else "". An undefined value violates it."""
@@ -60,9 +62,20 @@ class Limit:
         return ""
 
 
-def usual_metrics(loss: str, *, of_model: bool) -> tuple[str, ...]:
-    """The names of all metrics that fit a loss."""
-    return (LOSS, *allowed(loss), SPARSITY) if of_model else allowed(loss)
+def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...]:
+    """The names of all metrics that fit a loss, without those of groups unless rows are grouped."""
+    fitting = allowed(loss, grouped)
+    return (LOSS, *fitting, SPARSITY) if of_model else fitting
+
+
+def grouping_for(names: Iterable[str], field: int | None, *, usual: bool) -> Grouping | None:
+    """What tells the groups of the rows to evaluate: a field, or their query numbers. None if no metric needs them.
+
+    names : of metrics.
+    usual : whether the usual metrics are computed, too; those of groups are among them if there are groups.
+    """
+    needed = bool(need_groups(name for name in names if name not in OF_MODELS))
+    return Grouping(field, optional=not needed) if needed or usual else None
 
 
 def check_metrics(names: Iterable[str], loss: str | None, *, of_model: bool) -> None:
@@ -83,22 +96,23 @@ def evaluate_model(
     counts: Counts,
     bad: BadLines | None = None,
     label_weights: bool = False,
+    grouping: Grouping | None = None,
 ) -> Outcome:
     """Score labelled rows, and add their numbers to `counts`. With `label_weights`, labels may have weights, which then
-    count in the metrics. The result is the same for any number of threads.
+    count in the metrics. `grouping` gives the rows groups. The result is the same for any number of threads.
 
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
     labels, outputs = scorer.labels, scorer.model.outputs
 
-    def work(piece: Piece) -> tuple[Floats, Floats, Floats]:
+    def work(piece: Piece) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
         label = labels_of(piece)
         known = labels.known(label)
         if not known.all():
             raise unknown(labels, int(known.argmin()))
         weight = np.ones(len(label)) if piece.data.weight is None else piece.data.weight
-        return labels.encode(label), scorer.scores(piece.data), weight
+        return labels.encode(label), scorer.scores(piece.data), weight, groups_of(piece)
 
     pieces = []
     scored = each_chunk(
@@ -110,16 +124,17 @@ def evaluate_model(
         labelled=True,
         counts=counts,
         bad=bad,
-        stream=Stream(label_weights=label_weights),
+        stream=Stream(label_weights=label_weights, grouping=grouping),
     )
     for piece in scored:
         pieces.append(piece)
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
-    label, score, weight = map(np.concatenate, zip(*pieces, strict=True))
+    label, score, weight, group = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite = len(score) - int(np.isfinite(score).all(axis=1).sum())
-    return Outcome(labels.loss, label, score, weight if label_weights else None, clip=scorer.clip)
+    weights, groups = weight if label_weights else None, group if len(group) else None
+    return Outcome(labels.loss, label, score, weights, clip=scorer.clip, group=groups)
 
 
 def unknown(labels: Labels, row: int) -> RowError:
@@ -134,6 +149,12 @@ def labels_of(piece: Piece) -> Floats:
     return piece.data.label if piece.data.rows else np.empty(0)
 
 
+def groups_of(piece: Piece) -> NDArray[np.int64]:
+    """(rows) the groups of the rows; empty if there are none."""
+    group = piece.data.group
+    return np.empty(0, dtype=np.int64) if group is None else group.astype(np.int64, copy=False)
+
+
 def evaluate_predictions(
     predictions: str,
     paths: Sequence[str],
@@ -143,6 +164,7 @@ def evaluate_predictions(
     format: str,
     threads: int,
     counts: Counts,
+    grouping: Grouping | None = None,
 ) -> tuple[Labels, Outcome]:
     """Evaluate predictions for labelled rows, one line per row.
 
@@ -153,6 +175,7 @@ def evaluate_predictions(
         predicted labels, or scores.
     loss : None: softmax if there are several numbers per line, else chosen by the labels, as in training.
     raw : whether the numbers are raw scores, for any loss.
+    grouping : gives the rows groups.
 
     Raises
     ------
@@ -163,20 +186,23 @@ def evaluate_predictions(
     require_if_large(Outcome.bytes_needed(*score.shape), f"evaluating {len(score):,} rows", held=score.nbytes)
     pieces = score_chunks(
         paths,
-        lambda piece: (labels_of(piece), piece.labels),
+        lambda piece: (labels_of(piece), piece.labels, groups_of(piece)),
         format=format,
         limit=LARGEST_INDEX + 1,
         threads=threads,
         labelled=True,
         labels=None,
+        stream=Stream(grouping=grouping),
     )
-    read = []
+    read, groups = [], []
     for piece in pieces:
         counts.rows += piece.rows
         counts.nonzeros += piece.nnz
         counts.comments += piece.comments
-        read.append(piece.result)
+        read.append(piece.result[:2])
+        groups.append(piece.result[2])
     label, names = joined_labels(read)
+    group = np.concatenate(groups)
     columns = score.shape[1]
     told, rows = name_of(predictions), name_of(paths[0])
     if len(label) != len(score):
@@ -202,7 +228,8 @@ def evaluate_predictions(
                 raw={True: "if these are scores"},
                 loss={"squared": "if they are predicted labels"},
             )
-    return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw)
+    in_groups = group if len(group) else None
+    return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw, group=in_groups)
 
 
 def joined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:

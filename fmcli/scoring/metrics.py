@@ -1,16 +1,17 @@
 """Metrics of the quality of predictions, computed from labels, raw scores and weights.
 
-An undefined metric is nan, never an error: auc if one of the two classes is absent, r2 if all labels are equal, and
-every metric if all weights are 0 or a score is not finite. The results do not depend on the number of threads: sums
-are computed in the order of the rows, also for equal scores, and no BLAS is called.
+An undefined metric is nan, never an error: auc if one of the two classes is absent, r2 if all labels are equal,
+metrics of groups if no group defines them, and every metric if all weights are 0 or a score is not finite. The
+results do not depend on the number of threads: sums are computed in the order of the rows, also for equal scores, and
+no BLAS is called.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from fmcli.errors import UsageError
 from fmcli.losses.loss import Logistic, Loss, SoftLogistic
 from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES
+from fmcli.scoring.ranking import RankedRows, group_auc, mean_average_precision, ndcg
 from fmcli.scoring.rows import row_losses
 from fmcli.scoring.scores import merged_counts, partition
 from fmcli.system.parallel import in_parallel
@@ -81,6 +83,7 @@ class Outcome:
         numbers.
     weight : (rows), not negative; None: all 1. Rows with weight 0 are ignored, as in training.
     clip : the range to which predicted numbers are clipped.
+    group : (rows) integers; rows with the same number form a group. None: there are no groups.
     """
 
     def __init__(
@@ -92,10 +95,12 @@ class Outcome:
         *,
         predicted: bool = False,
         clip: Range | None = None,
+        group: NDArray[np.integer] | None = None,
     ):
         if weight is not None and not weight.all():
             kept = weight != 0
             label, score, weight = label[kept], score[kept], weight[kept]
+            group = None if group is None else group[kept]
         self.loss, self.task = loss, LOSSES[loss].task
         self.label = label
         self.score = score
@@ -103,6 +108,7 @@ class Outcome:
         self.probable = predicted and loss in PROBABLE
         self.predicted = predicted
         self.clip = clip
+        self.group = group
         self._logistic: Floats | None = None
 
     @staticmethod
@@ -186,6 +192,11 @@ class Outcome:
         counts = np.zeros((2, len(score)))
         distinct = merged_counts(*sides, *counts)
         return Ranking(*counts[:, :distinct])
+
+    @cached_property
+    def ranked(self) -> RankedRows | None:
+        """The rows of each group by score; None if there are no groups."""
+        return None if self.group is None else RankedRows(self.label, self.score[:, 0], self.group)
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
@@ -319,6 +330,11 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
+def in_groups(compute: Callable[[RankedRows], float]) -> Callable[[Outcome], float]:
+    """A metric of ranked rows as one of an outcome; undefined if that has no groups."""
+    return lambda outcome: math.nan if outcome.ranked is None else compute(outcome.ranked)
+
+
 def probability(score: Floats) -> Floats:
     """1 / (1 + exp(-score)) without overflow."""
     small = np.exp(-np.abs(score))
@@ -335,7 +351,11 @@ def class_probabilities(score: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure of the quality of predictions, and the tasks that it applies to."""
+    """A measure of the quality of predictions, and the tasks that it applies to.
+
+    of_probabilities : whether it needs probabilities.
+    of_groups : whether it needs groups of rows.
+    """
 
     name: str
     help: str
@@ -343,6 +363,7 @@ class Metric:
     tasks: tuple[str, ...]
     compute: Callable[[Outcome], float]
     of_probabilities: bool = False
+    of_groups: bool = False
 
     def fits(self, loss: str) -> bool:
         """Whether it can be computed for models with this loss."""
@@ -371,8 +392,49 @@ METRICS = {
         Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, accuracy),
         Metric("macro-f1", "Mean of the F1 of each class.", True, BINARY + CLASSES, macro_f1),
         Metric("macro-f1-pr", "F1 of macro precision and macro recall.", True, BINARY + CLASSES, macro_f1_pr),
+        Metric(
+            "gauc",
+            "Mean over the groups of the share of correct pairs of rows with different labels.",
+            True,
+            NUMBERS + BINARY,
+            in_groups(group_auc),
+            of_groups=True,
+        ),
+        Metric(
+            "ndcg",
+            "Mean over the groups of the normalized discounted cumulative gain; `ndcg@K`: of the first K places.",
+            True,
+            NUMBERS + BINARY,
+            in_groups(ndcg),
+            of_groups=True,
+        ),
+        Metric(
+            "map",
+            "Mean over the groups of the average precision of the rows with a positive label.",
+            True,
+            NUMBERS + BINARY,
+            in_groups(mean_average_precision),
+            of_groups=True,
+        ),
     )
 }
+# The metric that can be computed for the first K places: "ndcg@K".
+OF_PLACES = "ndcg"
+
+
+def metric_of(name: str) -> Metric:
+    """The metric with this name, which may be "ndcg@K". Raises UsageError if there is none."""
+    base, at, places = name.partition("@")
+    if not at or base != OF_PLACES:
+        return METRICS[find_name("metric", name, METRICS)]
+    if not places.isdecimal() or not int(places):
+        raise UsageError(f"there is no metric {name!r}; write {OF_PLACES}@K with a number of places K, such as 10")
+    return replace(METRICS[OF_PLACES], name=name, compute=in_groups(partial(ndcg, places=int(places))))
+
+
+def need_groups(names: Iterable[str]) -> list[str]:
+    """The metrics among these that need groups of rows."""
+    return [name for name in names if metric_of(name).of_groups]
 
 
 def default_metrics(loss: str) -> tuple[str, ...]:
@@ -380,9 +442,10 @@ def default_metrics(loss: str) -> tuple[str, ...]:
     return USUAL_FOR_LOSS.get(loss) or USUAL[LOSSES[loss].task]
 
 
-def allowed(loss: str) -> tuple[str, ...]:
-    """The names of the metrics that fit a loss."""
-    return tuple(metric.name for metric in METRICS.values() if metric.fits(loss))
+def allowed(loss: str, grouped: bool = True) -> tuple[str, ...]:
+    """The names of the metrics that fit a loss, without those of groups unless rows are grouped."""
+    fitting = (metric for metric in METRICS.values() if metric.fits(loss))
+    return tuple(metric.name for metric in fitting if grouped or not metric.of_groups)
 
 
 def check(names: Iterable[str], loss: str | None) -> None:
@@ -391,8 +454,8 @@ def check(names: Iterable[str], loss: str | None) -> None:
     If the loss is None, because it will be chosen by the labels, only the names are checked.
     """
     for name in names:
-        find_name("metric", name, METRICS)
-        if loss is not None and not METRICS[name].fits(loss):
+        metric = metric_of(name)
+        if loss is not None and not metric.fits(loss):
             raise UsageError(f"metric {name} does not fit loss {loss}; use one of: {', '.join(allowed(loss))}")
 
 
@@ -405,7 +468,7 @@ def measure(names: Iterable[str], outcome: Outcome, threads: int = 1) -> dict[st
 
     def value(name: str) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf, which is reported
-            return METRICS[name].compute(outcome)
+            return metric_of(name).compute(outcome)
 
     threads = threads if len(outcome.label) >= ROWS_FOR_THREADS else 1
     return dict(zip(names, in_parallel(value, names, threads), strict=True))

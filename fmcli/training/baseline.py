@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.labels import few_distinct
 from fmcli.losses.loss import Loss
 from fmcli.registry.losses import LOSSES
-from fmcli.scoring.metrics import METRICS, Outcome, measure
+from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.scores import mean_loss
 
 if TYPE_CHECKING:
@@ -40,12 +40,14 @@ class Baseline:
     def measure(self, validation: Validation) -> dict[str, float]:
         """Metrics of the constant on validation rows, by name, without the sparsity, which a constant does not have."""
         data = validation.data
-        return self.on(Outcome(validation.loss, data.label, np.empty((data.rows, 0)), data.weight), validation.measured)
+        rows = Outcome(validation.loss, data.label, np.empty((data.rows, 0)), data.weight, group=data.group)
+        return self.on(rows, validation.measured)
 
     def on(self, outcome: Outcome, names: Iterable[str]) -> dict[str, float]:
         """Metrics of the constant, by name, on the labels of an outcome; its scores are not used."""
         score = np.tile(self.scores, (len(outcome.label), 1))
-        return measure(names, Outcome(outcome.loss, outcome.label, score, outcome.weight))
+        rows = Outcome(outcome.loss, outcome.label, score, outcome.weight, group=outcome.group)
+        return measure(names, rows)
 
 
 def baseline_of(plan: Plan, loss: Loss) -> Baseline:
@@ -75,4 +77,4 @@ def beats(metric: str, value: float, constant: float) -> bool:
     """Whether a metric is better than that of the best constant; also if either is undefined."""
     if np.isnan(value) or np.isnan(constant):
         return True
-    return value > constant if METRICS[metric].larger_is_better else value < constant
+    return value > constant if metric_of(metric).larger_is_better else value < constant

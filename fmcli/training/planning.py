@@ -155,7 +155,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     data = data.changed(label=labels.encode(data.label), features=features)
     spec, label_range = fit_clip(spec, labels.loss, data.label, warm_start, settings.stream)
     share = settings.share_held_out if valid is None else 0.0
-    held, rows = split(data.rows, share, spec, generator(spec, HOLDOUT_STREAM))
+    held, rows = split(data.rows, share, spec, generator(spec, HOLDOUT_STREAM), data.group)
     require(account.copies(spec, data, len(held)), "training")
     if valid:
         valid = valid.renumbered(data.numbering) if data.numbering is not None else valid.within(features)

@@ -15,7 +15,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.models.model import Model
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
-from fmcli.scoring.metrics import METRICS, Outcome, Range, check, default_metrics, measure
+from fmcli.scoring.metrics import Outcome, Range, check, default_metrics, measure, metric_of
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
@@ -26,15 +26,22 @@ USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
 
 
 def split(
-    rows: int, share: float | None, spec: Spec, generator: np.random.Generator
+    rows: int,
+    share: float | None,
+    spec: Spec,
+    generator: np.random.Generator,
+    group: NDArray[np.int32] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The numbers of the rows to hold out and of those to train on, both increasing; share None: the default.
+
+    Groups (0, 1, .. for each row), if there are some, remain whole.
 
     Raises UsageError if no rows are left for training or for validation, BadInputError if there are too many rows.
     """
     if rows > MOST_ROWS:
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
-    return drawn(rows, rows_held_out(rows, share, spec), generator)
+    held = rows_held_out(rows, share, spec)
+    return drawn(rows, held, generator) if group is None else drawn_groups(group, held, generator)
 
 
 def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
@@ -58,6 +65,22 @@ def drawn(rows: int, held: int, generator: np.random.Generator) -> tuple[NDArray
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator.permutation(rows)[:held]] = True
     return everything.compress(chosen), everything.compress(~chosen)
+
+
+def drawn_groups(
+    group: NDArray[np.int32], held: int, generator: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The same for whole groups, which are drawn until they have as many rows, or more. Raises UsageError if none is
+    left."""
+    sizes = np.bincount(group)
+    order = generator.permutation(len(sizes))
+    count = int(np.searchsorted(np.cumsum(sizes[order]), held)) + 1 if held else 0
+    if count == len(sizes):
+        raise UsageError(f"holding out {held} of {len(group)} rows in whole groups leaves no group for training")
+    chosen = np.zeros(len(sizes), dtype=np.bool_)
+    chosen[order[:count]] = True
+    everything = np.arange(len(group), dtype=np.int32)
+    return everything.compress(chosen[group]), everything.compress(~chosen[group])
 
 
 @dataclass
@@ -96,13 +119,14 @@ class Validation:
 
     def outcome(self, model: Model, rows: NDArray[np.int32] | None = None) -> Outcome:
         """A model's scores of the rows, or of the rows with these numbers, and their labels."""
-        label, weight = self.data.label, self.data.weight
+        label, weight, group = self.data.label, self.data.weight, self.data.group
         if rows is not None and len(rows) < self.data.rows:
-            label, weight = label.take(rows), None if weight is None else weight.take(rows)
+            label = label.take(rows)
+            weight, group = (None if array is None else array.take(rows) for array in (weight, group))
         else:
             rows = None
         score = score_rows(model, self.data, self.threads, rows)
-        return Outcome(self.loss, label, score, weight, clip=self.clip)
+        return Outcome(self.loss, label, score, weight, clip=self.clip, group=group)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
         """The metrics of a model on the rows, or on another outcome."""
@@ -113,7 +137,7 @@ class Validation:
         """Whether a value of the choosing metric is better than another; any number is better than an undefined one."""
         if math.isnan(new) or math.isnan(old):
             return math.isnan(old) and not math.isnan(new)
-        return new > old if METRICS[self.chooser].larger_is_better else new < old
+        return new > old if metric_of(self.chooser).larger_is_better else new < old
 
 
 @dataclass

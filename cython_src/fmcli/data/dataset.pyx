@@ -39,6 +39,7 @@ cdef class Dataset:
     features : the number of columns; larger than every index.
     field : int32 array (nnz) or None.
     weight : float64 array (rows), or None if every weight is 1.
+    group : array of integers (rows), or None; rows with the same number form a group.
     trusted : whether indices and fields are known to be valid, so that they are not checked.
     numbering : Numbering of the features that have columns; None: column j is feature j.
 
@@ -46,7 +47,8 @@ cdef class Dataset:
     """
 
     def __init__(
-        self, indptr, index, value, label, features, field=None, weight=None, *, trusted=False, numbering=None
+        self, indptr, index, value, label, features, field=None, weight=None, *, group=None, trusted=False,
+        numbering=None
     ):
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] index_ = index
@@ -70,6 +72,7 @@ cdef class Dataset:
             ("field", field, self.nnz),
             ("label", label, self.rows),
             ("weight", weight, self.rows),
+            ("group", group, self.rows),
         ):
             if array is not None and array.shape[0] != size:
                 raise ValueError(f"{name} has {array.shape[0]} entries, but {size} are needed")
@@ -80,7 +83,7 @@ cdef class Dataset:
             raise ValueError(f"there are {features} columns, but {len(numbering)} numbered features")
         self.features, self.numbering, self.longest = features, numbering, longest
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
-        self.label, self.weight = label, weight
+        self.label, self.weight, self.group = label, weight, group
         # Empty arrays have no first element; their pointers are NULL and never read. A NULL `field`, `label_` or
         # `weight_` also means that there is no such array.
         self.csr.indptr = &indptr_[0]
@@ -138,7 +141,7 @@ cdef class Dataset:
     @property
     def arrays(self):
         """All arrays that are not None."""
-        arrays = [self.indptr, self.index, self.value, self.field, self.label, self.weight, self.ones]
+        arrays = [self.indptr, self.index, self.value, self.field, self.label, self.weight, self.group, self.ones]
         arrays += [] if self.numbering is None else self.numbering.arrays
         return [array for array in arrays if array is not None]
 
@@ -170,10 +173,10 @@ cdef class Dataset:
         return weight / self.total_weight(rows)
 
     def changed(self, **arrays):
-        """The same rows with some of value, label, features, field, weight and numbering replaced; all other arrays
-        are shared."""
-        kept = {name: getattr(self, name) for name in ("value", "label", "features", "field", "weight", "numbering")}
-        new = {**kept, **arrays}
+        """The same rows with some of value, label, features, field, weight, group and numbering replaced; all other
+        arrays are shared."""
+        kept = "value", "label", "features", "field", "weight", "group", "numbering"
+        new = {**{name: getattr(self, name) for name in kept}, **arrays}
         trusted = "field" not in arrays and new["features"] >= self.features
         return Dataset(self.indptr, self.index, **new, trusted=trusted)
 
@@ -194,9 +197,12 @@ cdef class Dataset:
             None if array is None else self.entries_of(chosen, ends, array.view(np.int32)).view(array.dtype)
             for array in (self.index, self.field, self.value)
         ]
-        label, weight = [None if array is None else array.take(chosen) for array in (self.label, self.weight)]
+        label, weight, group = [
+            None if array is None else array.take(chosen) for array in (self.label, self.weight, self.group)
+        ]
         return Dataset(
-            indptr, index, value, label, self.features, field, weight, trusted=True, numbering=self.numbering)
+            indptr, index, value, label, self.features, field, weight, group=group, trusted=True,
+            numbering=self.numbering)
 
     # Copy the elements of an array over all entries that belong to these rows, which begin at `indptr` in the copy.
     cdef entries_of(self, const int32_t[::1] rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
@@ -234,7 +240,8 @@ cdef class Dataset:
         """The same rows with other columns (int32, nnz), of `features` ones. The entries of a row may be in any order,
         so that only `take`, `pieces.joined` and `ordered` may be used."""
         return Dataset(
-            self.indptr, index, self.value, self.label, features, self.field, self.weight, trusted=True)
+            self.indptr, index, self.value, self.label, features, self.field, self.weight, group=self.group,
+            trusted=True)
 
     def ordered(self, numbering, const int32_t[::1] columns, int threads=1):
         """The same rows with the columns of a numbering: `columns` (features) are those of the columns here. The
@@ -297,8 +304,8 @@ cdef class Dataset:
             return self.with_shared(index, numbering)
         if kept == self.nnz:
             return Dataset(
-                self.indptr, index, self.value, self.label, len(numbering), self.field, self.weight, trusted=True,
-                numbering=numbering)
+                self.indptr, index, self.value, self.label, len(numbering), self.field, self.weight, group=self.group,
+                trusted=True, numbering=numbering)
         return self.selected(index, index != NOT_THERE, len(numbering), numbering)
 
     # The same rows with these indices, of which those of the shared column are merged.
@@ -323,7 +330,7 @@ cdef class Dataset:
             raise OverflowError("the values of a row's rare features add up to more than float32 holds")
         return Dataset(
             starts_, indices[:nnz], values[:nnz], self.label, len(numbering), None if fields is None else fields[:nnz],
-            self.weight, trusted=True, numbering=numbering)
+            self.weight, group=self.group, trusted=True, numbering=numbering)
 
     def only(self, features):
         """The same rows with only the entries of some features (bool, features)."""
@@ -334,7 +341,8 @@ cdef class Dataset:
         before = np.concatenate([[0], np.cumsum(kept)])
         value, field = [None if array is None else array[kept] for array in (self.value, self.field)]
         return Dataset(
-            before[self.indptr], index[kept], value, self.label, features, field, self.weight, numbering=numbering)
+            before[self.indptr], index[kept], value, self.label, features, field, self.weight, group=self.group,
+            numbering=numbering)
 
     def count_outside(self, const unsigned char[::1] marks):
         """The number of entries whose feature is not marked; the mark of feature j is bit j % 8 of marks[j // 8]."""

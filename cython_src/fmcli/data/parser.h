@@ -103,6 +103,7 @@ class Parser {
     const char* end_;
     const char* line_ = nullptr;
     Span name_;  // the label of the row, if it is a name; it is added when the whole row has been read
+    int64_t group_ = 0;  // of the row, if groups are stored
     Fault fault_;
     std::vector<Pending> pending_;
 
@@ -123,7 +124,8 @@ class Parser {
         }
         p = skip_blanks(p);
         if (id_column == 2 && !ends_row(*p)) p = skip_blanks(token_end(p));
-        if (begins_query(p) && !query(p)) return false;
+        if (begins_query(p) ? !query(p) : rows_.reading.groups == Groups::QUERY && !no_query(p)) return false;
+        if (rows_.reading.groups == Groups::FIELD && !group_by_field(p)) return false;
 
         return rows_.by_id ? entries_by_id(p, y, has_label, weight) : entries(p, y, has_label, weight);
     }
@@ -208,6 +210,7 @@ class Parser {
     void end_row(size_t entries, double y, bool has_label, double weight) {
         if (rows_.reading.label_names && has_label) y = position_of(name_);
         rows_.end_row(entries, y, has_label, weight);
+        if (rows_.grouped()) rows_.group.push(group_);
     }
 
     // The same if an index is not the number in the text. All ids of the row are read first, so that the memory in which
@@ -341,11 +344,35 @@ class Parser {
 
     bool query(const char*& p) {
         const Span token = {p, token_end(p)}, number = {p + 4, token.end};
-        uint64_t any;
-        if (const char* wrong = read_whole(number.begin, number.end, any))
+        uint64_t read;
+        if (const char* wrong = read_whole(number.begin, number.end, read))
             return fail(wrong, "query number", "qid:number", token, number);
+        if (rows_.reading.groups == Groups::QUERY) group_ = static_cast<int64_t>(read);
         p = token.end;
         return true;
+    }
+
+    bool no_query(const char* p) {
+        const Span token = {p, token_end(p)};
+        return fail("the row has no query number, which tells its group", "", "qid:number", token, token);
+    }
+
+    // Sets the group of the row whose entries begin at p, by its one feature in a field. A value of 0 is no feature.
+    bool group_by_field(const char* p) {
+        const char* const expected = "one feature in the field of the groups";
+        bool found = false;
+        for (p = skip_blanks(p); !ends_row(*p); p = skip_blanks(p)) {
+            Entry entry;
+            const Span token = {p, token_end(p)};
+            p = any_entry(p, entry);
+            if (!p) return false;
+            if (!ffm || entry.field != rows_.reading.group_field || entry.value == 0) continue;
+            if (found) return fail("the row has another one", "", expected, token, token);
+            group_ = static_cast<int64_t>(entry.id.key);
+            found = true;
+        }
+        const Span token = {p, p};
+        return found || fail("the row has none", "", expected, token, token);
     }
 
     // Reads the entry at p if its ids are digits and its value is a plain decimal. Returns its end, or else nullptr.

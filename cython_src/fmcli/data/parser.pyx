@@ -1,6 +1,6 @@
 """Parses text of the libsvm and ffm formats into rows; parser.h has the grammar, and rows.h the storage."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
 
 from cython.view cimport array
@@ -29,12 +29,19 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         KNOWN
         HASHED
 
+    enum class Groups "fmcli::Groups":
+        NONE
+        QUERY
+        FIELD
+
     struct Reading:
         bint ffm
         bint keep_fields
         bint training
         bint skip
         bint label_weights
+        Groups groups
+        uint64_t group_field
         bint label_names
         int id_column
         Space space
@@ -51,10 +58,12 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         Array[int32_t] index, field
         Array[float] value
         Array[double] label, weight
+        Array[int64_t] group
         Ids label_names
         vector[int64_t] skipped
         int64_t comments, labelled, repeated, unseen, features, fields, lowest, beyond
         bint all_ones()
+        bint grouped()
         bint by_id, refused
         bint has_room(const TextRows&)
         Place make_room(TextRows&) except +
@@ -134,6 +143,8 @@ cdef class Rows:
     skip : whether to skip lines with faults. Without `training`, an empty row takes the place of each.
     id_column : the number of the token of each line that is an id, which is skipped: 1, or 2 after the label; 0: none.
     label_weights : whether a label may be followed by a colon and the weight of the row. Each row then needs a label.
+    grouped : whether rows have groups, which needs `training`. It is told by the query number of each row.
+    group_field : the group is instead told by the one feature that each row has in this field.
     label_names : the first names, if labels are names: the label of a row is the position of its name, and new names
         are added. None: labels are numbers.
     limit : 0 <= limit < 2**31. Without `ids`, `growing` and `hash_bits`, the column of a feature is its number, and
@@ -150,7 +161,7 @@ cdef class Rows:
 
     def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0,
                   bint label_weights=False, label_names=None, bint growing=False, FeatureIds ids=None,
-                  int hash_bits=0, bint refuse_unseen=False, others=None):
+                  int hash_bits=0, bint refuse_unseen=False, others=None, bint grouped=False, group_field=None):
         cdef Reading reading
         cdef const char* name
         if not 0 <= limit < <int64_t>1 << 31:
@@ -161,6 +172,10 @@ cdef class Rows:
         reading.skip = skip
         reading.id_column = id_column
         reading.label_weights = label_weights
+        reading.groups = Groups.NONE if not grouped else Groups.QUERY if group_field is None else Groups.FIELD
+        reading.group_field = group_field or 0
+        if grouped and not training:
+            raise ValueError("only rows of training have groups")
         reading.label_names = label_names is not None
         if not 0 <= hash_bits <= MOST_HASH_BITS or (ids is not None) + growing + (hash_bits > 0) > 1:
             raise ValueError("features are identified in one way, and hashes have 1 to 30 bits")
@@ -249,7 +264,7 @@ cdef class Rows:
         """Bytes that the rows take."""
         text = self.text
         return (self.ids.nbytes if self.is_numbered else 0) + (
-            8 * (text.indptr.size() + text.label.size() + text.weight.size())
+            8 * (text.indptr.size() + text.label.size() + text.weight.size() + text.group.size())
             + 4 * (text.index.size() + text.field.size() + text.value.size())
         )
 
@@ -316,23 +331,26 @@ cdef class Rows:
         """Hand the rows over as a Dataset with this number of columns. Afterwards, this object must not be used.
 
         The Dataset has no values if they are all 1, and no labels if no row has one. Weights are those of the labels.
+        Groups are the numbers in the text, or hashes of names.
         """
         self.require()
         text = self.text
         cdef size_t rows = text.label.size(), nnz = text.index.size(), fields = text.field.size()
-        value = label = field = weight = None
+        value = label = field = weight = group = None
         if not text.all_ones():
             value = numpy_array(text.value.release(), nnz, np.float32)
         if text.labelled:
             label = numpy_array(text.label.release(), rows, np.float64)
         if text.reading.label_weights:
             weight = numpy_array(text.weight.release(), rows, np.float64)
+        if text.grouped():
+            group = numpy_array(text.group.release(), rows, np.int64)
         if text.reading.keep_fields:
             field = numpy_array(text.field.release(), fields, np.int32)
         indptr = numpy_array(text.indptr.release(), rows + 1, np.int64)
         index = numpy_array(text.index.release(), nnz, np.int32)
         known = text.by_id or text.features <= features
-        return Dataset(indptr, index, value, label, features, field, weight, trusted=known)
+        return Dataset(indptr, index, value, label, features, field, weight, group=group, trusted=known)
 
 
 cdef class Room:

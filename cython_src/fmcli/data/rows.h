@@ -20,6 +20,13 @@ enum class Space {
     HASHED,   // by the last bits of their hash
 };
 
+// What tells the groups of rows.
+enum class Groups {
+    NONE,   // nothing: they are not stored
+    QUERY,  // the query number of each row
+    FIELD,  // the id of the one feature that each row has in a field
+};
+
 // The options of the parser.
 struct Reading {
     bool ffm;          // entries are field:index:value; else index:value
@@ -27,6 +34,8 @@ struct Reading {
     bool training;     // each row needs a label, and blank lines are ignored
     bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
     bool label_weights;  // a label may be followed by a colon and the weight of the row
+    Groups groups;     // other than NONE only in training
+    uint64_t group_field;  // of FIELD
     bool label_names;  // labels are names; the label of a row is then the position of its name
     int id_column;     // the token that is an id, in prediction, which is not read: 1, or 2 after the label; 0: none
     Space space;
@@ -49,6 +58,7 @@ struct Rows {
     Array<float> value;
     Array<double> label;   // NaN for a row without a label
     Array<double> weight;  // only with label_weights
+    Array<int64_t> group;  // only with groups: a number, or the hash of a name
     Ids label_names;       // only with label_names
     bool valued = false;
     bool refused = false;  // the last fault is an entry of a feature that is not in the model
@@ -74,10 +84,13 @@ struct Rows {
         indptr.reserve(times(indptr.size()));
         label.reserve(times(label.size()));
         if (reading.label_weights) weight.reserve(times(weight.size()));
+        if (grouped()) group.reserve(times(group.size()));
         index.reserve(times(index.size()));
         if (reading.keep_fields) field.reserve(times(field.size()));
         if (valued) value.reserve(index.capacity());
     }
+
+    bool grouped() const { return reading.groups != Groups::NONE; }
 
     void start_values(size_t entries) {
         value.reserve(index.capacity());
@@ -155,7 +168,7 @@ struct Rows {
     bool has_room(const Rows& other) const {
         const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
         return other.by_id <= by_id && rows < indptr.capacity() && rows <= label.capacity() &&
-            (!reading.label_weights || rows <= weight.capacity()) && entries <= index.capacity() &&
+            (!reading.label_weights || rows <= weight.capacity()) && (!grouped() || rows <= group.capacity()) && entries <= index.capacity() &&
             (!reading.keep_fields || entries <= field.capacity()) && (!valued || entries <= value.capacity());
     }
 
@@ -167,6 +180,7 @@ struct Rows {
         indptr.reserve(rows + 1);
         label.reserve(rows);
         if (reading.label_weights) weight.reserve(rows);
+        if (grouped()) group.reserve(rows);
         index.reserve(entries);
         if (reading.keep_fields) field.reserve(entries);
         if (other.valued && !valued) start_values(index.size());
@@ -176,6 +190,7 @@ struct Rows {
         indptr.resize(rows + 1);
         label.resize(rows);
         if (reading.label_weights) weight.resize(rows);
+        if (grouped()) group.resize(rows);
         index.resize(entries);
         if (reading.keep_fields) field.resize(entries);
         if (valued) value.resize(entries);
@@ -197,6 +212,7 @@ struct Rows {
         if (reading.label_names)
             for (size_t i = place.row; i < place.row + rows; ++i) label[i] = place.labels[static_cast<size_t>(label[i])];
         copy(other.weight, weight, place.row);
+        copy(other.group, group, place.row);
         copy(other.index, index, place.entry);
         if (!place.columns.empty())
             for (size_t i = place.entry; i < place.entry + other.index.size(); ++i)
@@ -220,6 +236,7 @@ struct Rows {
         value.resize(0);
         label.resize(0);
         weight.resize(0);
+        group.resize(0);
         label_names.clear();
         if (reading.space == Space::GROWING) {
             reading.ids->clear();

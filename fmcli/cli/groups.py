@@ -1,0 +1,45 @@
+"""The option for the groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fmcli.cli.options import option
+from fmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from fmcli.data.reader import Grouping
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+METRICS_OF_GROUPS = "the metrics gauc, ndcg, ndcg@K (of the first K places) and map"
+
+
+def group_field_option(needed_by: str, section: str = "run") -> Callable[[F], F]:
+    """--group-field: the field that tells the groups of rows. They are `needed_by` something, in words."""
+    return option(
+        section,
+        "--group-field",
+        type=click.IntRange(min=0),
+        metavar="F",
+        help=f"Rows with the same feature in field F of ffm text form a group, for {needed_by}. [default: those with "
+        "the same N in qid:N, after the label; >= 0]",
+    )
+
+
+def parse_grouping(metrics: tuple[str, ...], field: int | None) -> Grouping | None:
+    """What tells the groups of the rows of a run; None if it needs none. Raises UsageError for a field without use."""
+    if not metrics and field is None:
+        return None
+    from fmcli.data.reader import Grouping
+    from fmcli.scoring.metrics import need_groups
+    from fmcli.scoring.sparsity import of_predictions
+
+    if need_groups(of_predictions(metrics)):
+        return Grouping(field)
+    if field is not None:
+        raise UsageError(f"--group-field applies only to {METRICS_OF_GROUPS}; leave it out, or choose one of them")
+    return None

@@ -1,0 +1,116 @@
+"""Metrics of the order of rows within groups, such as the documents of a query or the items of a user.
+
+Each is a mean over the groups in which it is defined; each of these counts the same. Rows with equal scores have no
+order: half of their pairs count as correct, and a row has the mean of the discounts of their places.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+class RankedRows:
+    """Rows in the order of their groups, and within a group from the highest score to the lowest.
+
+    Parameters
+    ----------
+    label, score : (rows); there is at least one row.
+    group : (rows) integers; rows with the same number form a group.
+
+    Attributes
+    ----------
+    label, score : (rows), in that order.
+    group : (rows) the position of the group of each row: 0, 1, ...
+    starts : (groups) the place of the first row of each group.
+    rank : (rows) the place of each row within its group, from 0.
+    tie : (rows) the position of the run of rows of a group with the same score that each row belongs to: 0, 1, ...
+    """
+
+    def __init__(self, label: Floats, score: Floats, group: NDArray[np.integer]) -> None:
+        order = np.lexsort((-score, group))
+        self.label, self.score, group = label[order], score[order], group[order]
+        begins = np.concatenate(([True], group[1:] != group[:-1]))
+        self.group = np.cumsum(begins) - 1
+        self.starts = np.flatnonzero(begins)
+        self.rank = np.arange(len(group)) - self.starts[self.group]
+        self.tie = np.cumsum(begins | np.concatenate(([True], self.score[1:] != self.score[:-1]))) - 1
+
+    def sums(self, values: NDArray[np.float64] | NDArray[np.int64]) -> Floats:
+        """(groups) the sum of the values (rows) of each group."""
+        return np.asarray(np.add.reduceat(values, self.starts), np.float64)
+
+    def mean_of_ties(self, values: Floats) -> Floats:
+        """(rows) the mean of the values (rows) of the rows of a group that have the same score."""
+        return np.asarray((np.bincount(self.tie, values) / np.bincount(self.tie))[self.tie])
+
+
+def mean_of_groups(part: Floats, whole: Floats) -> float:
+    """The mean of part / whole (groups) over the groups in which the whole is positive; nan if there is none."""
+    defined = whole > 0
+    return float((part[defined] / whole[defined]).mean()) if defined.any() else math.nan
+
+
+def group_auc(rows: RankedRows) -> float:
+    """The share of the pairs of rows of a group with different labels whose scores have the order of the labels."""
+    values, place = np.unique(rows.label, return_inverse=True)
+    same = np.unique(rows.group * len(values) + place, return_counts=True)
+    size, alike = np.bincount(rows.group), np.bincount(same[0] // len(values), same[1].astype(np.float64) ** 2)
+    pairs = (size.astype(np.float64) ** 2 - alike) / 2
+    # If rows with equal scores have the order of their labels, all of their pairs are correct; reversed, none is.
+    correct = [pairs_in_order(rows.group, place[order], len(values)) for order in tie_orders(rows, place)]
+    return mean_of_groups((correct[0] + correct[1]) / 2, pairs)
+
+
+def tie_orders(rows: RankedRows, place: Places) -> tuple[Places, Places]:
+    """The rows in the best order of those with equal scores, by the places of their labels, and in the worst order."""
+    return np.lexsort((-place, rows.tie)), np.lexsort((place, rows.tie))
+
+
+def pairs_in_order(group: Places, place: Places, values: int) -> Floats:
+    """(groups) the number of pairs of rows of a group of which the first one has the larger place.
+
+    group : (rows), not decreasing.
+    place : (rows) from 0 to values - 1.
+
+    A pair of different places is counted at the first binary digit in which they differ: among the rows of a group
+    that have the same digits before it, which keep their order.
+    """
+    correct = np.zeros(group[-1] + 1)
+    for digit in reversed(range((values - 1).bit_length())):
+        before = group * ((values >> (digit + 1)) + 1) + (place >> (digit + 1))
+        order = np.argsort(before, kind="stable")
+        before, larger = before[order], (place[order] >> digit & 1).astype(np.bool_)
+        ones = np.concatenate(([0], np.cumsum(larger)))
+        starts = np.flatnonzero(np.concatenate(([True], before[1:] != before[:-1])))
+        lengths = np.diff(np.append(starts, len(before)))
+        larger_before = ones[:-1] - np.repeat(ones[starts], lengths)
+        correct += np.bincount(group[order], np.where(larger, 0, larger_before), len(correct))
+    return correct
+
+
+def ndcg(rows: RankedRows, places: int | None = None) -> float:
+    """The sum of gain * discount, divided by the largest sum that another order of the rows has; the gain of a row is
+    2^label - 1, or 0 for negative labels, and the discount 1 / log2(place + 1) for the first `places` places from 1."""
+    gain = np.exp2(np.maximum(rows.label, 0.0)) - 1.0
+    discount = 1.0 / np.log2(rows.rank + 2.0)
+    if places is not None:
+        discount[rows.rank >= places] = 0.0
+    best = gain[np.lexsort((-gain, rows.group))]
+    return mean_of_groups(rows.sums(gain * rows.mean_of_ties(discount)), rows.sums(best * discount))
+
+
+def mean_average_precision(rows: RankedRows) -> float:
+    """The mean, over the rows of a group with a positive label, of the share of these among the rows of the group that
+    have the same score or a higher one."""
+    relevant = rows.label > 0
+    found = np.cumsum(relevant)
+    before: NDArray[np.intp] = (found - relevant)[rows.starts][rows.group]
+    last = (np.append(np.flatnonzero(np.diff(rows.tie)), len(found) - 1))[rows.tie]  # the last row with this score
+    precision = (found[last] - before) / (rows.rank[last] + 1)
+    return mean_of_groups(rows.sums(np.where(relevant, precision, 0.0)), rows.sums(relevant.astype(np.float64)))

@@ -1,0 +1,133 @@
+"""Metrics of groups of rows, compared with their definitions and with scikit-learn."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fmcli.errors import UsageError
+from fmcli.registry.losses import LOSSES
+from fmcli.scoring.metrics import Outcome, allowed, check, measure, metric_of, need_groups
+
+NAMES = ("gauc", "ndcg", "ndcg@1", "ndcg@3", "map")
+
+
+# The definitions, for the (label, score) of the rows of one group in plain Python; None if they are undefined.
+
+
+def slow_gauc(rows):
+    pairs = [(s, t) for (y, s), (z, t) in itertools.product(rows, rows) if y > z]
+    return sum(1 if s > t else 0.5 if s == t else 0 for s, t in pairs) / len(pairs) if pairs else None
+
+
+def slow_ndcg(rows, places):
+    """The mean over all orders of the rows by decreasing score."""
+
+    def gain(order):
+        return math.fsum((2 ** max(y, 0) - 1) / math.log2(place + 1) for place, y in enumerate(order[:places], start=1))
+
+    best = gain(sorted((y for y, _ in rows), reverse=True))
+    orders = itertools.permutations(rows)
+    by_score = [order for order in orders if all(a[1] >= b[1] for a, b in itertools.pairwise(order))]
+    return math.fsum(gain([y for y, _ in order]) for order in by_score) / len(by_score) / best if best else None
+
+
+def slow_map(rows):
+    precisions = [sum(z > 0 for z, t in rows if t >= s) / sum(t >= s for _, t in rows) for y, s in rows if y > 0]
+    return sum(precisions) / len(precisions) if precisions else None
+
+
+SLOW = {
+    "gauc": slow_gauc,
+    "map": slow_map,
+    "ndcg": lambda rows: slow_ndcg(rows, len(rows)),
+    "ndcg@1": lambda rows: slow_ndcg(rows, 1),
+    "ndcg@3": lambda rows: slow_ndcg(rows, 3),
+}
+
+
+@st.composite
+def groups(draw, labels):
+    """Some groups of up to six rows (label, score), of which few have different scores."""
+    rows = st.tuples(st.sampled_from(labels), st.sampled_from([-1e300, -1.0, 0.0, 0.5]))
+    return draw(st.lists(st.lists(rows, min_size=1, max_size=6), min_size=1, max_size=5))
+
+
+@pytest.mark.parametrize(("loss", "labels"), [("squared", [-2.5, 0.0, 0.5, 1.0, 3.0]), ("logistic", [-1.0, 1.0])])
+@given(data=st.data())
+def test_against_definitions(loss, labels, data):
+    found = data.draw(groups(labels))
+    rows = [(group * 2**40 - 5, y, s) for group, rows in enumerate(found) for y, s in rows]
+    group, label, score = map(np.array, zip(*data.draw(st.permutations(rows)), strict=True))
+    measured = measure(NAMES, Outcome(loss, label, score[:, None], group=group))
+    for name, value in measured.items():
+        defined = [of_group for of_group in map(SLOW[name], found) if of_group is not None]
+        expected = sum(defined) / len(defined) if defined else math.nan
+        assert value == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True), name
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Labels from 0 to 30, scores with ties, and groups of different sizes."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 40, 3000) ** 2
+    label = rng.integers(0, 31, 3000).astype(float)
+    return group, label, np.round(rng.normal(label / 20), 1)
+
+
+def test_against_sklearn(large):
+    group, label, score = large
+    parts = [(label[group == g], score[group == g]) for g in np.unique(group)]
+    outcome = Outcome("squared", label, score[:, None], group=group)
+    got = measure(["gauc", "ndcg", "ndcg@10"], outcome)
+    for name, k in (("ndcg", None), ("ndcg@10", 10)):
+        expected = np.mean([sklearn.metrics.ndcg_score([2**y - 1], [s], k=k) for y, s in parts])
+        assert got[name] == pytest.approx(expected, rel=1e-12), name
+    of_pairs = np.mean([slow_gauc(list(zip(y.tolist(), s.tolist(), strict=True))) for y, s in parts])
+    assert got["gauc"] == pytest.approx(of_pairs, rel=1e-12)
+    two = Outcome("logistic", np.where(label > 20, 1.0, -1.0), score[:, None], group=group)
+    got = measure(["gauc", "map"], two)
+    told = [(y > 20, s) for y, s in parts]
+    assert got["gauc"] == pytest.approx(np.mean([sklearn.metrics.roc_auc_score(*one) for one in told]), rel=1e-12)
+    precisions = [sklearn.metrics.average_precision_score(*one) for one in told]
+    assert got["map"] == pytest.approx(np.mean(precisions), rel=1e-12)
+
+
+def test_rows_of_weight_0_are_left_out_and_other_weights_do_not_count(large):
+    group, label, score = large
+    kept = score > 0.3
+    weight = np.where(kept, 1 + label, 0)
+    some = Outcome("squared", label[kept], score[kept, None], group=group[kept])
+    assert measure(NAMES, Outcome("squared", label, score[:, None], weight, group=group)) == measure(NAMES, some)
+
+
+def test_without_groups_they_are_undefined():
+    outcome = Outcome("squared", np.array([0.0, 1.0]), np.array([[0.0], [1.0]]))
+    assert all(map(math.isnan, measure(NAMES, outcome).values()))
+
+
+def test_one_group_of_equal_labels_is_undefined():
+    outcome = Outcome("squared", np.zeros(3), np.arange(3.0)[:, None], group=np.zeros(3, np.int32))
+    assert all(map(math.isnan, measure(NAMES, outcome).values()))
+
+
+def test_metrics_of_places():
+    assert (metric_of("ndcg@7").name, metric_of("ndcg@7").larger_is_better) == ("ndcg@7", True)
+    assert need_groups(["auc", "ndcg@7", "rmse", "map"]) == ["ndcg@7", "map"]
+    for name in ("ndcg@", "ndcg@0", "ndcg@-1", "ndcg@1.5"):
+        with pytest.raises(UsageError, match=f"there is no metric '{name}'; write ndcg@K with a number of places K"):
+            metric_of(name)
+    with pytest.raises(UsageError, match="there is no metric 'auc@3'; did you mean"):
+        metric_of("auc@3")
+    with pytest.raises(UsageError, match="metric ndcg@3 does not fit loss softmax"):
+        check(["ndcg@3"], "softmax")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_they_fit_every_loss_of_one_score(loss):
+    assert ("gauc" in allowed(loss)) == (LOSSES[loss].task != "classes")
+    assert "gauc" not in allowed(loss, grouped=False)
