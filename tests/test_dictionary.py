@@ -26,7 +26,9 @@ def made_of(ids):
 def random_ids(seed, count=3000):
     rng = random.Random(seed)
     numbers = [rng.randrange(2 ** rng.choice([3, 20, 40, 63])) for _ in range(count)]
-    names = [bytes(rng.choices(b"ab\xff:=#0", k=rng.choice([1, 2, 7, 8, 9, 16, 40]))) for _ in range(count)]
+    lengths = [1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 40]
+    prefixes = [b"", b"", b"u=", b"site=example", b"site=example.com/a/"]
+    names = [rng.choice(prefixes) + bytes(rng.choices(b"ab\xff:=#0\0", k=rng.choice(lengths))) for _ in range(count)]
     return rng.sample([*numbers, *names], 2 * count)
 
 

@@ -217,7 +217,10 @@ def rows_of_text(draw, ffm):
     numbers = st.one_of(st.integers(0, 6), st.integers(0, largest))
     named = draw(st.sampled_from([0, 0, 1, 10]))  # of ten ids
     names = st.sampled_from(
-        ["a", "b", "ab", "user=alice", "c#", "-", "é", "1a", "nan", "0x1", "9" * 19, "x:y", "longer-name"]
+        [
+            *("a", "b", "ab", "user=alice", "c#", "-", "é", "1a", "nan", "0x1", "9" * 19, "x:y", "longer-name"),
+            *("\x01", "a\x1fb:\0c", "site=example.com/\x7f", "1234567\x02:é:longer-name"),
+        ]
     )
     lines = []
     for _ in range(draw(st.integers(1, 8))):

@@ -144,10 +144,22 @@ void check_same(const T* one, const T* other, size_t size) {
     REQUIRE(size == 0 || std::memcmp(one, other, size * sizeof(T)) == 0);
 }
 
+// The order of the names is that of their bytes.
+void check_order(const Names& names) {
+    const std::vector<int32_t> order = names.in_order();
+    REQUIRE(order.size() == names.size());
+    for (size_t i = 1; i < order.size(); ++i)
+        REQUIRE(before(names.name(static_cast<size_t>(order[i - 1])), names.name(static_cast<size_t>(order[i]))));
+}
+
 void check_same(const Ids& one, const Ids& other) {
-    REQUIRE(one.size() == other.size() && one.ends.size() == other.ends.size() && one.text.size() == other.text.size());
-    check_same(one.ends.data(), other.ends.data(), one.ends.size());
-    check_same(one.text.data(), other.text.data(), one.text.size());
+    const Names &names = one.names, &others = other.names;
+    REQUIRE(one.size() == other.size() && names.size() == others.size() && names.text_bytes() == others.text_bytes());
+    for (size_t i = 0; i < names.size(); ++i) {
+        const Id name = names.name(i), same = others.name(i);
+        REQUIRE(name.length == same.length && names.column(i) == others.column(i));
+        check_same(name.name, same.name, name.length);
+    }
     check_same(one.numbers.data(), other.numbers.data(), one.numbers.size());
 }
 
@@ -160,9 +172,9 @@ std::vector<Entry> entries_of(const Rows& rows, size_t row) {
         const Ids& known = *rows.reading.ids;
         ids.resize(known.size());
         for (size_t i = 0; i < known.numbers.size(); ++i) ids[static_cast<size_t>(known.number_columns[i])].second = known.numbers[i];
-        for (size_t i = 0; i < known.ends.size(); ++i) {
-            const Id id = known.name(i);
-            ids[static_cast<size_t>(known.name_columns[i])].first.assign(id.name, id.length);
+        for (size_t i = 0; i < known.names.size(); ++i) {
+            const Id id = known.names.name(i);
+            ids[static_cast<size_t>(known.names.column(i))].first.assign(id.name, id.length);
         }
     }
     std::vector<Entry> found;
@@ -249,5 +261,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (text.begin() != text.end() && reading.training) check_blocks(reading, text, data[2], rows);
     }
     check_numbers(text);
+    check_order(ids.names);
     return 0;
 }

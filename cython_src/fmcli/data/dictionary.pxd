@@ -21,17 +21,22 @@ cdef extern from "fmcli/data/ids.h" namespace "fmcli" nogil:
     bint before(const Id&, const Id&)
     int32_t hashed_column(const Id&, int)
 
+    cppclass Names:
+        size_t size()
+        size_t text_bytes()
+        Id name(size_t)
+        int32_t column(size_t)
+        vector[int32_t] in_order() except +
+
     cppclass Ids:
-        Array[int64_t] numbers, ends
-        Array[int32_t] number_columns, name_columns
-        Array[char] text
+        Array[int64_t] numbers
+        Array[int32_t] number_columns
+        Names names
         size_t size()
         size_t bytes()
         int32_t find(const Id&)
         int32_t add(const Id&) except +
         vector[int32_t] add_all(const Ids&) except +
-        Id name(size_t)
-        vector[int32_t] names_in_order() except +
 
 
 cdef class FeatureIds:

@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 
 # What separates tokens, and so cannot be in a name.
 BLANKS = b" \t\r\n"
-SLOT_BYTES = 16  # of a table of ids, which has between 4/3 and 8/3 slots for each
+BYTES_TO_SEARCH = 55  # at most, for each id: a number takes 8/3 slots of 16 bytes, and 12; a name 4 slots of 8, and 23
 SHARED = "(rare)"  # no id, because it would be a name
 
 
@@ -66,20 +66,21 @@ cdef class FeatureIds:
         numbers, places = numbers[used], places[used]
         order = np.argsort(numbers)
         columns_[places[order]] = np.arange(len(order), dtype=np.int32)
-        text_ = np.empty(self.ids.text.size(), dtype=np.uint8)
-        ends_ = np.empty(self.ids.ends.size(), dtype=np.int64)
+        known = &self.ids.names
+        text_ = np.empty(known.text_bytes(), dtype=np.uint8)
+        ends_ = np.empty(known.size(), dtype=np.int64)
         cdef uint8_t[::1] text = text_
         cdef int64_t[::1] ends = ends_
         cdef int32_t[::1] columns = columns_
         cdef const uint8_t[::1] is_used = occurs.view(np.uint8)
-        cdef vector[int32_t] by_name = self.ids.names_in_order()
+        cdef vector[int32_t] by_name = known.in_order()
         cdef int32_t column
         cdef Id name
         count = len(order)
         for i in range(ends.shape[0]):
-            column = self.ids.name_columns.data()[by_name[i]]
+            column = known.column(by_name[i])
             if is_used[column]:
-                name = self.ids.name(by_name[i])
+                name = known.name(by_name[i])
                 memcpy(&text[0] + start, name.name, name.length)
                 start += name.length
                 ends[names] = start
@@ -178,7 +179,7 @@ cdef class Dictionary:
     @property
     def bytes_to_search(self):
         """About the bytes that `ids` takes."""
-        return 2 * SLOT_BYTES * len(self) + sum(array.nbytes for array in self.arrays)
+        return BYTES_TO_SEARCH * len(self) + sum(array.nbytes for array in self.arrays)
 
     @property
     def ids(self):
@@ -242,8 +243,8 @@ cdef class Dictionary:
                 columns[i] = ours.ids.find(id)
         if isinstance(source, Dictionary):
             theirs = source.ids
-            for i in range(theirs.ids.ends.size()):
-                columns[count + i] = ours.ids.find(theirs.ids.name(i))
+            for i in range(theirs.ids.names.size()):
+                columns[count + i] = ours.ids.find(theirs.ids.names.name(i))
         if self.with_shared:
             columns_[columns_ < 0] = self.shared
         return columns_

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "fmcli/data/id.h"
+
 namespace fmcli {
 
 // The number of bytes that must be readable behind the last line break of a text: digits are loaded eight at a time.
@@ -18,15 +20,6 @@ constexpr int PADDING = 8;
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 inline bool ends_token(char c) { return is_blank(c) || c == '\n'; }
-
-inline uint64_t load8(const char* p) {
-    uint64_t chunk;
-    std::memcpy(&chunk, p, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    chunk = __builtin_bswap64(chunk);
-#endif
-    return chunk;
-}
 
 // The digits at p, at most 8: their count, and the number that they form. There is no branch on a digit, so numbers of
 // different lengths cause no branch mispredictions.

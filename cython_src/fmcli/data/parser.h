@@ -82,17 +82,15 @@ class Parser {
 
   private:
     struct Entry {
-        uint64_t index, field;
-        float value;
-        Id id;  // set by `any_entry` only
-    };
-
-    // An entry whose column is not known yet.
-    struct Pending {
         Id id;
         uint64_t field;
         float value;
+    };
+
+    // An entry whose column is not known yet.
+    struct Pending : Entry {
         const char* token;
+        Names::Record likely;  // of a name
     };
 
     static constexpr const char* SHAPE = ffm ? "field:index:value" : "index:value";
@@ -105,7 +103,7 @@ class Parser {
     Span name_;  // the label of the row, if it is a name; it is added when the whole row has been read
     int64_t group_ = 0;  // of the row, if groups are stored
     Fault fault_;
-    std::vector<Pending> pending_;
+    std::vector<Pending> pending_;  // those of the row, then those of longer rows
 
     bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
         fault_ = {complaint, subject, expected, token, part, line_};
@@ -155,19 +153,20 @@ class Parser {
                 Entry odd;  // `any_entry` takes its address, so `entry` can stay in registers
                 next = any_entry(p, odd);
                 if (!next) return false;
-                if (odd.id.name) odd.index = NO_INDEX;
+                if (odd.id.name) odd.id.key = NO_INDEX;
                 entry = odd;
             }
-            if (entry.index >= limit) {
+            const uint64_t number = entry.id.key;
+            if (number >= limit) {
                 if (reading.space == Space::GROWING) return entries_by_id(position, y, has_label, weight);
                 if (reading.refuse_unseen && entry.value != 0) return unseen_id(p);
                 unseen += entry.value != 0;
-                beyond = std::max(beyond, static_cast<int64_t>(entry.index));
+                beyond = std::max(beyond, static_cast<int64_t>(number));
                 p = next;
                 continue;
             }
             p = next;
-            int64_t key = static_cast<int64_t>(entry.index);
+            int64_t key = static_cast<int64_t>(number);
             if (ffm) {
                 const int64_t group = static_cast<int64_t>(entry.field);
                 fields = std::max(fields, group + 1);
@@ -178,7 +177,7 @@ class Parser {
             }
             untidy |= key <= last;
             last = key;
-            index[n] = static_cast<int32_t>(entry.index);
+            index[n] = static_cast<int32_t>(number);
             if (entry.value != 1) {
                 untidy |= entry.value == 0;
                 if (!value) {
@@ -217,7 +216,7 @@ class Parser {
     // they are looked up is fetched at the same time.
     bool entries_by_id(const char*& position, double y, bool has_label, double weight) {
         const Reading& reading = rows_.reading;
-        pending_.clear();
+        size_t count = 0;
         const char* p = position;
         for (;;) {
             p = skip_blanks(p);
@@ -226,27 +225,28 @@ class Parser {
                 p = line_break(p, end_);
                 break;
             }
-            Entry entry;
+            if (count == pending_.size()) pending_.resize(2 * count + 1);
+            Pending& entry = pending_[count++];
+            entry.id.name = nullptr;
             const char* next = plain_entry(p, entry);
-            if (next) {
-                entry.id.key = entry.index;
-            } else {
-                next = named_entry(p, entry);
-                if (!next) next = any_entry(p, entry);
-                if (!next) return false;
-            }
-            pending_.push_back({entry.id, ffm ? entry.field : 0, entry.value, p});
+            if (!next) next = named_entry(p, entry);
+            if (!next) next = any_entry(p, entry);
+            if (!next) return false;
+            entry.token = p;
             if (reading.ids) reading.ids->prefetch(entry.id);
             p = next;
         }
         if (!rows_.by_id) rows_.number_ids();
+        if (reading.ids)
+            for (size_t i = 0; i < count; ++i) pending_[i].likely = reading.ids->likely(pending_[i].id);
         const uint32_t row = static_cast<uint32_t>(rows_.label.size());
         const size_t start = rows_.index.size();
         size_t n = start;
         int64_t last = -1, unseen = 0;
         bool untidy = false;
-        for (const Pending& entry : pending_) {
-            const int32_t column = column_of(entry.id, row, untidy);
+        for (size_t i = 0; i < count; ++i) {
+            const Pending& entry = pending_[i];
+            const int32_t column = column_of(entry.id, entry.likely, row, untidy);
             if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
             if (column == NO_COLUMN) {
                 if (reading.refuse_unseen && entry.value != 0) return unseen_id(entry.token);
@@ -278,15 +278,15 @@ class Parser {
     }
 
     // The column of an id, or NO_COLUMN. `repeated` is set if the row has a growing column again.
-    int32_t column_of(const Id& id, uint32_t row, bool& repeated) {
+    int32_t column_of(const Id& id, Names::Record likely, uint32_t row, bool& repeated) {
         const Reading& reading = rows_.reading;
         switch (reading.space) {
             case Space::HASHED: return hashed_column(id, reading.hash_bits);
             case Space::KNOWN: {
-                const int32_t column = reading.ids->find(id);
+                const int32_t column = reading.ids->find(id, likely);
                 return column == NO_COLUMN ? reading.others : column;
             }
-            case Space::GROWING: return reading.ids->add(id, row, repeated);
+            case Space::GROWING: return reading.ids->add(id, likely, row, repeated);
             case Space::INDEX: break;
         }
         return NO_COLUMN;
@@ -385,18 +385,18 @@ class Parser {
         Digits digits = read_digits(p);
         if (digits.count == 0) return nullptr;
         p = step(p, digits.count);
-        entry.index = digits.number;
+        entry.id.key = digits.number;
         if (digits.count == 8) {
             digits = read_digits(p);
             p = step(p, digits.count);
-            entry.index = entry.index * SCALE[digits.count] + digits.number;
+            entry.id.key = entry.id.key * SCALE[digits.count] + digits.number;
             if (digits.count == 8) {
                 digits = read_digits(p);
                 p = step(p, digits.count);
                 // 2^63 has 19 digits; a number of 19 digits does not overflow uint64.
                 if (digits.count > 3) return nullptr;
-                entry.index = entry.index * SCALE[digits.count] + digits.number;
-                if (entry.index > INT64_MAX) return nullptr;
+                entry.id.key = entry.id.key * SCALE[digits.count] + digits.number;
+                if (entry.id.key > INT64_MAX) return nullptr;
             }
         }
         if (*p++ != ':') return nullptr;
@@ -422,12 +422,29 @@ class Parser {
             if (!p) return nullptr;
         }
         if (is_digit(*p) || *p == '+' || *p == '-' || *p == '.' || *p == ':' || begins_query(p)) return nullptr;
-        const char *name = p, *colon = nullptr;
-        for (; !ends_token(*p); ++p)
-            if (*p == ':') colon = p;
+        const char* const name = p;
+        const char* const colon = colon_of_value(p);
         if (!colon) return nullptr;
         entry.id = named(name, static_cast<size_t>(colon - name));
         return plain_value(colon + 1, entry.value);
+    }
+
+    // The last colon of the token at p, or nullptr. Eight bytes are looked at together; a byte is a blank only if it is at
+    // most as large as a space, and the lowest one of these is found exactly.
+    static const char* colon_of_value(const char* p) {
+        constexpr uint64_t EACH = 0x0101010101010101, HIGH = 0x80 * EACH, LOW = ~HIGH;
+        const char* colon = nullptr;
+        for (;; p += 8) {
+            const uint64_t chunk = load8(p), other = chunk ^ ':' * EACH;
+            const uint64_t small = (chunk - (' ' + 1) * EACH) & ~chunk & HIGH;
+            uint64_t colons = ~(((other & LOW) + LOW) | other) & HIGH;
+            if (small) colons &= (small & -small) - 1;
+            if (colons) colon = p + (63 - __builtin_clzll(colons)) / 8;
+            if (!small) continue;
+            p += __builtin_ctzll(small) / 8;
+            if (ends_token(*p)) return colon;
+            p -= 7;  // the byte is part of the token
+        }
     }
 
     // Reads the digits and the colon of a field. Returns their end, or nullptr. Fields usually have one or two digits and
@@ -464,7 +481,6 @@ class Parser {
             else fail(wrong, "", SHAPE, token, token);
             return nullptr;
         }
-        entry.index = entry.id.key;
         if (const char* wrong = read_number(value.begin, value.end, entry.value)) {
             fail(wrong, "value", SHAPE, token, value);
             return nullptr;
@@ -519,7 +535,8 @@ class Parser {
             const Span here = {p, token_end(p)};
             Id id;
             if (std::find(p, here.end, ':') != here.end && !read_id(id_in(here), id)) {
-                const uint64_t found = rows_.by_id ? static_cast<uint64_t>(column_of(id, row, any)) : id.key;
+                const Names::Record likely = rows_.reading.ids ? rows_.reading.ids->likely(id) : 0;
+                const uint64_t found = rows_.by_id ? static_cast<uint64_t>(column_of(id, likely, row, any)) : id.key;
                 if (found == static_cast<uint64_t>(index) && (rows_.by_id || !id.name)) token = here, part = id_in(here);
             }
             p = skip_blanks(here.end);

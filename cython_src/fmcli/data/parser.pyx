@@ -282,7 +282,7 @@ cdef class Rows:
     @property
     def label_names(self):
         """The names of the labels, as bytes; empty if labels are numbers."""
-        names = &self.text.label_names
+        names = &self.text.label_names.names
         return [names.name(i).name[:names.name(i).length] for i in range(names.size())]
 
     @property

@@ -200,7 +200,7 @@ struct Rows {
         unseen += other.unseen;
         features = std::max(features, other.features);
         fields = std::max(fields, other.fields);
-        for (size_t i = 0; i < other.label_names.size(); ++i) place.labels.push_back(label_names.add(other.label_names.name(i)));
+        for (size_t i = 0; i < other.label_names.size(); ++i) place.labels.push_back(label_names.add(other.label_names.names.name(i)));
         return place;
     }
 
