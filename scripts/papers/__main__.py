@@ -1,0 +1,86 @@
+"""Repeat the experiments of the papers, and write the page of the guide about them.
+
+    python scripts/papers                            write fmcli/guide/papers.md and its figures from the kept numbers
+    python scripts/papers --list                     list the experiments
+    python scripts/papers --raw FOLDER               run all experiments, then write the page
+    python scripts/papers --raw FOLDER ll pn_beta    run these experiments, then write the page
+
+FOLDER has the raw files of the data sets, which the page names; nothing is fetched. Each experiment prints its rules
+before it runs, and PASS or FAIL for each of them afterwards. Its numbers are kept in scripts/papers/numbers.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from experiment import Experiment
+from experiments import ALL
+from page import GUIDE, NUMBERS, written
+from sets.raw import MissingDataError, Raw
+
+DIGITS = 6  # significant digits of the numbers that are kept
+
+
+def rounded(value: Any) -> Any:
+    """Numbers in nested lists and dictionaries, rounded."""
+    if isinstance(value, dict):
+        return {str(name): rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one) for one in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def perform(experiment: Experiment, folder: Path) -> None:
+    """Run an experiment, and keep its numbers. Raises MissingDataError."""
+    print(f"{experiment.name}: {experiment.source}: {experiment.title}", flush=True)
+    for rule in experiment.rules:
+        print(f"  rule: {rule.text}", flush=True)
+    raw, begin = Raw(folder), time.process_time()
+    numbers = rounded(experiment.run(raw))
+    kept = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "numbers": numbers}
+    (NUMBERS / f"{experiment.name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    for table in experiment.tables(numbers):
+        print(f"\n  {table.caption}")
+        widths = [max(map(len, cells)) for cells in zip(table.head, *table.rows, strict=True)]
+        for row in (table.head, *table.rows):
+            print("  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)))
+    print()
+    for rule in experiment.rules:
+        print(f"  {rule.verdict(numbers)}: {rule.text}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments to run; without any, all are run")
+    parser.add_argument("--raw", type=Path, metavar="FOLDER", help="the raw files of the data sets")
+    parser.add_argument("--list", action="store_true", help="list the experiments")
+    given = parser.parse_args()
+    by_name = {one.name: one for one in ALL}
+    if given.list:
+        for name, one in by_name.items():
+            print(f"{name:16} {one.source}: {one.title}")
+        return
+    if unknown := set(given.names) - set(by_name):
+        parser.error(f"there is no experiment {', '.join(sorted(unknown))}; --list lists them")
+    if given.names and not given.raw:
+        parser.error("--raw names the folder of raw files, which the experiments need")
+    missing = []
+    for name in (given.names or by_name) if given.raw else ():
+        try:
+            perform(by_name[name], given.raw)
+        except MissingDataError as error:
+            missing.append(name)
+            print(f"  not run: {error}", file=sys.stderr)
+    for path, text in written().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        print(f"wrote {path.relative_to(GUIDE.parents[1])}")
+    if missing:
+        sys.exit(f"no data for {', '.join(missing)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Figures as SVG: panels of curves below each other, narrow enough for a phone, with the same bytes each time."""
+
+import math
+from collections.abc import Iterator, Mapping
+from html import escape
+
+from experiment import Curve, Figure
+
+# Pixels.
+WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 58, 14, 200, 26, 46, 18, 13, 22
+LETTER = 7.4  # the mean width of a letter at this size of the font, rounded up
+INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
+# Colours that colour-blind readers can tell apart (Okabe and Ito), with a pattern of dashes for each.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
+DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3")
+MOST_TICKS, MOST_MARKERS = 6, 30
+SCARCE = 3  # ticks of powers of ten alone are too few below this number
+
+
+class Axis:
+    """Maps values to pixels. `span` is the first and the last pixel."""
+
+    def __init__(self, values: list[float], log: bool, span: tuple[float, float]) -> None:
+        self.log, self.span = log, span
+        least, most = min(values), max(values)
+        if least == most:
+            least, most = (least / 2, most * 2) if log else (least - 0.5, most + 0.5)
+        if log:
+            self.ticks = powers(least, most)
+            self.ends = math.log(least), math.log(most)
+        else:
+            self.ticks = steps(least, most)
+            self.ends = min(least, self.ticks[0]), max(most, self.ticks[-1])
+
+    def __call__(self, value: float) -> float:
+        share = ((math.log(value) if self.log else value) - self.ends[0]) / (self.ends[1] - self.ends[0])
+        return self.span[0] + share * (self.span[1] - self.span[0])
+
+
+def steps(least: float, most: float) -> list[float]:
+    """Round numbers at equal distances, of which the range has at most MOST_TICKS."""
+    rough = (most - least) / (MOST_TICKS - 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(least / step - 1e-9), math.floor(most / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def powers(least: float, most: float) -> list[float]:
+    """Powers of ten in a range, also twice and five times these if they are few."""
+    low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
+    for factors in ((1,), (1, 2, 5)):
+        found = [factor * 10.0**p for p in range(low, high + 1) for factor in factors]
+        inside = [value for value in found if least * (1 - 1e-9) <= value <= most * (1 + 1e-9)]
+        if len(inside) >= SCARCE:
+            break
+    every = math.ceil(len(inside) / MOST_TICKS)
+    return inside[::every] or [least, most]
+
+
+def svg(figure: Figure) -> str:
+    """The image."""
+    blocks, top = [], 0.0
+    for title, curves in figure.panels.items():
+        lines = list(panel(figure, title, curves))
+        blocks += [f'<g transform="translate(0 {top:g})">', *lines, "</g>"]
+        top += height(curves)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top:g}" width="{WIDTH}" height="{top:g}"'
+    style = f'  font-family="sans-serif" font-size="{FONT}" fill="{INK}">'
+    back = f'<rect width="{WIDTH}" height="{top:g}" fill="{PAPER}"/>'
+    return "\n".join([head, style, f"<title>{escape(figure.caption)}</title>", back, *blocks, "</svg>"]) + "\n"
+
+
+def places(curves: Mapping[str, Curve]) -> tuple[list[tuple[float, int]], int]:
+    """The place of each entry of the legend (x, line), and the number of lines."""
+    found, x, line = [], float(LEFT), 0
+    for name in curves:
+        width = SIGN + 6 + LETTER * len(name) + 12
+        if found and x + width > WIDTH:
+            x, line = float(LEFT), line + 1
+        found.append((x, line))
+        x += width
+    return found, line + 1
+
+
+def height(curves: Mapping[str, Curve]) -> float:
+    return TITLE + places(curves)[1] * LINE + PLOT + BELOW
+
+
+def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[str]:
+    """A panel, with its legend below its title."""
+    legend, lines = places(curves)
+    top = TITLE + lines * LINE + 4
+    bottom = top + PLOT
+    x = Axis([v for xs, _ in curves.values() for v in xs], figure.log_x, (LEFT + 6, WIDTH - RIGHT))
+    y = Axis([v for _, ys in curves.values() for v in ys], figure.log_y, (bottom - 6, top + 6))
+    yield f'<text x="{LEFT}" y="17" font-weight="bold">{escape(title)}</text>'
+    for value in y.ticks:
+        at = y(value)
+        yield f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="{FRAME}"/>'
+        yield f'<text x="{LEFT - 5}" y="{at + 4.5:.1f}" text-anchor="end">{value:g}</text>'
+    for value in x.ticks:
+        at = x(value)
+        yield f'<path d="M{at:.1f} {bottom}v5" stroke="{INK}"/>'
+        yield f'<text x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{value:g}</text>'
+    yield f'<path d="M{LEFT} {top}V{bottom}H{WIDTH - RIGHT}" fill="none" stroke="{INK}"/>'
+    yield f'<text x="{(LEFT + WIDTH) / 2:g}" y="{bottom + 37}" text-anchor="middle">{escape(figure.x)}</text>'
+    middle = (top + bottom) / 2
+    yield f'<text transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{escape(figure.y)}</text>'
+    for i, (name, (xs, ys)) in enumerate(curves.items()):
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        stroke = f'fill="none" stroke="{colour}" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
+        points = [(x(a), y(b)) for a, b in zip(xs, ys, strict=True)]
+        yield f'<path d="M{"L".join(f"{a:.1f} {b:.1f}" for a, b in points)}" {stroke}/>'
+        if len(points) <= MOST_MARKERS:
+            dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in points)
+            yield f'<path d="{dots}" stroke="{colour}" stroke-width="7" stroke-linecap="round"/>'
+        at, line = legend[i]
+        level = TITLE + line * LINE + 5
+        yield f'<path d="M{at:g} {level}h{SIGN}" {stroke}/>'
+        yield f'<text x="{at + SIGN + 6:g}" y="{level + 4}">{escape(name)}</text>'

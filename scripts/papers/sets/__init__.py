@@ -1,0 +1,1 @@
+"""Builders of the data of the experiments, from raw files."""

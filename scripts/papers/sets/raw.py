@@ -1,0 +1,50 @@
+"""The folder of raw files: finding them, and the digests of what is built from them."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fmcli.data.dataset import Dataset
+
+DIGITS = 12  # of a digest
+
+
+class MissingDataError(Exception):
+    """A raw file is not in the folder."""
+
+
+class Raw:
+    """A folder with the raw files of data sets, which is never written to.
+
+    built : what has been built so far, by name: the numbers of rows and features, and a digest. Equal digests mean
+        equal data, so that a reader can check that an experiment ran on the same rows as ours.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.built: dict[str, dict[str, Any]] = {}
+
+    def files(self, *patterns: str) -> list[str]:
+        """The files that match the first pattern with any, in alphabetical order. Raises MissingDataError."""
+        for pattern in patterns:
+            found = sorted(self.folder.glob(f"**/{pattern}"))
+            if found:
+                return list(map(str, found))
+        raise MissingDataError(f"{self.folder} has no file {' or '.join(patterns)}")
+
+    def note(self, name: str, data: Dataset) -> Dataset:
+        """Remember what was built. Returns the data."""
+        self.built[name] = {"rows": data.rows, "features": data.features, "digest": digest(data.arrays)}
+        return data
+
+
+def digest(arrays: Iterable[np.ndarray]) -> str:
+    """The beginning of the SHA-256 digest of arrays: their types, shapes and bytes."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:DIGITS]

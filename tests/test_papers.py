@@ -1,0 +1,64 @@
+"""The page about the papers' experiments follows from the numbers that are kept, and the smallest experiment runs."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAPERS = ROOT / "scripts" / "papers"
+MOST_BYTES, MOST_BYTES_OF_ALL = 40_000, 600_000
+PRIVATE = {"sets", "experiments", "experiment", "fitting", "drawing", "page"}
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The module that writes the page, imported as the script does."""
+    sys.path.insert(0, str(PAPERS))
+    import page
+
+    yield page
+    sys.path.remove(str(PAPERS))
+    for name in [name for name in sys.modules if name.partition(".")[0] in PRIVATE]:
+        del sys.modules[name]
+
+
+def test_the_page_and_its_figures_are_those_of_the_numbers(page):
+    written = page.written()
+    for path, text in written.items():
+        assert path.read_text() == text, f"{path.name} is out of date: run python scripts/papers"
+    images = set((page.GUIDE / page.FIGURES).iterdir())
+    assert images == set(written) - {page.GUIDE / "papers.md"}
+    sizes = [path.stat().st_size for path in images]
+    assert max(sizes) <= MOST_BYTES
+    assert sum(sizes) <= MOST_BYTES_OF_ALL
+
+
+def test_every_experiment_has_rules_and_numbers_and_each_failure_a_reason(page):
+    assert {path.stem for path in page.NUMBERS.iterdir()} == {one.name for one in page.ALL}
+    for one in page.ALL:
+        numbers = page.kept(one)["numbers"]
+        assert one.rules
+        assert all(rule.reason for rule in one.rules if rule.verdict(numbers) == "FAIL"), one.name
+
+
+def test_the_smallest_experiment_runs(page, tmp_path, monkeypatch):
+    from experiments import pn_beta
+    from sets.raw import Raw
+
+    random = np.random.default_rng(0)
+    x = random.normal(size=(40, 3)).round(3)
+    lines = [f"{a * b:g} 1:{a:g} 2:{b:g} 3:{c:g}" for a, b, c in x]
+    (tmp_path / "diabetes.libsvm").write_text("\n".join(lines) + "\n")
+    for name, value in {"SEEDS": 1, "RANKS": (2,), "MANY": 2, "EPOCHS": 20}.items():
+        monkeypatch.setattr(pn_beta, name, value)
+    raw = Raw(tmp_path)
+    numbers = json.loads(json.dumps(pn_beta.run(raw)))
+    assert raw.built["diabetes"]["rows"] == len(x)
+    experiment = pn_beta.EXPERIMENT
+    assert all(table.rows for table in experiment.tables(numbers))
+    assert all("<path" in page.svg(figure) for figure in experiment.figures(numbers).values())
+    constant = 0.5  # the loss of the mean of standardised labels
+    assert all(min(ranks["2"]["fitted"]) < constant / 4 for ranks in numbers["objectives"].values())
