@@ -47,7 +47,8 @@ The folders
 Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder names. A folder imports only those
 above it in this list, so that there are no circles:
 
-    system        memory, cores, threads, signals, locks, remote files, files that are written whole or not at all
+    system        memory, cores, threads, signals, locks, remote files, what recognises an input, files that are written
+                  whole or not at all
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import http.server
 import io
+import re
 import sys
 import threading
 from pathlib import Path
@@ -20,11 +21,13 @@ fsspec = pytest.importorskip("fsspec")
 pytest.importorskip("aiohttp")
 
 TEXT = b"".join(b"%d %d:1 %d:0.5\n" % (i % 2, i % 7, 10 + i % 11) for i in range(500))
+TAGS = {"rows": '"1"'}
 FILES = {"rows": TEXT, "rows.gz": gzip.compress(TEXT), "rows.bz2": bz2.compress(TEXT)}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Sends FILES whole, and from the folder `short` only parts; without their lengths from `chunked`."""
+    """Sends FILES whole, and from the folder `short` only parts; without their lengths from `chunked`, with TAGS from
+    `tagged`, and from `parts` also the parts that are asked for."""
 
     protocol_version = "HTTP/1.1"
 
@@ -37,8 +40,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def reply(self, with_body):
         folder, _, name = self.path.partition("?")[0][1:].rpartition("/")
         body = FILES.get(name)
-        self.send_response(404 if body is None else 403 if folder == "closed" else 200)
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")) if folder == "parts" else None
+        self.send_response(404 if body is None else 403 if folder == "closed" else 206 if asked else 200)
         body = body or b""
+        if folder in ("tagged", "parts"):
+            self.send_header("ETag", TAGS[name])
+        if asked:
+            self.send_header("Content-Range", f"bytes {asked[1]}-{asked[2]}/{len(body)}")
+            body = body[int(asked[1]) : int(asked[2]) + 1]
         if folder == "chunked":
             self.send_header("Transfer-Encoding", "chunked")
             parts = (body[:100], body[100:]) if with_body else ()
@@ -149,6 +158,31 @@ def test_what_cannot_be_read_is_an_error(places, run, place, status, message):
     assert "secret" not in told
 
 
+@pytest.mark.parametrize("place", ["memory", "tagged", "parts", "http"])
+def test_caches_of_remote_rows(places, run, monkeypatch, place):
+    """They are used again if the file system knows of changes, and if the ends are the same where it sends parts."""
+    address = places.get(place, f"{places['http']}{place}/") + "rows"
+    monkeypatch.setitem(TAGS, "rows", '"1"')
+    monkeypatch.setitem(FILES, "rows", TEXT)
+
+    def told():
+        status, told = run("train", "--disk", "--cache", "c", "-e", "1", "-o", "m", address)
+        assert status == 0
+        return told
+
+    assert "made the cache c, because there was none" in told()
+    unknown = f"made the cache c, because it is not known whether {address} has changed"
+    assert (unknown if place == "http" else "using the cache c") in told()
+    changed = TEXT[:-2] + b"7\n"
+    if place == "memory":
+        fsspec.filesystem("memory").pipe("/fmcli/rows", changed)
+    elif place == "tagged":
+        TAGS["rows"] = '"2"'
+    FILES["rows"] = changed
+    assert (unknown if place == "http" else "because the earlier one has other inputs") in told()
+    fsspec.filesystem("memory").pipe("/fmcli/rows", TEXT)
+
+
 class Flaky(io.BytesIO):
     """A file that fails after some blocks, or ends before its size."""
 
@@ -172,7 +206,7 @@ def test_a_transfer_that_fails_is_an_error(monkeypatch, size, fails, reason):
         def open(self, path, mode):
             return Flaky(size, fails)
 
-    monkeypatch.setattr(remote, "_find", lambda path: (FileSystem(), path))
+    monkeypatch.setattr(remote, "find", lambda path: (FileSystem(), path))
     with pytest.raises(TransferError, match=rf"^flaky://rows: the transfer ended after [0-9,]+ bytes: {reason}"):
         read(["flaky://rows"])
     with remote.RemoteFile("flaky://rows") as file, pytest.raises(TransferError):

@@ -232,6 +232,41 @@ def test_a_cache_is_used_again_for_the_same_rows_only(tmp_path):
         reason()
 
 
+@pytest.mark.parametrize("ids", ["small", "names", "late"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_rows_keep_their_weights(small, tmp_path, rng, ids, beside):
+    """The label of a row is its number. There are two inputs, and possibly weights beside the labels."""
+    weight = rng.integers(1, 9, ROWS)
+    lines = lines_of({"small": range(30), "names": NAMES, "late": range(30)}[ids], rng)
+    if ids == "late":
+        lines[200:] = lines_of(NAMES, rng)[200:]
+    lines = [f"{row}{':2' * beside}{line[line.index(' ') :]}" for row, line in enumerate(lines)]
+    for name, text in (("a", lines[:70]), ("b", lines[70:]), ("w", [f"{w}\n" for w in weight])):
+        (tmp_path / name).write_text("".join(text))
+    reading = Reading("libsvm", False, beside, True, sample_weights=str(tmp_path / "w"))
+    inputs = [str(tmp_path / "a"), str(tmp_path / "b")]
+
+    def again():
+        cache, why = cache_of(str(tmp_path / "c"), inputs, reading, threads=2, bad=BadLines())
+        blocks = [cache.load(block) for block in range(len(cache.blocks))]
+        assert len(blocks) >= 3
+        found = {label: w for data in blocks for label, w in zip(data.label, data.weight, strict=True)}
+        assert found == {row: (1 + beside) * w for row, w in enumerate(weight)}
+        assert (cache.dictionary is not None) == (ids != "small")
+        assert cache.facts.total_weight == (1 + beside) * weight.sum()
+        return why
+
+    assert again() == "there was none"
+    assert again() == ""
+    weight[rng.integers(ROWS)] += 1
+    (tmp_path / "w").write_text("".join(f"{w}\n" for w in weight))
+    assert again() == "the earlier one has other sample weights"
+    without = replace(reading, sample_weights=None)
+    cache, why = cache_of(str(tmp_path / "c"), inputs, without, threads=1, bad=BadLines())
+    assert why == "the earlier one has other sample weights"
+    assert cache.weighted == beside
+
+
 def test_damage_is_found(small, tmp_path, rng):
     """Every changed byte, and every length."""
     data = planted("fm", "squared", rows=60)[0]

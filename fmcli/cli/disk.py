@@ -11,7 +11,6 @@ from fmcli.errors import LEAVE_OUT, UsageError
 
 if TYPE_CHECKING:
     from fmcli.data.reader import Grouping
-    from fmcli.data.weights import Weighting
     from fmcli.registry.specs import Spec
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,14 +69,10 @@ def parse_disk(disk: bool, cache: str | None, memory: float | None) -> Disk | No
     return Disk(cache, int(MEGABYTE * (memory or USUAL_MEMORY)))
 
 
-def check_disk(
-    disk: Disk, spec: Spec, weighting: Weighting | None, grouping: Grouping | None, holdout: float | None
-) -> None:
+def check_disk(spec: Spec, grouping: Grouping | None, holdout: float | None) -> None:
     """Raise UsageError if a run needs all its rows in memory."""
     from fmcli.training.stored import check_stored
 
     check_stored(spec, holdout)
     if grouping:
         raise UsageError("a cache does not keep the groups of rows, which ranking needs", disk=LEAVE_OUT)
-    if weighting and weighting.file is not None:
-        raise UsageError("--disk reads weights beside labels only: use --label-weights instead of --sample-weights")

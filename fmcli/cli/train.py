@@ -324,7 +324,7 @@ def command(
     grouping = parse_grouping(metrics, group_field)
     on_disk = parse_disk(disk, cache, memory)
     if on_disk:
-        check_disk(on_disk, spec, weighting, grouping, holdout)
+        check_disk(spec, grouping, holdout)
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     checkpoint.check(spec)

@@ -78,6 +78,7 @@ def reading_of(request: Request, *, shuffled: bool) -> Reading:
         shuffled,
         known_labels(request),
         request.settings.hash_bits,
+        request.weighting.file if request.weighting else None,
     )
 
 

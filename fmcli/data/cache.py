@@ -97,7 +97,8 @@ class Facts:
         self.fields = max(self.fields, data.fields)
         self.longest = max(self.longest, data.longest)
         self.longest_square = max(self.longest_square, data.longest_square())
-        self.total_weight += data.total_weight()
+        with np.errstate(over="ignore"):  # `build` refuses a sum that is not finite
+            self.total_weight += data.total_weight()
         self.lowest, self.highest = min(self.lowest, data.label.min()), max(self.highest, data.label.max())
         if self.labels is None:
             return
@@ -232,6 +233,8 @@ def build(
             with closing(Cache(path, spool.file.fileno())) as rows:
                 for block in range(len(rows.blocks)):
                     writer.add(rows.load(block, checked=False).ordered(writer.dictionary, columns, threads))
+        if not np.isfinite(writer.facts.total_weight):
+            raise BadInputError("the sum of the weights is not finite; check the weights of rows")
         writer.close(about)
 
 
@@ -381,7 +384,7 @@ class Cache:
     @property
     def weighted(self) -> bool:
         """Whether rows have weights."""
-        return bool(self.about["label_weights"])
+        return bool(self.about["label_weights"] or self.about.get("sample_weights"))
 
     def load(self, block: int, checked: bool = True) -> Dataset:
         """The rows of a block. Raises BadInputError if they are damaged.

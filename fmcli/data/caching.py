@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,9 +16,9 @@ from fmcli.data.labels import NUMBERS, Names, listed_texts
 from fmcli.data.pieces import TextRows
 from fmcli.data.reader import LARGEST_INDEX, Chunk, Piece, Stream, score_chunks
 from fmcli.data.sources import name_of
-from fmcli.errors import BadInputError, MissingInputError
-
-ENDS = 1 << 16  # bytes at each end of an input that are compared
+from fmcli.data.weights import with_row_weights
+from fmcli.errors import BadInputError
+from fmcli.system.identity import can_be_read_again, identity
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class Reading:
 
     shuffled : whether the rows get a random order.
     labels, hash_bits : as in `reader.read`.
+    sample_weights : a file with the weight of each row; None: the rows have no weights, or only those beside labels.
     """
 
     format: str
@@ -36,30 +36,46 @@ class Reading:
     shuffled: bool
     labels: Names | None = None
     hash_bits: int = 0
+    sample_weights: str | None = None
+
+    def about(self, inputs: Sequence[str], skip: bool) -> dict[str, Any]:
+        """What recognises the rows of some inputs.
+
+        skip : whether lines with errors are skipped.
+        """
+        weights = [] if self.sample_weights is None else [identity(self.sample_weights)]
+        return {
+            **asdict(self),
+            "labels": self.labels and list(self.labels),
+            "skip": skip,
+            "inputs": [identity(path) for path in inputs],
+            "sample_weights": weights,
+        }
 
 
 def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int, bad: BadLines) -> tuple[Cache, str]:
     """The cache of some inputs, and why it was made; "" if it was there already.
 
-    It is used again if the inputs have the same names, sizes, times of the last change, and bytes at both ends, and if
-    they were read in the same way. Standard input is always read again.
+    It is used again if the inputs and the file of weights have the same names, sizes, times of the last change or
+    versions, and bytes at both ends, and if they were read in the same way. Standard input is always read again.
 
     Raises the errors of `reader.read`, ForeignFileError if the path is another file, and OutputError if the cache
     cannot be written.
     """
-    labels = reading.labels and list(reading.labels)
-    about = {**asdict(reading), "labels": labels, "skip": bad.skip, "inputs": identity(inputs)}
-    reason, lines_before = why_not(path, about), bad.count
+    files = [*inputs, *([] if reading.sample_weights is None else [reading.sample_weights])]
+    about = reading.about(inputs, bad.skip)
+    reason, lines_before = why_not(path, about, files), bad.count
     if reason:
         try:
             build(path, text_rows(inputs, reading, threads, bad), about, shuffled=reading.shuffled, threads=threads)
         except LateIdsError:
-            if about["inputs"] is None:
-                raise BadInputError(
-                    f"{name_of(inputs[0])}: the first feature with a name or a large number comes only after "
-                    f"{CHUNK_BYTES >> 20} MiB of rows, and this input cannot be read again; give a file",
-                    hash_bits=None,
-                ) from None
+            for file in files:
+                if not can_be_read_again(file):
+                    raise BadInputError(
+                        f"{name_of(file)}: the first feature with a name or a large number comes only after "
+                        f"{CHUNK_BYTES >> 20} MiB of rows, and this input cannot be read again; give a file",
+                        hash_bits=None,
+                    ) from None
             bad.count = lines_before
             rows = text_rows(inputs, reading, threads, bad)
             build(path, rows, about, shuffled=reading.shuffled, threads=threads, by_ids=True)
@@ -83,7 +99,8 @@ def text_rows(inputs: Sequence[str], reading: Reading, threads: int, bad: BadLin
         growing=not reading.hash_bits,
     )
     with closing(chunks):
-        yield from pieces(chunks, reading.labels)
+        rows: Iterable[TextRows] = pieces(chunks, reading.labels)
+        yield from rows if reading.sample_weights is None else with_row_weights(rows, reading.sample_weights)
 
 
 def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[TextRows]:
@@ -108,27 +125,9 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[Tex
         yield TextRows(data, chunk.result.ids, facts)
 
 
-def identity(paths: Sequence[str]) -> list[dict[str, Any]] | None:
-    """What recognises inputs; None if one of them cannot be read twice."""
-    found = []
-    for path in paths:
-        if path == "-" or not os.path.isfile(path):
-            return None
-        status = os.stat(path)
-        try:
-            with open(path, "rb") as file:
-                ends = file.read(ENDS)
-                file.seek(max(0, status.st_size - ENDS))
-                ends += file.read(ENDS)
-        except OSError as error:
-            raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
-        name, size, changed = os.path.basename(path), status.st_size, status.st_mtime_ns
-        found.append({"name": name, "size": size, "changed": changed, "ends": zlib.crc32(ends)})
-    return found
-
-
-def why_not(path: str, about: dict[str, Any]) -> str:
-    """Why a cache cannot be used for rows that are described by `about`; "" if it can."""
+def why_not(path: str, about: dict[str, Any], files: Sequence[str]) -> str:
+    """Why a cache cannot be used for rows that are described by `about`; "" if it can. `files` are all that they are
+    read from."""
     if not os.path.exists(path):
         return "there was none"
     try:
@@ -138,7 +137,10 @@ def why_not(path: str, about: dict[str, Any]) -> str:
     except BadInputError as error:
         return str(error)
     cache.close()
-    if about["inputs"] is None:
-        return "an input cannot be read twice"
+    for file, known in zip(files, [*about["inputs"], *about["sample_weights"]], strict=True):
+        if known is None and can_be_read_again(file):
+            return f"it is not known whether {name_of(file)} has changed"
+        if known is None:
+            return "an input cannot be read twice"
     differ = [name for name in about if cache.about.get(name) != about[name]]
     return f"the earlier one has other {' and '.join(differ).replace('_', ' ')}" if differ else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
 from fmcli.data.labels import Names, few_distinct, listed, listed_texts
+from fmcli.data.pieces import TextRows
 from fmcli.data.reader import BLOCK_BYTES
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
@@ -128,7 +130,31 @@ def read_weights(path: str, rows: int) -> Floats:
     return weight
 
 
-def _numbers(path: str) -> Iterator[Floats]:
+def with_row_weights(pieces: Iterable[TextRows], path: str) -> Iterator[TextRows]:
+    """Pieces of the training rows with their weights multiplied by those in a file, one per line, which is read as far
+    as it is needed. Raises BadInputError, which names file and line."""
+    rows, ahead = 0, np.empty(0)
+    with closing(_numbers(path)) as numbers:
+        for piece in pieces:
+            data = piece.data
+            while len(ahead) < data.rows and (more := next(numbers, None)) is not None:
+                ahead = np.concatenate([ahead, more])
+            if len(ahead) < data.rows:
+                raise BadInputError(
+                    f"{name_of(path)}:{rows + len(ahead) + 1}: the file ends, but there are more training rows; each "
+                    "needs one weight"
+                )
+            weight, ahead = ahead[: data.rows], ahead[data.rows :]
+            rows += data.rows
+            yield replace(piece, data=data.changed(weight=weight if data.weight is None else data.weight * weight))
+        if len(ahead) or any(len(more) for more in numbers):
+            raise BadInputError(
+                f"{name_of(path)}:{rows + 1}: the file has more lines than the {rows:,} training rows; each needs one "
+                "weight"
+            )
+
+
+def _numbers(path: str) -> Generator[Floats, None, None]:
     before = 0
     for block in blocks([path], [], BLOCK_BYTES):
         lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]

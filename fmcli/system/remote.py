@@ -29,7 +29,7 @@ class RemoteFile:
     def __init__(self, path: str) -> None:
         self.name = without_secrets(path)
         try:
-            file_system, place = _find(path)
+            file_system, place = find(path)
             # HTTP: one request for all, because not every server sends parts, which may be of different versions.
             parts = {"block_size": 0} if "https" in file_system.protocol else {}
             self._file = file_system.open(place, "rb", **parts)
@@ -100,13 +100,13 @@ class RemoteFile:
 def remote_size(path: str) -> int:
     """The size of a remote file in bytes; 0 if it is unknown."""
     try:
-        file_system, place = _find(path)
+        file_system, place = find(path)
         return int(file_system.info(place).get("size") or 0)
     except Exception:
         return 0
 
 
-def _find(path: str) -> tuple[Any, str]:
+def find(path: str) -> tuple[Any, str]:
     """The file system of an address, and the path of the file in it. Raises UsageError."""
     try:
         from fsspec.core import url_to_fs

@@ -58,13 +58,11 @@ def test_labels_may_be_names(run, sample, tmp_path):
         (["--memory", "5"], "--memory applies only to --disk"),
         (["--disk"], "--disk needs a place for the rows; give it with --cache FILE"),
         (["--disk", "--cache", "c", "-s", "cd"], "cd needs all rows in memory"),
-        (["--disk", "--cache", "c", "--sample-weights", "w"], "use --label-weights instead"),
         (["--disk", "--cache", "t"], "t"),
     ],
 )
 def test_usage(run, tmp_path, options, message):
     (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
-    (tmp_path / "w").write_text("1\n1\n")
     done = run("train", *options, "t")
     assert done.returncode == 2
     assert message in done.stderr

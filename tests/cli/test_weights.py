@@ -28,6 +28,31 @@ def test_the_same_weights_in_three_ways(train, sample, tmp_path):
     assert train("--sample-weights", "ones")[0] == plain != model
 
 
+def test_weights_of_rows_on_disk(run, train, sample, tmp_path):
+    rows = sample / "adult.train.libsvm"
+    labels = [line.split()[0] for line in rows.read_text().splitlines()]
+    (tmp_path / "w").write_text("".join("4\n" if label == "1" else "1\n" for label in labels))
+    model, log = train("--disk", "--cache", "c", "--sample-weights", "w")
+    assert "\nweights: from 1 to 4, " in log
+    assert train("--disk", "--cache", "d", "--class-weight", "1=4")[0] == model
+    again, log = train("--disk", "--cache", "c", "--sample-weights", "w")
+    assert "using the cache c" in log
+    assert again == model
+    weights = (tmp_path / "w").read_text()
+    for text, line, message in [
+        (weights + "1\n", len(labels) + 1, f"the file has more lines than the {len(labels):,} training rows"),
+        (weights[:-2], len(labels), "the file ends, but there are more training rows"),
+        (weights.replace("4", "-4", 1), labels.index("1") + 1, "found '-4', expected a weight"),
+    ]:
+        (tmp_path / "w").write_text(text)
+        done = run("train", "--disk", "--cache", "c", "--sample-weights", "w", "-o", "n", rows)
+        assert done.returncode == 65
+        assert f"fmcli: error: w:{line}: {message}" in done.stderr
+    (tmp_path / "w").write_text("1e308\n" * len(labels))
+    done = run("train", "--disk", "--cache", "c", "--sample-weights", "w", "-o", "n", rows)
+    assert (done.returncode, "the sum of the weights is not finite" in done.stderr) == (65, True)
+
+
 def test_validation_rows_have_the_weights_of_their_labels(train, sample, tmp_path):
     train("--class-weight", "balanced", "-x", "logloss", "-v", sample / "adult.train.libsvm")
     summary = json.loads((tmp_path / "log").read_text().splitlines()[-1])
