@@ -127,8 +127,8 @@ def table_2(numbers: Numbers) -> list[Table]:
                     cells += [f"{told[i]:.{digits}f}" if told else "", mean_and_spread(one[name], digits)]
                 cells += [f"{(100 - told[2]) / (100 - paper['fm'][2]):.2f}" if told else "", f"{relative:.2f}"]
                 rows.append(cells)
-        head = ["model", "step size", "train loss, paper", "ours", "test loss, paper", "ours", "accuracy, paper"]
-        head += ["ours", "error / that of fm, paper", "ours"]
+        figures = ("train loss", "test loss", "accuracy", "error / that of fm")
+        head = ["model", "step size", *(f"{figure}, {whose}" for figure in figures for whose in ("paper", "ours"))]
         found.append(Table(f"{data} (mean and standard deviation of {SEEDS} runs)", head, rows))
     return found
 
