@@ -86,6 +86,9 @@ def test_the_best_constant(name, options, weighted):
     slow = slow_losses.best_constants(name, label, weight, outputs_of(name), delta)
     assert found.shape == (outputs_of(name),)
     np.testing.assert_allclose(found, slow, rtol=1e-10, atol=1e-12)
+    each, places = np.unique(label, return_inverse=True)
+    of_each = loss.best_constant(each, np.bincount(places, weights=weight), 50)
+    np.testing.assert_allclose(of_each, found, rtol=1e-10, atol=1e-12)
     if name in slow_losses.FROM_ZERO:
         assert not found.any()
         return
@@ -93,6 +96,14 @@ def test_the_best_constant(name, options, weighted):
     for step in (-1e-3, 1e-3):
         for move in step * np.eye(outputs_of(name)):
             assert mean_loss(loss, label, np.tile(found + move, (50, 1)), weight) >= at_best
+
+
+def test_a_label_without_rows_has_half_of_one():
+    expected = np.log([0.5 / 40, 0.75, 0.25])
+    found = LOSSES["softmax"].load()(outputs=3).best_constant(np.array([1.0, 2.0]), np.array([30.0, 10.0]), 40)
+    np.testing.assert_allclose(found, expected)
+    found = LOSSES["logistic"].load()().best_constant(np.array([1.0]), np.array([40.0]), 40)
+    np.testing.assert_allclose(found, np.log(39.5 / 0.5))
 
 
 def test_counts_that_are_all_0_start_from_0():

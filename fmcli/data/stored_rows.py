@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.cache import Cache
 from fmcli.data.dataset import Dataset
-from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.errors import BadInputError
 
 # Blocks that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.
@@ -20,14 +20,39 @@ BLOCKS_IN_MEMORY = 3
 
 
 @dataclass(frozen=True)
+class LabelTotals:
+    """The labels of all rows of a cache, as the loss expects them, in increasing order.
+
+    label, weight : float64 (n), each label once, and the sum of the weights of its rows.
+    rows : int64 (n), the number of its rows.
+    """
+
+    label: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+    def without(self, data: Dataset | None) -> RowLabels:
+        """The labels of all rows but those of a Dataset."""
+        weight, rows = self.weight, self.rows
+        if data is not None:
+            places, size = np.searchsorted(self.label, data.label), len(rows)
+            rows = rows - np.bincount(places, minlength=size)
+            weight = np.maximum(weight - np.bincount(places, weights=data.weight, minlength=size), 0)
+        left = rows > 0
+        return RowLabels(self.label[left], weight[left], int(rows.sum()))
+
+
+@dataclass(frozen=True)
 class Totals:
     """What is known about all rows of a cache, as the model sees them.
 
+    labels : None if there are too many different ones.
     counts : int32 (features), the number of rows that have each feature.
     nonzeros, weight : the number of entries, and the sum of the weights of the rows.
     longest_square : the largest squared norm of a row.
     """
 
+    labels: LabelTotals | None
     counts: NDArray[np.int32]
     nonzeros: int
     weight: float
@@ -73,6 +98,11 @@ class StoredRows(TrainingRows):
     @property
     def total_weight(self) -> float:
         return self.totals.weight - (self.held_out.total_weight() if self.held_out else 0)
+
+    @property
+    def labels(self) -> RowLabels:
+        """The labels of the rows to train on, or of a block if there are too many different ones."""
+        return self.totals.labels.without(self.held_out) if self.totals.labels else super().labels
 
     @property
     def block_bytes(self) -> int:

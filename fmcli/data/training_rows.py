@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,20 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 
 RowNumbers = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """The labels of some rows.
+
+    label, weight : float64 (n), the label and the weight of each row, or each label once and its total weight; weight
+        None: all are 1.
+    rows : the number of rows.
+    """
+
+    label: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
+    rows: int
 
 
 class TrainingRows:
@@ -49,6 +64,12 @@ class TrainingRows:
     def total_weight(self) -> float:
         """The sum of the weights of the rows to train on."""
         return float(self.data.total_weight(self.rows))
+
+    @property
+    def labels(self) -> RowLabels:
+        """The labels of the rows to train on."""
+        weight = self.data.weight
+        return RowLabels(self.data.label[self.rows], None if weight is None else weight[self.rows], len(self.rows))
 
     @property
     def block_bytes(self) -> int:

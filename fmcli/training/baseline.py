@@ -52,10 +52,10 @@ class Baseline:
 
 def baseline_of(plan: Plan, loss: Loss) -> Baseline:
     """The best constant on a plan's training rows."""
-    label = plan.data.label[plan.rows]
-    weight = None if plan.data.weight is None else plan.data.weight[plan.rows]
+    labels = plan.source.labels
+    label, weight = labels.label, labels.weight
     with np.errstate(over="ignore", invalid="ignore"):  # no constant fits labels whose sum is beyond all numbers
-        scores: Floats = loss.best_constant(label, weight)
+        scores: Floats = loss.best_constant(label, weight, labels.rows)
         near = scores * (1 + PRECISION)
     value = mean_loss_of_constant(loss, label, near, weight) if label.min() < label.max() else np.inf
     if LOSSES[plan.preprocessing.labels.loss].task == "binary" and not scores.any():

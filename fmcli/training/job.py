@@ -193,17 +193,18 @@ def epochs_of(state: State, plan: Plan) -> list[Epoch]:
 
 def start(plan: Plan, loss: Loss) -> None:
     """Set the start values of the model, which is allocated, or the parameters of its warm start."""
-    spec, data, model, rows = plan.spec, plan.data, plan.model, plan.rows
+    spec, model = plan.spec, plan.model
     with np.errstate(over="ignore"):  # start values that are not finite are refused by DivergenceCheck.start
         model.start(plan.seen, spec.values["init_std"], generator(spec, START_STREAM))
-    weight = None if data.weight is None else data.weight[rows]
     if model.has_bias:
+        labels = plan.source.labels
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
-            model.parameters["bias"][...] = loss.best_constant(data.label[rows], weight) - empty_score(model)
+            best = loss.best_constant(labels.label, labels.weight, labels.rows)
+            model.parameters["bias"][...] = best - empty_score(model)
     if plan.warm_start:
         plan.warm_start.copy_parameters(model)
     else:
-        model.start_on(data, rows, generator(spec, PREPARE_STREAM))
+        model.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))
 
 
 def empty_score(model: Model) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """The plan of a run whose rows are in a cache.
 
 What a plan needs to know about all rows is kept in the cache. A block of it, which is a random sample of the rows,
-takes their place where an estimate is enough: for the best constant, for warnings, and for the metrics of training
-rows.
+takes their place where an estimate is enough: for warnings, for the metrics of training rows, and, if there are very
+many different labels, for the best constant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import joined
 from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, find_odd_columns, is_scaled
-from fmcli.data.stored_rows import StoredRows, Totals
+from fmcli.data.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
 from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError, UsageError
@@ -124,11 +124,14 @@ class View:
         counts[columns[found]] = of_known[found]
         return counts
 
-    def total_weight(self, facts: Facts) -> float:
-        """The sum of the weights of all rows."""
-        if not (self.of_labels and facts.labels):
-            return facts.total_weight
-        return sum(weight * self.of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items())
+    def label_totals(self, facts: Facts) -> LabelTotals | None:
+        """The labels of all rows; None if there are too many different ones."""
+        if facts.labels is None:
+            return None
+        known = np.array(list(facts.labels))
+        rows = np.array([rows for rows, _ in facts.labels.values()])
+        weights = [weight * self.of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items()]
+        return LabelTotals(self.labels.encode(known), np.array(weights), rows)
 
 
 def prepare_stored(
@@ -213,16 +216,18 @@ def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Setti
 def totals_of(view: View, cache: Cache, settings: Settings) -> Totals:
     """What is known about all rows as the model sees them. The cache knows it if all their entries are trained on as
     they are; otherwise it is read."""
-    facts, weight = cache.facts, view.total_weight(cache.facts)
+    facts = cache.facts
+    labels = view.label_totals(facts)
+    weight = float(labels.weight.sum()) if labels and view.of_labels else facts.total_weight
     if not (view.shares_column or view.scale is not None or settings.min_count > 1):
-        return Totals(view.counts(cache), facts.nonzeros, weight, 1.0 if view.norm else facts.longest_square)
+        return Totals(labels, view.counts(cache), facts.nonzeros, weight, 1.0 if view.norm else facts.longest_square)
     counts, nonzeros, longest_square = np.zeros(view.features, dtype=np.int32), 0, 0.0
     for block in range(len(cache.blocks)):
         data = view.training(cache.load(block))
         counts += data.counts(every_row(data), settings.threads)
         nonzeros += data.nnz
         longest_square = max(longest_square, data.longest_square())
-    return Totals(counts, nonzeros, weight, longest_square)
+    return Totals(labels, counts, nonzeros, weight, longest_square)
 
 
 def every_row(data: Dataset) -> RowNumbers:

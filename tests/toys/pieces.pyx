@@ -135,7 +135,7 @@ cdef class LogCosh(Loss):
         slope[0] = tanh(score[0] - y)
         return self.value(y, score)
 
-    def best_constant(self, label, weight):
+    def best_constant(self, label, weight, rows=None):
         """The root of the mean slope, found by bisection between the extreme labels."""
         low, high = np.min(label), np.max(label)
         for _ in range(100):

@@ -15,10 +15,10 @@ cdef double slope_of(void* loss, double label, const double* score, double* slop
     return (<Loss>loss).slope(label, score, slope)
 
 
-def log_odds(probability, weight):
-    """float64 (1): the log-odds of the weighted mean of probabilities (rows), which differs from 0 and 1 at least by
-    RARE / rows."""
-    least = RARE / len(probability)
+def log_odds(probability, weight, rows):
+    """float64 (1): the log-odds of the weighted mean of probabilities, which differs from 0 and 1 at least by
+    RARE / rows; by default, each row has one of them."""
+    least = RARE / (rows or len(probability))
     mean = np.clip(np.average(probability, weights=weight), least, 1 - least)
     return np.array([np.log(mean) - np.log1p(-mean)])
 
@@ -67,8 +67,12 @@ cdef class Loss:
         cdef double value = self.slope(y, &score[0], &out[0])
         return value, slope
 
-    def best_constant(self, label, weight):
-        """The constant scores (C) with the smallest mean loss, or 0 if it is better to start from 0."""
+    def best_constant(self, label, weight, rows=None):
+        """The constant scores (C) with the smallest mean loss, or 0 if it is better to start from 0.
+
+        label, weight : the label and the weight of each row, or each label once and its total weight.
+        rows : the number of rows, if it is not that of the labels.
+        """
         return np.zeros(1)
 
 
@@ -85,7 +89,7 @@ cdef class Squared(Loss):
         slope[0] = score[0] - y
         return 0.5 * slope[0] * slope[0]
 
-    def best_constant(self, label, weight):
+    def best_constant(self, label, weight, rows=None):
         """The mean."""
         return np.array([np.average(label, weights=weight)])
 
@@ -113,9 +117,9 @@ cdef class Logistic(Loss):
         slope[0] = -y / (1 + e)
         return log1p(e) - margin
 
-    def best_constant(self, label, weight):
+    def best_constant(self, label, weight, rows=None):
         """The log-odds of the two labels, one of which may be missing in the training rows."""
-        return log_odds(label > 0, weight)
+        return log_odds(label > 0, weight, rows)
 
 
 cdef class SoftLogistic(Loss):
@@ -139,9 +143,9 @@ cdef class SoftLogistic(Loss):
         slope[0] = e / (1 + e) - y
         return log1p(e) - y * s
 
-    def best_constant(self, label, weight):
+    def best_constant(self, label, weight, rows=None):
         """The log-odds of the mean label, which may be 0 or 1."""
-        return log_odds(label, weight)
+        return log_odds(label, weight, rows)
 
 
 cdef class Hinge(Loss):
@@ -196,7 +200,7 @@ cdef class Huber(Loss):
         slope[0] = -self.delta if r < -self.delta else self.delta if r > self.delta else r
         return self.value(y, score)
 
-    def best_constant(self, label, weight):
+    def best_constant(self, label, weight, rows=None):
         """The score at which the mean slope is 0, by bisection between the smallest and the largest label."""
         low, high = np.min(label), np.max(label)
         for _ in range(HALVINGS):
@@ -225,7 +229,7 @@ cdef class Poisson(Loss):
     cdef double curvature(self, double y, const double* score) noexcept nogil:
         return exp(score[0])
 
-    def best_constant(self, label, weight):
+    def best_constant(self, label, weight, rows=None):
         """The logarithm of the mean; 0 if all counts are 0."""
         mean = np.average(label, weights=weight)
         return np.array([np.log(mean) if mean > 0 else 0.0])
@@ -275,7 +279,7 @@ cdef class Softmax(Loss):
         slope[<int>y] -= 1
         return largest + log(sum) - score[<int>y]
 
-    def best_constant(self, label, weight):
+    def best_constant(self, label, weight, rows=None):
         """The logarithms of the class frequencies; a class may be missing in the training rows."""
         shares = np.bincount(label.astype(np.intp), weights=weight, minlength=self.outputs)
-        return np.log(np.maximum(shares / shares.sum(), RARE / len(label)))
+        return np.log(np.maximum(shares / shares.sum(), RARE / (rows or len(label))))
