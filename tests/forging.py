@@ -1,23 +1,19 @@
 """Forged model files: valid files with random changes and correct checksums, and a check that fmcli handles them.
 
-Used as a program by scripts/fuzz/forged_models.py: forging.py SEED FIRST CASES PROGRESS. Case N of a seed is always
-the same.
+scripts/fuzz/files.py makes them from those that reach new code, and tests from a few small models.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import math
 import random
-import sys
 import tempfile
-import traceback
-import warnings
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from modelfiles import read, write
@@ -32,12 +28,16 @@ from fmcli.model_file.container import (
     ALIGNMENT,
     DIGITS,
     DTYPES,
+    HEADER_CHECKSUM,
+    KIND,
     LENGTH_BYTES,
     METADATA,
+    MODEL,
     OWN,
+    TENSOR_CHECKSUMS,
+    VERSION,
     ModelFile,
     _header_checksum,
-    _lay_out,
     _read_layout,
     _views,
 )
@@ -57,6 +57,9 @@ LARGE = (2**32, 2**53, 2**62, 2**63 - 1, 2**63, 10**12, 10**400, -(2**31), -(2**
 FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-320, 1e30, 1e308, float("inf"), float("-inf"), float("nan"))
 TEXTS = ("", "fm", "x", "\x1b[31mred\x1b[0m", "\u202egnp", "a\nb", "9" * 5000, "jo", "poly", "ones", "\ud800")
 OTHERS = (None, True, False, [], {}, [0], [[]], [[0, 0]], [-1, 1], {"a": {"b": {}}}, list(range(3000)))
+NORMAL = np.random.default_rng(0).standard_normal(1 << 14, dtype=np.float32)
+BITS = np.packbits(np.random.default_rng(1).random(1 << 12) < 0.8)
+GROUPS = np.random.default_rng(2).integers(-1, 2, 1 << 8, dtype=np.int32)
 TEXT_DATA = {
     "libsvm": "0\n1 0:1 1:2 2:0.5 3:1 4:1 5:1\n2 5:1 7:1 100:2\n1 0:1e30 2147483646:1\n0 2:1 3:-1 a:1 77777777777:1\n",
     "ffm": "0\n1 0:0:1 1:1:2 2:2:0.5 0:3:1\n2 2:5:1 9:7:1 100:100:2\n1 0:0:1 1:0:1 2147483646:1:1\n0 1:1:1 1:a:1\n",
@@ -64,7 +67,6 @@ TEXT_DATA = {
 MOST_CHANGES = 3
 MOST_NUMBERED = 1000  # columns that get other features
 WRAPPED = (0, 2**31 - 1, -(2**31), -1)  # increasing if differences of int32 overflow
-ENTIRELY = 0.15  # share of the valid files that are also used for prediction, inspection and export
 SMALL_NUMBERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 
 
@@ -162,7 +164,8 @@ def change_array(rng: random.Random, file: ModelFile, files: list[ModelFile]) ->
         file.tensors[name] = np.resize(array, (size, *array.shape[1:]))
     elif what == 4:
         dtype = rng.choice(sorted(DTYPES.values(), key=str))
-        file.tensors[name] = np.ascontiguousarray(array.astype(dtype, copy=False))
+        with np.errstate(all="ignore"):
+            file.tensors[name] = np.ascontiguousarray(array.astype(dtype, copy=False))
     elif what == 5:
         raw = array.reshape(-1).view(np.uint8)
         dtype = rng.choice([kind for kind in DTYPES.values() if raw.size % kind.itemsize == 0])
@@ -172,6 +175,15 @@ def change_array(rng: random.Random, file: ModelFile, files: list[ModelFile]) ->
         with np.errstate(all="ignore"):
             file.tensors[name] = array.copy()
             file.tensors[name].reshape(-1)[rng.randrange(array.size)] = rng.choice(extremes)
+
+
+def some_numbers(rng: random.Random, numbers: Any, shape: tuple[int, ...]) -> Any:
+    """An array of random numbers, which are taken from others."""
+    size = math.prod(shape)
+    if size > len(numbers):
+        return np.resize(numbers, shape)
+    begin = rng.randrange(len(numbers) - size + 1)
+    return numbers[begin : begin + size].reshape(shape)
 
 
 def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> None:
@@ -191,7 +203,6 @@ def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> No
     labels = rng.choice((None, [0.0, 1.0], [0.0, 1.0, 2.0]))
     outputs = len(labels) if labels and file.meta.get("loss") == "softmax" else 1
     file.meta |= {"options": options, "features": features, "fields": fields, "labels": labels, "outputs": outputs}
-    numbers = np.random.default_rng(rng.randrange(2**32))
     file.meta["frequent"] = [[j, j % max(fields, 1)] for j in range(min(features, 12))]
     try:
         taken = {name: options[name] for name in kind.options}
@@ -199,12 +210,12 @@ def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> No
     except (FmcliError, ValueError, TypeError, KeyError, OverflowError):
         return
     slots = rng.choice((None, None, 0, 1, 2, 3))
-    arrays = {name: numbers.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    arrays = {name: some_numbers(rng, NORMAL, shape) for name, shape in shapes.items()}
     if slots is not None:
         arrays |= {f"state.{slot}.{name}": arrays[name] for slot in range(slots) for name in shapes}
-    arrays["seen"] = np.packbits(numbers.random(features) < 0.8, bitorder="little")
-    arrays["group"] = numbers.integers(-1, 2, features).astype(np.int32)
-    arrays["met"] = numbers.integers(0, 256, (features, (fields + 7) // 8)).astype(np.uint8)
+    arrays["seen"] = some_numbers(rng, BITS, ((features + 7) // 8,))
+    arrays["group"] = some_numbers(rng, GROUPS, (features,))
+    arrays["met"] = some_numbers(rng, BITS, (features, (fields + 7) // 8))
     if rng.random() < 0.5:  # nothing has been counted
         file.meta["occurrences"] = None
         file.tensors = {name: array for name, array in file.tensors.items() if name not in ("together", "counts")}
@@ -293,41 +304,71 @@ def spoiled(rng: random.Random, text: bytes) -> bytes:
     return text[:at] + other + text[at + rng.randrange(3) :]
 
 
-# Cache, by id(): the JSON text of values and the checksums of arrays of the corpus, which take most of the time.
-KNOWN: dict[int, str] = {}
+class Stored(NamedTuple):
+    """An array as a file has it."""
+
+    dtype: str
+    shape: str
+    data: bytes
+    checksum: str
+
+
+# Cache, by id(), of values and arrays of the files that are changed: their JSON texts, and arrays as files have them.
+TEXTS_OF: dict[int, str] = {}
+STORED: dict[int, Stored] = {}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+PAD_BYTES = bytes(ALIGNMENT)
 
 
 def know(files: list[ModelFile]) -> None:
-    """Fill the cache from the corpus."""
+    """Fill the cache from files, which must not be freed."""
     for file in files:
-        KNOWN.update({id(value): json.dumps(value) for value in file.meta.values() if type(value) in (dict, list)})
-        KNOWN.update({id(array): checksum(array) for array in file.tensors.values()})
+        TEXTS_OF.update({id(value): json.dumps(value) for value in file.meta.values() if type(value) in (dict, list)})
+        STORED.update({id(array): stored(array) for array in file.tensors.values()})
 
 
-def checksum(array: Any) -> str:
-    return f"{zlib.crc32(array.tobytes()):08x}"
+def stored(array: Any) -> Stored:
+    """An array as a file has it."""
+    data = array.tobytes()
+    shape = ",".join(map(str, array.shape))
+    return Stored(DTYPE_NAMES[array.dtype], f"[{shape}]", data, f"{zlib.crc32(data):08x}")
+
+
+def text_of(value: Any) -> str:
+    """The JSON text of a value."""
+    return TEXTS_OF.get(id(value)) or json.dumps(value)
 
 
 def as_bytes(rng: random.Random, file: ModelFile) -> bytes:
     """Return the bytes of the file with correct checksums, even for values that fmcli would not write."""
-    layout = list(_lay_out(file.tensors))
-    arrays = file.tensors
-    checks = {name: KNOWN.get(id(array)) or checksum(array) for name, array in arrays.items()}
-    format_entries = {"fmcli.header_crc32": "0" * 8, "fmcli.format": "1", "fmcli.tensor_crc32": json.dumps(checks)}
-    metadata = format_entries | {name: KNOWN.get(id(value)) or json.dumps(value) for name, value in file.meta.items()}
-    entries: dict[str, Any] = {"__metadata__": metadata}
-    for t in layout:
-        entries[t.name] = {"dtype": t.dtype, "shape": t.shape, "data_offsets": (t.begin, t.end)}
-    if rng.random() < 0.05 and len(entries) > 1:
-        lie = entries[rng.choice([name for name in entries if name != "__metadata__"])]
-        lie[rng.choice(sorted(lie))] = some_value(rng)
-    text = json.dumps(entries, separators=(",", ":")).encode()
+    end, parts, layout, checks = 0, [], [], []
+    for name in sorted(file.tensors):
+        array = file.tensors[name]
+        of = STORED.get(id(array)) or stored(array)
+        if gap := -end % ALIGNMENT:
+            layout.append([f"_pad{len(layout)}", '"U8"', f"[{gap}]", f"[{end},{end + gap}]"])
+            parts.append(PAD_BYTES[:gap])
+            end += gap
+        layout.append([name, f'"{of.dtype}"', of.shape, f"[{end},{end + len(of.data)}]"])
+        parts.append(of.data)
+        checks.append(f'"{name}":"{of.checksum}"')
+        end += len(of.data)
+    if layout and rng.random() < 0.05:
+        rng.choice(layout)[rng.randint(1, 3)] = json.dumps(some_value(rng))
+    own = {HEADER_CHECKSUM: "0" * 8, VERSION: "1", TENSOR_CHECKSUMS: "{" + ",".join(checks) + "}"}
+    own |= {KIND: file.kind} if file.kind != MODEL else {}
+    metadata = json.dumps(own | {name: text_of(value) for name, value in file.meta.items()}, separators=(",", ":"))
+    tensors = [
+        f',{json.dumps(name)}:{{"dtype":{dtype},"shape":{shape},"data_offsets":{place}}}'
+        for name, dtype, shape, place in layout
+    ]
+    text = f'{{"{METADATA}":{metadata}{"".join(tensors)}}}'.encode()
     if rng.random() < 0.05:
         text = spoiled(rng, text)
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    header = len(text).to_bytes(8, "little") + text
+    text += b" " * (-(LENGTH_BYTES + len(text)) % ALIGNMENT)
+    header = len(text).to_bytes(LENGTH_BYTES, "little") + text
     header = header[: DIGITS.start] + f"{_header_checksum(header):08x}".encode() + header[DIGITS.stop :]
-    return header + b"".join(bytes(t.end - t.begin) if t.is_pad else file.tensors[t.name].tobytes() for t in layout)
+    return header + b"".join(parts)
 
 
 def parsed(data: bytes) -> ModelFile | None:
@@ -350,12 +391,6 @@ def changed(rng: random.Random, one: ModelFile, files: list[ModelFile]) -> bytes
     return as_bytes(rng, file)
 
 
-def forged(seed: int, case: int, files: list[ModelFile]) -> bytes:
-    """Return the bytes of the forged file of one case."""
-    rng = random.Random(f"{seed}/{case}")
-    return changed(rng, rng.choice(files), files)
-
-
 # ---- The use of a forged file. ----
 
 
@@ -366,8 +401,15 @@ def check_text(text: str) -> str:
     return text
 
 
-def use(path: str, data: dict[str, str], rng: random.Random) -> str:
-    """Load a file and, for a random share, run everything that reads models. Return what happened.
+class Outcome(NamedTuple):
+    """What happened to a file: in a few words, and the message of the error if there was one."""
+
+    kind: str
+    message: str = ""
+
+
+def use(path: str, data: dict[str, str], rng: random.Random | None) -> Outcome:
+    """Load a file and, with a generator of random numbers, run everything that reads models.
 
     An exception other than FmcliError is a hit, that is, a bug.
     """
@@ -375,15 +417,15 @@ def use(path: str, data: dict[str, str], rng: random.Random) -> str:
         scorer = load_model(path)
     except BadInputError as error:
         text = check_text(str(error))
-        return "refused as corrupted" if "corrupted" in text or "truncated" in text else "refused as invalid"
-    if rng.random() >= ENTIRELY:
-        return "loaded"
+        corrupted = "corrupted" in text or "truncated" in text
+        return Outcome("refused as corrupted" if corrupted else "refused as invalid", text)
+    if rng is None:
+        return Outcome("loaded")
     try:
         use_scorer(path, scorer, data, rng)
     except FmcliError as error:
-        check_text(str(error))
-        return f"loaded, then {type(error).__name__}"
-    return "predicted and inspected"
+        return Outcome(f"loaded, then {type(error).__name__}", check_text(str(error)))
+    return Outcome("predicted and inspected")
 
 
 def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Random) -> None:
@@ -411,37 +453,3 @@ def watch_memory() -> None:
     views = container._views
     container._views = lambda *place: ((name, array.copy()) for name, array in views(*place))  # type: ignore[assignment]
     model.allocate = lambda size, dtype=REAL_TYPE: np.zeros(max(size, 1), dtype)
-
-
-def main(seed: int, first: int, cases: int, progress: str) -> None:
-    watch_memory()
-    warnings.simplefilter("error")
-    files, counts = corpus(), Counter[str]()
-    know(files)
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        path, data = str(Path(folder) / "m.fm"), {}
-        for name, text in TEXT_DATA.items():
-            data[name] = str(Path(folder) / name)
-            Path(data[name]).write_text(text)
-        counter = open(progress, "r+b", buffering=0) if progress != "-" else None  # noqa: SIM115
-        for case in range(first, first + cases):
-            if counter:
-                counter.seek(0)
-                counter.write(case.to_bytes(8, "little"))
-            with warnings.catch_warnings(action="ignore"):
-                Path(path).write_bytes(forged(seed, case, files))
-            try:
-                counts[use(path, data, random.Random(case))] += 1
-            except Exception as error:  # every exception that use() does not handle is a hit
-                counts["hits"] += 1
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                place = f"{Path(where.filename).name}:{where.lineno}"
-                hit = {"case": case, "error": f"{type(error).__name__}: {error}"[:300], "at": place}
-                print(json.dumps(hit), flush=True)
-                if not counter:
-                    traceback.print_exc()
-    print(json.dumps({"counts": counts}), flush=True)
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]), sys.argv[4])

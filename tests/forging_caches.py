@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forging import check_text, near, some_value
+from forging import Outcome, check_text, near, some_value
 from modelfiles import rows
 from numpy.typing import NDArray
 
@@ -33,7 +33,6 @@ EXTREMES = (0, 1, -1, 2, 3, 7, 40, 255, 2**31 - 1, -(2**31))
 TABLE_EXTREMES = (*EXTREMES, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -(2**63))
 WORDS = (np.int32, np.float32, np.float64)
 MOST_CHANGES = 3
-TRAINED = 0.2  # share of the valid files on which a model is trained
 KINDS = ("ffm", "fm", "linear", "poly2")
 
 
@@ -201,39 +200,36 @@ def as_bytes(rng: random.Random, parts: Parts) -> bytes:
     return MAGIC + strips + b"".join(tail) + FOOTER.pack(*positions, zlib.crc32(b"".join(tail)), MAGIC)
 
 
-def changed(rng: random.Random, data: bytes, files: list[bytes]) -> bytes:
+def changed(rng: random.Random, parts: Parts) -> bytes:
     """The bytes of a cache with some changes."""
-    parts = parsed(data) or parsed(rng.choice(files))
-    assert parts is not None
+    one = Parts([*parts.strips], parts.counts.copy(), parts.table.copy(), parts.ids, parts.header)
     for _ in range(rng.randint(1, MOST_CHANGES)):
-        rng.choice(CHANGES)(rng, parts)
-    return as_bytes(rng, parts)
+        rng.choice(CHANGES)(rng, one)
+    return as_bytes(rng, one)
 
 
 # ---- The use of a forged cache. ----
 
 
-def use(path: str, rng: random.Random) -> str:
-    """Open a cache, load its blocks, and for a share train a model. Return what happened.
+def use(path: str, rng: random.Random | None) -> Outcome:
+    """Open a cache and load its blocks; with a generator of random numbers, train a model.
 
     An exception other than FmcliError is a hit, that is, a bug, and so are rows that contradict the header.
     """
     try:
         cache = Cache(path)
     except FmcliError as error:
-        check_text(str(error))
-        return "refused"
+        return Outcome("refused", check_text(str(error)))
     try:
         for block in range(len(cache.blocks)):
             check_block(cache, cache.load(block))
-        if rng.random() < TRAINED:
+        if rng is not None:
             train(cache, rng)
     except FmcliError as error:
-        check_text(str(error))
-        return f"opened, then {type(error).__name__}"
+        return Outcome(f"opened, then {type(error).__name__}", check_text(str(error)))
     finally:
         cache.close()
-    return "loaded"
+    return Outcome("loaded" if rng is None else "trained on")
 
 
 def check_block(cache: Cache, data: Dataset) -> None:

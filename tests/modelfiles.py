@@ -1,4 +1,4 @@
-"""Small model files of every kind, for the tests of file validation and for scripts/fuzz/forged_models.py."""
+"""Small model files of every kind, for the tests of file validation and for scripts/fuzz."""
 
 from functools import cache
 

@@ -21,6 +21,7 @@ FOLDER = Path(__file__).resolve().parent / "corpus"
 OPTION_BYTES = 4
 LIMITS = (2**31 - 1, 0, 1, 10, 1000, 2**20, 2**31 - 2, 100)
 HASH_BITS = (1, 2, 3, 5, 10, 20, 29, 30)
+TRAINED = 0.2  # share of the valid caches on which a model is trained
 KNOWN = (0, 1, 2, 3, 5, 10, 12, 1000, 2**40, 2**63 - 1, b"a", b"b", b"user=1", b"x:y", b"site")
 GROWING, BY_DICTIONARY, HASHED = 1, 2, 3
 
@@ -100,37 +101,35 @@ def test_texts_are_read_as_by_the_slow_parser():
         assert (wrong, None if data is None else entries(data)) == slowly(text, known), item
 
 
-def test_models_are_refused_or_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(forging, "ENTIRELY", 1)
+def test_models_are_refused_or_used(tmp_path):
     path, data = tmp_path / "m.fm", {name: str(tmp_path / name) for name in forging.TEXT_DATA}
     for name, text in forging.TEXT_DATA.items():
         Path(data[name]).write_text(text)
     counts = Counter()
     for number, item in enumerate(inputs("model")):
         path.write_bytes(item)
-        counts[forging.use(str(path), data, random.Random(number))] += 1
+        counts[forging.use(str(path), data, random.Random(number)).kind] += 1
     assert {"refused as corrupted", "refused as invalid", "predicted and inspected"} <= set(counts)
 
 
 def test_caches_are_refused_or_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(forging_caches, "TRAINED", 1)
     for name, size in forging_caches.SMALL.items():
         monkeypatch.setattr(cache, name, size)
     path, counts = tmp_path / "rows", Counter()
     for number, item in enumerate(inputs("cache")):
         path.write_bytes(item)
-        counts[forging_caches.use(str(path), random.Random(number))] += 1
-    assert {"refused", "loaded", "opened, then BadInputError"} <= set(counts)
+        counts[forging_caches.use(str(path), random.Random(number)).kind] += 1
+    assert {"refused", "trained on", "opened, then BadInputError"} <= set(counts)
 
 
 def test_forged_caches_are_refused_or_used(tmp_path, monkeypatch):
     for name, size in forging_caches.SMALL.items():
         monkeypatch.setattr(cache, name, size)
-    files, counts = forging_caches.corpus(), Counter()
+    files, counts = [forging_caches.parsed(file) for file in forging_caches.corpus()], Counter()
     path, before = tmp_path / "rows", len(os.listdir("/dev/fd"))
     for case in range(300):
         rng = random.Random(case)
-        path.write_bytes(forging_caches.changed(rng, rng.choice(files), files))
-        counts[forging_caches.use(str(path), rng)] += 1
+        path.write_bytes(forging_caches.changed(rng, rng.choice(files)))
+        counts[forging_caches.use(str(path), rng if rng.random() < TRAINED else None).kind] += 1
     assert {"refused", "loaded", "opened, then BadInputError"} <= set(counts)
     assert len(os.listdir("/dev/fd")) == before

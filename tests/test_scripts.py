@@ -57,10 +57,11 @@ def test_scripts_run(name):
     assert "fm" in done.stdout
 
 
-def test_forged_model_files_are_tried():
-    """Run a few cases of scripts/fuzz/forged_models.py."""
-    done = run(ROOT / "tests" / "forging.py", "0", "0", "20", "-")
+@pytest.mark.parametrize("target", ["cache", "model"])
+def test_forged_files_are_tried(target, tmp_path):
+    done = run(ROOT / "scripts" / "fuzz" / "files.py", target, "--runs", "20", "--folder", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    counts = json.loads(done.stdout)["counts"]
-    assert sum(counts.values()) == 20
-    assert "hits" not in counts
+    totals = json.loads(done.stdout)
+    assert sum(totals["counts"].values()) == totals["runs"] == 20
+    assert totals["hits"] == 0
+    assert any((tmp_path / "corpus").iterdir())

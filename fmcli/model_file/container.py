@@ -236,13 +236,14 @@ def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
     layout: list[_Tensor] = []
     end = 0
     for name, entry in entries.items():
-        match entry:
-            case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(begin), int(stop)]} if (
-                dtype in DTYPES and len(shape) <= MOST_DIMENSIONS and all(isinstance(n, int) and n >= 0 for n in shape)
-            ):
-                tensor = _Tensor(name, dtype, tuple(shape), begin, stop)
-            case _:
-                _corrupted(f"the header's entry of tensor {name!r} is not valid")
+        try:
+            dtype, shape, (begin, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        except (KeyError, TypeError, ValueError):
+            dtype = shape = begin = stop = None
+        places = type(begin) is int and type(stop) is int
+        if not (places and type(dtype) is str and dtype in DTYPES and _is_shape(shape)):
+            _corrupted(f"the header's entry of tensor {name!r} is not valid")
+        tensor = _Tensor(name, dtype, tuple(shape), begin, stop)
         if begin != end or stop - begin != math.prod(shape) * DTYPES[dtype].itemsize:
             _corrupted(f"tensor {name!r} has a wrong offset, or a length that does not fit its shape")
         if stop - begin >= ALIGNMENT if tensor.is_pad else begin % ALIGNMENT:
@@ -254,6 +255,11 @@ def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
     if end < size:
         _corrupted(f"{size - end} bytes follow its last tensor")
     return layout
+
+
+def _is_shape(value: Any) -> bool:
+    """Whether a value lists the dimensions of an array."""
+    return type(value) is list and len(value) <= MOST_DIMENSIONS and all(type(n) is int and n >= 0 for n in value)
 
 
 def _views(file: memoryview, start: int, layout: list[_Tensor]) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -1,167 +1,136 @@
 #!/usr/bin/env python3
-"""Fuzz the readers of binary files with Atheris: changed model files and caches, whose checksums are correct.
+"""Fuzz the readers of binary files: changed files, whose checksums are correct, guided by coverage.
 
-    python scripts/fuzz/files.py model --runs 10000000
-    python scripts/fuzz/files.py model --runs 10000000 --folder FOLDER --minimise
+    python scripts/fuzz/files.py model --runs 10000000 --folder FOLDER
+    python scripts/fuzz/files.py cache --runs 500000 --share 0.15 --sanitize BUILD
+    python scripts/fuzz/files.py model --runs 0 --folder FOLDER --minimise
 
-Needs the package atheris. The readers are Python, whose lines and branches guide the choice of inputs; forged_models.py
-tries the compiled code behind them with sanitizers. An input is changed as a file (tests/forging.py), starting from
-small files and the corpus in tests/corpus. An exception other than FmcliError ends the process, and its input is
-written to a file whose name begins with "crash-"; --replay FILE reads it again. The exit status is that of libFuzzer.
+A run is a file that is changed (tests/forging*.py) and then read; a share of the valid files is also used in every way.
+A file that reaches a new place in the readers (probes.py), or is refused with a new message, is kept and changed
+further. Runs are made in segments, each a process with a seed of its own, which knows the places that those before it
+have reached. A line of JSON is printed after each segment, with the totals so far; FOLDER/log has the same lines, and
+another command with the same folder continues there.
+
+A hit is an exception other than FmcliError, a process that ends or hangs, or a message with unprintable characters. Its
+input is kept as FOLDER/crash-*, and --replay FILE reads it again. --sanitize compiles fmcli with AddressSanitizer and
+UndefinedBehaviorSanitizer into an empty folder, and runs that. The exit status is 1 if there was a hit.
 """
 
 from __future__ import annotations
 
 import argparse
-import mmap
-import random
-import shlex
+import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import warnings
 import zlib
-from collections.abc import Callable
-from functools import lru_cache
+from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, TextIO
 
+import sanitized
 from corpora import ROOT, pack, unpack
+from segment import Settings, current_run
+from targets import TARGETS
 
-LONGEST = 1 << 16  # bytes of an input
-INSTRUMENTED = ["fmcli.model_file", "fmcli.data.cache", "fmcli.data.labels", "fmcli.registry.specs"]
-TIMEOUT = 20  # seconds of an input
-SHARED = Path("/dev/shm")  # a folder in memory
-FILES_KEPT = 2000  # parsed files that are kept, because each is changed many times
-
-
-class Target(NamedTuple):
-    """A reader.
-
-    seeds : files from which the first run starts.
-    change : a changed file, by a generator of random numbers.
-    read : reads a file; every exception is a hit.
-    """
-
-    seeds: Callable[[], list[bytes]]
-    change: Callable[[bytes, random.Random], bytes]
-    read: Callable[[bytes], object]
+SEGMENT = 50_000  # runs of a process
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("--runs", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path, help="where the corpus is kept")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--share", type=float, default=0.01, help="share of the valid files that are used in every way")
+    parser.add_argument("--folder", type=Path, help="where inputs, hits and the log are kept")
+    parser.add_argument("--sanitize", type=Path, metavar="BUILD", help="folder of a build with sanitizers")
     parser.add_argument("--minimise", action="store_true", help="afterwards, write the smallest corpus to tests/corpus")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="read one file")
-    # The arguments of libFuzzer in its own process.
-    parser.add_argument("--libfuzzer", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="read one file, in every way")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT / "tests"))
-    if options.libfuzzer is not None:
-        return fuzz(options.target, options.libfuzzer)
-    if options.replay:
-        TARGETS[options.target]().read(options.replay.read_bytes())
-        return 0
     with tempfile.TemporaryDirectory(prefix="fmcli-fuzz-") as temporary:
-        corpus = (options.folder or Path(temporary)) / "corpus"
-        unpack(options.target, corpus)
-        for data in TARGETS[options.target]().seeds():
-            (corpus / f"{zlib.crc32(data):08x}").write_bytes(data)
-        status = run(options.target, f"-runs={options.runs}", "-print_final_stats=1", corpus)
-        if options.minimise and status == 0:
-            smallest = Path(temporary) / "smallest"
-            smallest.mkdir()
-            status = run(options.target, "-merge=1", smallest, corpus)
-            pack(smallest, options.target)
+        folder = Path(temporary, "kept") if options.replay or not options.folder else options.folder
+        root = ROOT
+        if options.sanitize:
+            sanitized.build(options.sanitize)
+            root = options.sanitize
+        share = 1.0 if options.replay else options.share
+        settings = Settings(folder.resolve(), 0, options.seed, 0, share, bool(options.sanitize))
+        settings.corpus.mkdir(parents=True, exist_ok=True)
+        if options.replay:
+            shutil.copy(options.replay, settings.corpus / "seed-replayed")
+            return report(result_of(root, options.target, settings))
+        unpack(options.target, settings.corpus)
+        status = run(root, options.target, settings, options.runs)
+        if options.minimise:
+            minimise(root, options.target, settings, Path(temporary, "smallest"))
     return status
 
 
-def run(target: str, *arguments: str | Path) -> int:
-    """Run libFuzzer in a process, because it ends its own. Returns its exit status."""
-    limits = (f"-max_len={LONGEST}", f"-timeout={TIMEOUT}", "-rss_limit_mb=4096", "-mutate_depth=1")
-    return subprocess.run([*own_command(target), *limits, *map(str, arguments)], check=False).returncode
+def run(root: Path, target: str, settings: Settings, runs: int) -> int:
+    """Make runs in segments and print the totals after each. Returns 1 if there was a hit, else 0."""
+    log = settings.folder / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    totals = json.loads(lines[-1]) if lines else {"segment": 0, "runs": 0, "hits": 0, "cpu": 0.0, "counts": {}}
+    before, end = totals["hits"], totals["runs"] + runs
+    while totals["runs"] < end:
+        settings.number, settings.runs = totals["segment"], min(SEGMENT, end - totals["runs"])
+        found = result_of(root, target, settings)
+        counts = Counter(totals["counts"]) + Counter(found["counts"])
+        added = {name: round(totals[name] + found[name], 1) for name in ("runs", "hits", "cpu")}
+        kept = {name: found[name] for name in ("kept", "known") if name in found}
+        totals = {"target": target, **added, **kept, "segment": settings.number + 1, "counts": dict(counts)}
+        with open(log, "a") as file:
+            report(totals, file)
+        report(totals)
+    return int(totals["hits"] > before)
 
 
-def own_command(target: str) -> list[str]:
-    """The command of a process for libFuzzer, which starts others like it to minimise a corpus."""
-    return [sys.executable, __file__, target, "--libfuzzer"]
+def result_of(root: Path, target: str, settings: Settings) -> dict[str, Any]:
+    """The result of a segment. If its process ends before, that is a hit, and its last input is kept."""
+    done = start(root, target, settings)
+    if done.returncode == 0:
+        result: dict[str, Any] = json.loads(done.stdout)
+        return {**result, "runs": settings.runs}
+    if done.returncode > 0:
+        raise SystemExit("the harness has failed")
+    runs, file = current_run(settings.current)
+    path = settings.folder / f"crash-{zlib.crc32(file):08x}"
+    path.write_bytes(file)
+    print(f"{path}: the process has ended by signal {-done.returncode}", file=sys.stderr, flush=True)
+    return {"runs": runs + 1, "hits": 1, "cpu": 0.0, "counts": {"hits": 1}}
 
 
-def fuzz(name: str, arguments: list[str]) -> int:
-    """Run libFuzzer in this process."""
-    import atheris
-
-    with atheris.instrument_imports(include=INSTRUMENTED):
-        target = TARGETS[name]()
-
-    def change(data: bytes, most: int, seed: int) -> bytes:
-        changed = target.change(data, random.Random(seed))
-        return changed if len(changed) <= most else data
-
-    atheris.Setup([shlex.join(own_command(name)), *arguments], target.read, custom_mutator=change)
-    atheris.Fuzz()
-    return 0
+def minimise(root: Path, target: str, settings: Settings, folder: Path) -> None:
+    """Write the files of a corpus that reach what all of them reach, shortest files first, to tests/corpus."""
+    shutil.copytree(settings.corpus, folder / "corpus")
+    found = result_of(root, target, replace(settings, folder=folder, runs=0))
+    needed = set(found["needed"])
+    for path in settings.corpus.iterdir():
+        if path.name not in needed:
+            (folder / "corpus" / path.name).unlink()
+    pack(folder / "corpus", target)
 
 
-def models() -> Target:
-    """The reader of model files, and what uses its result."""
-    import forging
-    import numpy as np
-
-    from fmcli.model_file import container
-
-    warnings.simplefilter("error")
-
-    files = forging.corpus()
-    forging.know(files)
-    folder = tempfile.mkdtemp(prefix="fmcli-fuzz-")
-    data = {name: str(Path(folder, name)) for name in forging.TEXT_DATA}
-    for name, text in forging.TEXT_DATA.items():
-        Path(data[name]).write_text(text)
-    held = bytearray()
-
-    def contents(*_: object) -> memoryview:
-        room = mmap.mmap(-1, max(len(held), 1))  # at a multiple of 64 bytes
-        room[: len(held)] = held
-        return memoryview(room).toreadonly()[: len(held)]
-
-    container.contents = contents
-
-    parsed = lru_cache(FILES_KEPT)(forging.parsed)
-
-    def change(data: bytes, rng: random.Random) -> bytes:
-        with np.errstate(all="ignore"):
-            return forging.changed(rng, parsed(data) or rng.choice(files), files)
-
-    def read(file: bytes) -> str:
-        held[:] = file
-        return forging.use("m.fm", data, random.Random(zlib.crc32(file)))
-
-    return Target(lambda: [forging.as_bytes(random.Random(0), file) for file in files], change, read)
+def report(result: dict[str, Any], file: TextIO | None = None) -> int:
+    """Write a result as a line of JSON. Returns 1 if there was a hit, else 0."""
+    print(json.dumps(result), file=file, flush=True)
+    return int(bool(result["hits"]))
 
 
-def caches() -> Target:
-    """The reader of caches, and training on the rows of some."""
-    import forging_caches as forging
+def start(root: Path, target: str, settings: Settings) -> subprocess.CompletedProcess[str]:
+    """Run a segment in a process."""
+    path = os.pathsep.join([str(root), str(root / "tests")])
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+    environment = {**os.environ, **threads, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+    if settings.sanitized:
+        environment |= sanitized.variables()
+    values = json.dumps({**asdict(settings), "folder": str(settings.folder)})
+    command = [sys.executable, str(root / "scripts" / "fuzz" / "segment.py"), target, values]
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
 
-    warnings.simplefilter("error")
-    forging.use_small_sizes()
-    files = forging.corpus()
-    path = Path(tempfile.mkdtemp(prefix="fmcli-fuzz-", dir=SHARED if SHARED.is_dir() else None), "rows")
-
-    def change(data: bytes, rng: random.Random) -> bytes:
-        return forging.changed(rng, data, files)
-
-    def read(file: bytes) -> str:
-        path.write_bytes(file)
-        return forging.use(str(path), random.Random(zlib.crc32(file)))
-
-    return Target(lambda: files, change, read)
-
-
-TARGETS: dict[str, Callable[[], Target]] = {"cache": caches, "model": models}
 
 if __name__ == "__main__":
     sys.exit(main())
