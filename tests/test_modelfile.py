@@ -380,6 +380,15 @@ class TestContents:
         assert not array.flags.writeable
         assert array.ctypes.data % 64 == 0
 
+    @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="the system does not describe mappings")
+    def test_the_copy_is_private_memory(self, path, data):
+        """Many systems have huge pages, on which the speed of `predict` depends, for private memory only."""
+        address = next(iter(load(path).tensors.values())).ctypes.data
+        with open("/proc/self/maps") as maps:
+            lines = [line.split() for line in maps]
+        bounds = [([int(end, 16) for end in words[0].split("-")], words[1]) for words in lines]
+        assert [flags for (start, stop), flags in bounds if start <= address < stop] == ["rw-p"]
+
     def test_a_file_that_becomes_shorter_while_it_is_read(self, path, data):
         with open(path, "rb") as file:
             assert bytes(contents._copied(file, len(data) + 10_000)) == data

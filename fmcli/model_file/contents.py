@@ -9,6 +9,7 @@ import errno
 import mmap
 import os
 import stat
+from contextlib import suppress
 from typing import Protocol
 
 from fmcli.data.sources import size_on_disk
@@ -72,9 +73,7 @@ def _copied(file: Bytes, size: int) -> mmap.mmap | None:
     """The first `size` bytes of a file, or fewer if it ends before; None if there are none."""
     if size == 0:
         return None
-    data = mmap.mmap(-1, size)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        data.madvise(mmap.MADV_HUGEPAGE)
+    data = _memory(size)
     filled = 0
     with memoryview(data) as room:
         while filled < size and (count := file.readinto(room[filled:])):
@@ -91,6 +90,16 @@ def _piped(file: Bytes, begins: bytes, offset: int) -> mmap.mmap | None:
         text += file.read()
     if not text:
         return None
-    data = mmap.mmap(-1, len(text))
+    data = _memory(len(text))
     data.write(text)
+    return data
+
+
+def _memory(size: int) -> mmap.mmap:
+    """Memory in huge pages if the system has them: scores read it in random order. It is private, because many systems
+    have no huge pages for shared memory, the default of `mmap`."""
+    data = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel built without huge pages
+            data.madvise(mmap.MADV_HUGEPAGE)
     return data
