@@ -383,7 +383,8 @@ class TestContents:
     @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="the system does not describe mappings")
     def test_the_copy_is_private_memory(self, path, data):
         """Many systems have huge pages, on which the speed of `predict` depends, for private memory only."""
-        address = next(iter(load(path).tensors.values())).ctypes.data
+        model = load(path)
+        address = max(model.tensors.values(), key=lambda array: array.nbytes).ctypes.data
         with open("/proc/self/maps") as maps:
             lines = [line.split() for line in maps]
         bounds = [([int(end, 16) for end in words[0].split("-")], words[1]) for words in lines]
