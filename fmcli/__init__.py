@@ -25,8 +25,9 @@ touches makes one step, by the sum of its gradients and of their squares (block_
 An epoch is an order over blocks of rows, and over the rows of each (data/training_rows.py). Rows in memory are one
 block; with --disk, there are many in a cache file, and the next one is read while one is trained on.
 
-A batch merges the sparse gradients of several samples by row before the step. Softmax means C scores and C slopes for
-each sample, over blocks that hold one class after the other; it is not another code path.
+A batch merges the sparse gradients of several samples by row before the step. A pair of rows, for a loss of the
+difference of their scores, is such a batch (data/paired_rows.py, solvers/stochastic/pairs.py). Softmax means C scores
+and C slopes for each sample, over blocks that hold one class after the other; it is not another code path.
 
 Coordinate descent goes through the same parameters the other way (solvers/coordinate/descent.pyx, update.pyx): it
 updates one row of parameters using all samples that the row affects. The state of a sample has its label, its scores,

@@ -22,7 +22,10 @@ from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 GUIDE = Path(__file__).resolve().parent.parent / "fmcli" / "guide"
 # Wide enough that click does not wrap lines.
 WIDTH = 10_000
-LABELS = {"real": "numbers", "counts": "counts", "binary": "two values", "soft": "from 0 to 1", "classes": "classes"}
+LABELS = {
+    **{"real": "numbers", "counts": "counts", "binary": "two values", "soft": "from 0 to 1", "classes": "classes"},
+    "order": "numbers, in groups",
+}
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

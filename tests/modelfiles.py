@@ -3,7 +3,7 @@
 from functools import cache
 
 import numpy as np
-from problems import dataset
+from problems import dataset, grouped
 
 from fmcli.data.dataset import Dataset
 from fmcli.model_file.container import ModelFile, load
@@ -25,7 +25,7 @@ def rows() -> Dataset:
         {(int(j), int(j) % FIELDS): float(rng.choice([0.5, 1, 2])) for j in sorted(rng.choice(FEATURES, 3, False))}
         for _ in range(ROWS)
     ]
-    return dataset(entries, FEATURES, [i % (2 if i % 2 else 3) for i in range(ROWS)])
+    return grouped(dataset(entries, FEATURES, [i % (2 if i % 2 else 3) for i in range(ROWS)]))
 
 
 def taken(kind: str, solver: str) -> dict[str, object]:

@@ -68,6 +68,11 @@ def dataset(rows: Sequence[Sample], features: int, labels: Sequence[float] | Non
     )
 
 
+def grouped(data: Dataset, size: int = 10) -> Dataset:
+    """The rows of a Dataset in groups of `size` consecutive rows."""
+    return data.changed(group=np.arange(data.rows, dtype=np.int32) // size)
+
+
 def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
     """Choose combinations of one member of each list so that every pair of members of different lists occurs.
 

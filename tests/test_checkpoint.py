@@ -79,6 +79,7 @@ RUNS = {
     ),
     "fobos-adaptive": ("fobos", "l1fm", "softmax", {"l1_from_epoch": 2, "adaptive": True}, {}),
     "fobos-exact": ("fobos", "sglfm", "squared", {"schedule": "invscaling", "prox": "exact", "adaptive": False}, {}),
+    "pairs": ("adagrad", "fm", "bpr", {"batch_size": 3}, {"holdout": 0.3}),
     "blocks": ("ftrl", "fm", "squared", {"block_size": 2}, {}),
     "disk": ("fobos", "fm", "squared", {"l1": 1e-3}, {"holdout": 0.3}),
     "disk-blocks": ("adagrad", "fm", "squared", {"block_size": 2}, {"holdout": 0.3}),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problems import dataset
+from problems import dataset, grouped
 from test_every_pair import planted
 
 from fmcli.errors import DivergedError
@@ -22,6 +22,7 @@ LABELS = {
     "binary": [1.0, -1.0] * 20,
     "soft": [1.0, 0.25] * 20,
     "classes": [0.0, 1, 2, 1] * 10,
+    "order": [1.0, 3.0] * 20,
 }
 
 
@@ -29,7 +30,7 @@ def plan(rate, loss="squared", *, labels=None, epochs=3, solver="sgd", keywords=
     labels = LABELS[LOSSES[loss].task] if labels is None else labels
     options |= {"epochs": epochs, "l2": 0.0} | ({"learning_rate": rate} if solver == "sgd" else {})
     spec = make_spec("linear", solver, loss, options)
-    return job.plan(dataset(ROWS, 1, labels), spec, **(keywords or {}))
+    return job.plan(grouped(dataset(ROWS, 1, labels)), spec, **(keywords or {}))
 
 
 def test_a_loss_that_rises_far_above_the_constants_is_divergence():
@@ -103,7 +104,12 @@ def test_an_epoch_that_validation_found_better_is_kept_only_if_it_is_good():
 
 @pytest.mark.parametrize(
     ("loss", "solver"),
-    [(loss, solver) for loss in LOSSES for solver in ("sgd", "cd", "lbfgs") if solver == "sgd" or LOSSES[loss].smooth],
+    [
+        (loss, solver)
+        for loss in LOSSES
+        for solver in ("sgd", "cd", "lbfgs")
+        if solver == "sgd" or not LOSSES[loss].by_rows_only
+    ],
 )
 def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, tmp_path):
     trained = job.train(plan(0.1, loss, epochs=1))

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, is_linear, score_all, taken
+from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, grouped, is_linear, score_all, taken
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.numbering import moved
@@ -14,6 +14,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
+from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training import job, saving
@@ -41,8 +42,9 @@ TRIPLES += [
     ("fm", solver, loss)
     for solver in SOLVERS
     for loss in LOSSES
-    if loss not in ("squared", "softmax") and (SOLVERS[solver].by_rows or LOSSES[loss].smooth)
+    if loss not in ("squared", "softmax") and (SOLVERS[solver].by_rows or not LOSSES[loss].by_rows_only)
 ]
+TRIPLES += [(model, MODELS[model].solver, "bpr") for model in ("sha2", "ffm", "llfm")]
 TRIPLES += [(model, MODELS[model].solver, "logistic") for model in TRAINED if model != "fm"]
 # Scales of planted parameters that are not given by the Kind. Default: 0.5, or 0 if they do not start at random.
 SIZES = {"V": 0.7, "v0": 0.7, "P2": 0.7, "P3": 0.3}
@@ -82,10 +84,12 @@ def planted(model, loss, seed=0, rows=ROWS):
         "real": lambda: score[:, 0] / 2 + 0.1 * rng.normal(size=len(samples)),
         "counts": lambda: rng.poisson(np.exp(np.clip(score[:, 0] / 2, -3, 1.5))).astype(float),
         "classes": lambda: (score + rng.gumbel(size=score.shape)).argmax(axis=1) * 10.0,
+        "order": lambda: np.round(score[:, 0] + 0.1 * rng.normal(size=len(samples))),
     }
     label = draw[LOSSES[loss].task]()
     assert np.ptp(label) > 0
-    return dataset(samples[:rows], FEATURES, label[:rows]), dataset(samples[rows:], FEATURES, label[rows:])
+    both = dataset(samples[:rows], FEATURES, label[:rows]), dataset(samples[rows:], FEATURES, label[rows:])
+    return tuple(map(grouped, both)) if LOSSES[loss].pairwise else both
 
 
 def soft(score):
@@ -129,7 +133,10 @@ def weak_penalties(model, solver="sgd", loss="squared"):
 
 
 def loss_on(trained, data):
-    """Return the mean loss on data, which need not be the training data."""
+    """Return the mean loss on data, which need not be the training data; of pairs, the share in the wrong order."""
+    if LOSSES[trained.plan.spec.loss].pairwise:
+        outcome = Outcome("bpr", data.label, score_all(trained.plan.model, data), group=data.group)
+        return 1 - measure(["gauc"], outcome)["gauc"]
     label = trained.plan.preprocessing.labels.encode(data.label)
     loss = build_loss(
         trained.plan.spec, trained.plan.preprocessing.labels.loss, trained.plan.preprocessing.labels.outputs

@@ -19,6 +19,7 @@ LABELS = {
     "counts": (0.0, 1.0, 4.0),
     "soft": (0.0, 0.3, 1.0),
     "classes": (0.0, 1.0, 2.0),
+    "order": (1.0,),
 }
 # Class scores: moderate, equal, and so far apart that exp would overflow.
 CLASS_SCORES = ((0.3, -1.2, 2.0), (0.0, 0.0, 0.0), (-40.0, 35.0, 3.0), (900.0, -900.0, 899.0))

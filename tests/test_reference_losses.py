@@ -15,6 +15,7 @@ LABELS = {
     "real": (-2.0, 0.5),
     "counts": (0.0, 3.0),
     "classes": (0, 1, 2),
+    "order": (1.0,),
 }
 
 
@@ -43,6 +44,7 @@ def test_slope_against_central_differences(name, rng):
         ("squared-hinge", lambda y, s: -2 * y * max(0.0, 1 - y * s)),
         ("huber", lambda y, s: np.clip(s - y, -1, 1)),
         ("poisson", lambda y, s: np.exp(s) - y),
+        ("bpr", lambda y, s: -1 / (1 + np.exp(s))),
     ],
 )
 def test_slope_is_the_formula(name, slope):

@@ -28,7 +28,7 @@ def saved(path, trained, *, keep_state=True):
 
 
 def labelled(loss):
-    rows, _ = planted("fm", "logistic" if loss == "softmax" else "squared")
+    rows, _ = planted("fm", {"softmax": "logistic"}.get(loss, loss))
     return rows.changed(label=rows.label + (np.arange(rows.rows) % 2)) if loss == "softmax" else rows
 
 
@@ -44,6 +44,8 @@ RUNS = [
     ("fobos", "l1fm", "softmax", {"l1_from_epoch": 2, "adaptive": True, "batch_size": 5}),
     ("adagrad", "llfm", "squared", {"anchors": 3, "rank": 2}),
     ("sgd", "hofm-simplex", "squared", {"shuffle": False}),
+    ("adagrad", "fm", "bpr", {"batch_size": 3}),
+    ("fobos", "fm", "bpr", {}),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -54,13 +55,13 @@ pytestmark = pytest.mark.exact
 
 
 def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, chosen=None,
-    lazy_groups=False, block_ends=(), threads=1, **numbers,
+    lazy_groups=False, block_ends=(), threads=1, pairs=False, **numbers,
 ):  # fmt: skip
     """Run the solver and its slow definition side by side, and compare all parameters after every update and epoch.
 
     `chosen` holds the options of the model that its slow definition needs. With `lazy_groups`, all parameters of a row
     have the same step size, and deferred steps are applied in closed form with every penalty. With `block_ends`, each
-    epoch is trained by block steps.
+    epoch is trained by block steps; with `pairs`, on pairs of samples.
     """
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
@@ -72,6 +73,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     chosen = choices(model, **(chosen or {}))
     options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, block_ends=block_ends, model=chosen)
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
+    partners = [(np.arange(ROWS) + rng.integers(1, ROWS, size=ROWS)) % ROWS for _ in orders] if pairs else None
     trained = ROW_SOLVERS[solver].load()(
         **{name: getattr(options, name) for name in ROW_SOLVERS[solver].options if name in asdict(options)},
         **({"prox": "exact" if penalty in EXACT_ONLY and not lazy_groups else "lazy"} if solver == "fobos" else {}),
@@ -89,7 +91,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     trained.start()
     data = dataset(rows, FEATURES, labels, weights)
     mean = 1 if weights is None else np.mean(weights)
-    trainer = Trainer(model, trained, loss, data, batch_size, mean)
+    trainer = Trainer(model, trained, loss, data, batch_size, mean, pairs=pairs)
     ends_of = [*block_ends] or [*range(batch_size, ROWS, batch_size), ROWS]
 
     steps, ends = [], []
@@ -99,7 +101,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
 
     end, losses = slow_solvers.run(
         kind, slow_loss, solver, start, rows, labels, orders, options, weights,
-        after_update=keep(steps), after_epoch=keep(ends),
+        after_update=keep(steps), after_epoch=keep(ends), partners_per_epoch=partners,
     )  # fmt: skip
     assert any(np.abs(end[name] - start[name]).max() > 0.005 for name in start)
     step = iter(steps)
@@ -111,7 +113,8 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
             if block_ends:
                 total += loop.run(POOL, blocks, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
             else:
-                total += trainer.run(order.astype(np.int32), first, last)
+                of_pairs = (0.0, partners[epoch - 1].astype(np.int32)) if pairs else ()
+                total += trainer.run(order.astype(np.int32), first, last, *of_pairs)
             now = next(step)
             if look_often:
                 assert_close(parameters(model), now, FOLLOWED)
@@ -135,6 +138,7 @@ def labels_of(loss, rng):
         "soft": lambda: rng.random(ROWS),
         "counts": lambda: rng.poisson(2, size=ROWS).astype(float),
         "classes": lambda: rng.integers(3, size=ROWS).astype(float),
+        "order": lambda: np.ones(ROWS),
     }
     return draw[LOSSES[loss].task]()
 
@@ -161,6 +165,23 @@ def test_steps(name, solver, loss, penalty):
     labels = labels_of(loss, np.random.default_rng(5))
     follow(
         name, model, solver, make_loss(loss), slow_losses.LOSSES[loss], labels, penalty=penalty, chosen=chosen,
+        pairs=LOSSES[loss].pairwise,
+    )  # fmt: skip
+
+
+# Every kind once, and every solver with and without weights of samples.
+OF_PAIRS = list(zip(TRAINED, cycle(product(ROW_SOLVERS, (False, True))), strict=False))
+
+
+@pytest.mark.parametrize(("name", "solver", "weighted"), [(name, *others) for name, others in OF_PAIRS])
+def test_batches_of_pairs(name, solver, weighted):
+    """The last batch of an epoch is smaller. The weight of a pair is that of its first sample."""
+    rng = np.random.default_rng(2)
+    model = build(name, FEATURES, rank=RANK)
+    weights = rng.uniform(0.5, 2, size=ROWS) if weighted else None
+    follow(
+        name, model, solver, make_loss("bpr"), "bpr", np.ones(ROWS), penalty="by-part", batch_size=2, weights=weights,
+        chosen={"rank": RANK}, pairs=True, learning_rate=0.1,
     )  # fmt: skip
 
 

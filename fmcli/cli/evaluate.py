@@ -63,12 +63,11 @@ class Request:
         """The metrics that any option names, each once."""
         return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
 
-    @property
-    def grouping(self) -> Grouping | None:
-        """What tells the groups of the rows."""
+    def grouping(self, loss: str | None) -> Grouping | None:
+        """What tells the groups of the rows, which a model or predictions of this loss may need."""
         from fmcli.scoring.evaluation import grouping_for
 
-        return grouping_for(self.named, self.group_field, usual=not self.metrics)
+        return grouping_for(self.named, loss, self.group_field, usual=not self.metrics)
 
 
 @click.command(
@@ -226,7 +225,7 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
             counts=counts,
             bad=bad,
             label_weights=request.label_weights,
-            grouping=request.grouping,
+            grouping=request.grouping(scorer.labels.loss),
         )
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts
@@ -240,7 +239,7 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
         format=request.format,
         threads=threads,
         counts=counts,
-        grouping=request.grouping,
+        grouping=request.grouping(request.loss),
     )
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"

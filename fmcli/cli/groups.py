@@ -9,13 +9,18 @@ import click
 
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
+from fmcli.registry.losses import LOSSES
 
 if TYPE_CHECKING:
     from fmcli.data.reader import Grouping
+    from fmcli.registry.specs import Spec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# What needs groups, in words.
 METRICS_OF_GROUPS = "the metrics gauc, ndcg, ndcg@K (of the first K places) and map"
+
+RANKING = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
 
 
 def group_field_option(needed_by: str, section: str = "run") -> Callable[[F], F]:
@@ -30,16 +35,17 @@ def group_field_option(needed_by: str, section: str = "run") -> Callable[[F], F]
     )
 
 
-def parse_grouping(metrics: tuple[str, ...], field: int | None) -> Grouping | None:
+def parse_grouping(spec: Spec, metrics: tuple[str, ...], field: int | None) -> Grouping | None:
     """What tells the groups of the rows of a run; None if it needs none. Raises UsageError for a field without use."""
-    if not metrics and field is None:
+    pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
+    if not pairwise and not metrics and field is None:
         return None
     from fmcli.data.reader import Grouping
     from fmcli.scoring.metrics import need_groups
     from fmcli.scoring.sparsity import of_predictions
 
-    if need_groups(of_predictions(metrics)):
+    if pairwise or need_groups(of_predictions(metrics)):
         return Grouping(field)
     if field is not None:
-        raise UsageError(f"--group-field applies only to {METRICS_OF_GROUPS}; leave it out, or choose one of them")
+        raise UsageError(f"--group-field applies only to {RANKING}; leave it out, or choose one of them")
     return None

@@ -11,7 +11,7 @@ import click
 
 from fmcli.cli.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.disk import Disk, check_disk, disk_options, parse_disk
-from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option, parse_grouping
+from fmcli.cli.groups import RANKING, group_field_option, parse_grouping
 from fmcli.cli.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
@@ -155,7 +155,7 @@ class Request:
     "given for it, except for the number of epochs; options given here take precedence. It may be the output file.",
 )
 @format_option()
-@group_field_option(METRICS_OF_GROUPS)
+@group_field_option(RANKING)
 @threads_option()
 @bad_line_options()
 @disk_options
@@ -321,7 +321,7 @@ def command(
     weighting = parse_weights(sample_weights, class_weights, pos_weight, label_weights)
     if sample_weights and (on_bad_line == "skip" or max_bad_lines):
         raise UsageError("--sample-weights has a line for each row, so that no line can be skipped")
-    grouping = parse_grouping(metrics, group_field)
+    grouping = parse_grouping(spec, metrics, group_field)
     on_disk = parse_disk(disk, cache, memory)
     if on_disk:
         check_disk(spec, grouping, holdout)

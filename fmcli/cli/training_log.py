@@ -83,7 +83,8 @@ def log_weights(
 def log_plan(log: Log, plan: Plan, again: bool) -> None:
     """Log what will be trained, and why; `again`: the model is refitted on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
-    log.line(f"loss {spec.loss}: {reason(plan)}")
+    pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.preprocessing.labels.loss].pairwise else ""
+    log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
     if plan.preprocessing.labels.may_be_classes:
         log.line("hint: the labels have few distinct integer values; if these are classes, use --loss softmax")
     if plan.evaluation.clip:
@@ -293,7 +294,7 @@ class Progress(Observer):
     def __init__(self, log: Log, lines: Lines, plan: Plan, every: int | None = None, kind: str = "epoch") -> None:
         self.every = every
         self._log, self._lines, self._kind = log, lines, kind
-        self._before, self._rows = plan.epochs_before, plan.source.count
+        self._before, self._rows = plan.epochs_before, plan.source.visits
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
         self._begin, self._skipped = time.perf_counter(), 0

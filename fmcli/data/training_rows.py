@@ -51,6 +51,11 @@ class TrainingRows:
         return sum(self.sizes)
 
     @property
+    def visits(self) -> int:
+        """How many of them an epoch visits."""
+        return self.count
+
+    @property
     def nonzeros(self) -> int:
         """The number of their entries."""
         return int(self.data.entries_of_rows(self.rows))

@@ -18,7 +18,9 @@ CLOSED_FORM_LOSS = "squared"
 class LossEntry(Entry):
     """A loss.
 
-    task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts or classes.
+    task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts, classes, or order (of numbers,
+        only the order counts).
+    pairwise : whether it is a loss of the difference of the scores of two rows of a group.
     smooth : whether it is differentiable.
     bounded : whether its second derivative is bounded.
     """
@@ -26,6 +28,12 @@ class LossEntry(Entry):
     task: str
     smooth: bool = True
     bounded: bool = True
+    pairwise: bool = False
+
+    @property
+    def by_rows_only(self) -> bool:
+        """Whether only stochastic solvers train with it."""
+        return self.pairwise or not self.smooth
 
 
 _LOSSES = (
@@ -72,6 +80,14 @@ _LOSSES = (
         "Softmax loss (cross-entropy), for classes.",
         "fmcli.losses.loss:Softmax",
         task="classes",
+    ),
+    LossEntry(
+        "bpr",
+        "Bayesian personalized ranking: logistic loss of the difference of the scores of two rows of a group with "
+        "different labels.",
+        "fmcli.losses.loss:Bpr",
+        task="order",
+        pairwise=True,
     ),
 )
 LOSSES = {loss.name: loss for loss in _LOSSES}

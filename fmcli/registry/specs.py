@@ -93,6 +93,7 @@ def make_spec(
     if loss:
         chosen_loss = find(LOSSES, "loss", loss)
         check_smooth(chosen_solver, chosen_loss)
+        check_pairs(chosen_solver, chosen_loss)
     others: list[Entry] = [entry for entry in (chosen_solver, chosen_loss) if entry]
     taken = [*COMMON, *(name for entry in (kind, *others) for name in entry.options)]
     given = {name: value for name, value in (options or {}).items() if value is not None}
@@ -149,6 +150,16 @@ def check_smooth(solver: SolverEntry | None, loss: LossEntry) -> None:
         )
 
 
+def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:
+    """Raise UsageError if the loss is of pairs of rows, but the solver does not train on single rows."""
+    if loss.pairwise and solver and not solver.by_rows:
+        names = ", ".join(entry.name for entry in SOLVERS.values() if entry.by_rows)
+        raise UsageError(
+            f"loss {loss.name} is of pairs of rows, of which {solver.name} would need all in each step; use another "
+            f"solver (-s {names})"
+        )
+
+
 def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
     """Raise UsageError if the solver does not support a penalty that the model requires."""
     refused = [OPTIONS[name].flag for name in kind.positive if name in solver.refuses]
@@ -200,7 +211,7 @@ def check_block_size(
     asked = f"{OPTIONS['block_size'].flag} {given['block_size']}"
     without = [] if kind.blocks else [kind.name]
     without += [solver.name] if solver and not solver.blocks else []
-    without += [f"loss {loss.name}"] if loss and not loss.bounded else []
+    without += [f"loss {loss.name}"] if loss and (loss.pairwise or not loss.bounded) else []
     if without:
         raise UsageError(f"{' and '.join(without)} cannot train in blocks; leave out {asked}")
     if given.get("batch_size", 1) > 1:

@@ -65,17 +65,21 @@ class Limit:
 def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...]:
     """The names of all metrics that fit a loss, without those of groups unless rows are grouped."""
     fitting = allowed(loss, grouped)
-    return (LOSS, *fitting, SPARSITY) if of_model else fitting
+    if not of_model:
+        return fitting
+    return (*fitting, SPARSITY) if LOSSES[loss].pairwise else (LOSS, *fitting, SPARSITY)
 
 
-def grouping_for(names: Iterable[str], field: int | None, *, usual: bool) -> Grouping | None:
+def grouping_for(names: Iterable[str], loss: str | None, field: int | None, *, usual: bool) -> Grouping | None:
     """What tells the groups of the rows to evaluate: a field, or their query numbers. None if no metric needs them.
 
     names : of metrics.
+    loss : the loss of the model or of the predictions, if it is known.
     usual : whether the usual metrics are computed, too; those of groups are among them if there are groups.
     """
     needed = bool(need_groups(name for name in names if name not in OF_MODELS))
-    return Grouping(field, optional=not needed) if needed or usual else None
+    pairwise = loss is not None and LOSSES[loss].pairwise
+    return Grouping(field, optional=not (needed or pairwise)) if needed or usual else None
 
 
 def check_metrics(names: Iterable[str], loss: str | None, *, of_model: bool) -> None:
@@ -84,6 +88,10 @@ def check_metrics(names: Iterable[str], loss: str | None, *, of_model: bool) -> 
     for name in OF_MODELS:
         if name in names and not of_model:
             raise UsageError(f"metric {name} needs a MODEL; it cannot be computed from predictions")
+    if LOSS in names and loss is not None and LOSSES[loss].pairwise:
+        raise UsageError(
+            f"loss {loss} is of pairs of rows, which are drawn in training only; metric gauc is of all pairs"
+        )
     check([name for name in names if name not in OF_MODELS], loss)
 
 

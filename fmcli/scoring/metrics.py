@@ -35,6 +35,8 @@ SMALLEST_PROBABILITY = 1e-15
 
 # The tasks of losses, as registry/losses.py names them: numbers and counts, two label values, soft labels, classes.
 NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft"), ("binary",), ("soft",), ("classes",)
+# Those whose labels have an order.
+ORDERED = (*NUMBERS, *BINARY, "order")
 # The losses whose scores give probabilities.
 PROBABLE = ("logistic", "soft-logistic", "softmax")
 
@@ -46,6 +48,7 @@ USUAL = {
     "soft": ("logloss", "rmse"),
     "binary": ("accuracy", "auc"),
     "classes": ("accuracy", "macro-f1"),
+    "order": ("gauc", "ndcg"),
 }
 USUAL_FOR_LOSS = {"huber": ("mae", "rmse"), "logistic": ("logloss", "auc"), "softmax": ("logloss", "accuracy")}
 
@@ -396,7 +399,7 @@ METRICS = {
             "gauc",
             "Mean over the groups of the share of correct pairs of rows with different labels.",
             True,
-            NUMBERS + BINARY,
+            ORDERED,
             in_groups(group_auc),
             of_groups=True,
         ),
@@ -404,7 +407,7 @@ METRICS = {
             "ndcg",
             "Mean over the groups of the normalized discounted cumulative gain; `ndcg@K`: of the first K places.",
             True,
-            NUMBERS + BINARY,
+            ORDERED,
             in_groups(ndcg),
             of_groups=True,
         ),
@@ -412,7 +415,7 @@ METRICS = {
             "map",
             "Mean over the groups of the average precision of the rows with a positive label.",
             True,
-            NUMBERS + BINARY,
+            ORDERED,
             in_groups(mean_average_precision),
             of_groups=True,
         ),

@@ -53,7 +53,10 @@ class RankedRows:
 def mean_of_groups(part: Floats, whole: Floats) -> float:
     """The mean of part / whole (groups) over the groups in which the whole is positive; nan if there is none."""
     defined = whole > 0
-    return float((part[defined] / whole[defined]).mean()) if defined.any() else math.nan
+    if not defined.any():
+        return math.nan
+    mean = float((part[defined] / whole[defined]).mean())
+    return 1.0 if mean > 1 else mean  # rounding errors of the sums may make it exceed 1; it may be nan
 
 
 def group_auc(rows: RankedRows) -> float:

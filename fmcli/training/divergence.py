@@ -74,6 +74,8 @@ class DivergenceCheck:
                     scale="standard",
                 )
             raise diverged(self.plan.spec, "a score of a training row is no longer a finite number")
+        if LOSSES[self.plan.preprocessing.labels.loss].pairwise:
+            return  # a single row has no loss
         loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads))
         if loss > MOST_AT_END * self.constant:
             raise diverged(

@@ -114,7 +114,7 @@ class Run:
         ended = self.plan.epochs_before + len(self.epochs)
         if self.stopped:
             self.trainer.resume(int(state["updates"]))
-            place = ended, self.plan.source.count
+            place = ended, self.plan.source.visits
         else:
             self.trainer.move_to(part("trainer", state))
             self.begun = float(state["seconds"])

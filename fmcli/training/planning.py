@@ -12,6 +12,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, of_numbers
 from fmcli.data.labels import NUMBERS, Labels, fit_labels
 from fmcli.data.numbering import Numbering
+from fmcli.data.paired_rows import PairedRows
 from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, OddColumns, find_odd_columns, is_scaled, learn
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
@@ -181,7 +182,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
     fields = max(data.fields, warm_start.preprocessing.fields if warm_start else 0)
     preprocessed = Preprocessed(
-        source=TrainingRows(data, rows),
+        source=(PairedRows if LOSSES[labels.loss].pairwise else TrainingRows)(data, rows),
         all_rows=data.rows,
         all_nonzeros=data.nnz,
         seen=seen,

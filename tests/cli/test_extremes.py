@@ -14,7 +14,7 @@ STATUSES = {0, 3, 4, 65}
 
 def rows(label=lambda i: i * 0.5, value="1"):
     """ffm text with 12 rows of two entries, with the given labels and a single value."""
-    return "".join(f"{label(i)} 0:{i % 3}:{value} 1:{3 + i % 2}:{value}\n" for i in range(12))
+    return "".join(f"{label(i)} qid:{i % 2} 0:{i % 3}:{value} 1:{3 + i % 2}:{value}\n" for i in range(12))
 
 
 def of(*labels):

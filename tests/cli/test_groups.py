@@ -61,8 +61,11 @@ def test_held_out_groups_are_whole():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "--group-field", "0"], "--group-field applies only to the metrics gauc, ndcg"),
-        (["train", "--group-field", "0", "-x", "auc"], "--group-field applies only to the metrics gauc, ndcg"),
+        (["train", "--group-field", "0"], "--group-field applies only to --loss bpr and the metrics gauc, ndcg"),
+        (
+            ["train", "--group-field", "0", "-x", "auc"],
+            "--group-field applies only to --loss bpr and the metrics gauc, ndcg",
+        ),
         (["train", "-x", "gauc", "--disk", "--cache", "c"], "a cache does not keep the groups of rows"),
         (["train", "-x", "gauc", "--online"], "ranking needs whole groups of rows, but --online"),
         (["train", "-x", "gauc", "--group-field", "0"], "whose features have no fields"),

@@ -158,7 +158,7 @@ def test_help_of_a_kind_follows_the_solver(narrowed, solver):
     assert {f"--{name.replace('_', '-')}" for name in SOLVERS[solver].options} <= flags
     assert "--pair-bits" not in flags
     for name in LOSSES:
-        assert (f"\n  {name}  " in text) == (LOSSES[name].smooth or spec.by_rows)
+        assert (f"\n  {name}  " in text) == (spec.by_rows or not LOSSES[name].by_rows_only)
 
 
 def test_help_of_a_kind_has_its_defaults(narrowed):

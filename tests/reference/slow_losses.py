@@ -54,6 +54,11 @@ def poisson(y: float, scores: np.ndarray) -> Number:
     return np.exp(scores[0]) - y * scores[0]
 
 
+def bpr(y: float, scores: np.ndarray) -> Number:
+    """The logistic loss of the difference of two scores; the label y only tells which of the two comes first."""
+    return log1p_exp(-scores[0])
+
+
 def softmax(y: float, scores: np.ndarray) -> Number:
     """-log softmax(scores)_y; y is a class id."""
     largest = np.max(np.real(scores))
@@ -69,6 +74,7 @@ LOSSES: dict[str, Loss] = {
     "huber": huber,
     "poisson": poisson,
     "softmax": softmax,
+    "bpr": bpr,
 }
 
 # κ, the maximum of the second derivative by one score. Hinge has no second derivative, that of poisson is unbounded.
@@ -79,9 +85,10 @@ SMOOTHNESS = {
     "squared-hinge": 2.0,
     "huber": 1.0,
     "softmax": 0.25,
+    "bpr": 0.25,
 }
 # Losses whose bias starts from 0 instead of from the constant with the least loss.
-FROM_ZERO = ("hinge", "squared-hinge")
+FROM_ZERO = ("hinge", "squared-hinge", "bpr")
 
 
 def slopes(loss: Loss, y: float, scores: np.ndarray) -> np.ndarray:

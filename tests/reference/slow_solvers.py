@@ -258,11 +258,13 @@ def run(
     weights: Sequence[float] | None = None,
     after_update: Callable[[int, Params], None] | None = None,
     after_epoch: Callable[[int, Params], None] | None = None,
+    partners_per_epoch: Sequence[Sequence[int]] | None = None,
 ) -> tuple[Params, list[float]]:
     """Train from ``params``, which is not changed. Return the parameters and the progressive loss of each epoch.
 
     ``order_per_epoch`` holds, for each epoch, the sample numbers in the order of training. ``after_update`` is called
-    with t and the parameters after every update, ``after_epoch`` with the epoch and the parameters at its end.
+    with t and the parameters after every update, ``after_epoch`` with the epoch and the parameters at its end. With
+    ``partners_per_epoch``, the number of a partner for each sample, the loss is of the difference of their scores.
     """
     o = options
     value = LOSSES[loss] if isinstance(loss, str) else loss
@@ -292,14 +294,18 @@ def run(
             g = {name: np.zeros_like(array) for name, array in params.items()}
             mask = {name: np.zeros(array.shape, dtype=bool) for name, array in params.items()}
             for i in batch:
-                scores = score(kind, params, samples[i], o.model)
+                members = [(i, 1)]
+                if partners_per_epoch is not None:
+                    members.append((partners_per_epoch[epoch - 1][i], -1))
+                scores = sum(sign * score(kind, params, samples[n], o.model) for n, sign in members)
                 total += s[i] * np.real(value(labels[i], scores))
                 slope = slopes(value, labels[i], scores)
-                for c in range(classes(params)):
-                    for name, derivative in gradient(kind, params, samples[i], c, o.model).items():
-                        g[name] += scale[i] * slope[c] * derivative / len(batch)
-                for name, part in touched(kind, params, samples[i], o.model).items():
-                    mask[name] |= part
+                for n, sign in members:
+                    for c in range(classes(params)):
+                        for name, derivative in gradient(kind, params, samples[n], c, o.model).items():
+                            g[name] += scale[i] * sign * slope[c] * derivative / len(batch)
+                    for name, part in touched(kind, params, samples[n], o.model).items():
+                        mask[name] |= part
             for r in states:
                 if r.where[0][0] == "anchors":
                     scheduled = solver == "sgd" or (solver == "fobos" and not o.adaptive)

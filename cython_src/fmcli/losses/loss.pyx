@@ -23,6 +23,19 @@ def log_odds(probability, weight, rows):
     return np.array([np.log(mean) - np.log1p(-mean)])
 
 
+# log(1 + exp(-margin)), and its derivative.
+cdef inline double of_margin(double margin, double* slope) noexcept nogil:
+    cdef double e
+    # exp of negative numbers only, so that it does not overflow
+    if margin > 0:
+        e = exp(-margin)
+        slope[0] = -e / (1 + e)
+        return log1p(e)
+    e = exp(margin)
+    slope[0] = -1 / (1 + e)
+    return log1p(e) - margin
+
+
 cdef class Loss:
     """Base of all losses.
 
@@ -107,19 +120,31 @@ cdef class Logistic(Loss):
         return log1p(exp(-fabs(margin))) - (margin if margin < 0 else 0)
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
-        cdef double margin = y * score[0]
-        cdef double e
-        if margin > 0:
-            e = exp(-margin)
-            slope[0] = -y * e / (1 + e)
-            return log1p(e)
-        e = exp(margin)
-        slope[0] = -y / (1 + e)
-        return log1p(e) - margin
+        cdef double value = of_margin(y * score[0], slope)
+        slope[0] *= y
+        return value
 
     def best_constant(self, label, weight, rows=None):
         """The log-odds of the two labels, one of which may be missing in the training rows."""
         return log_odds(label > 0, weight, rows)
+
+
+cdef class Bpr(Loss):
+    """log(1 + exp(-difference)), where the only score is that of one row minus that of a row with a smaller label.
+
+    The labels only tell which rows make such a pair. [BPR] is Rendle et al., "BPR: Bayesian Personalized Ranking from
+    Implicit Feedback", UAI 2009, equation for BPR-Opt in section 4.1.
+    """
+
+    def __init__(self):
+        self.smoothness = 0.25
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double slope
+        return of_margin(score[0], &slope)
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        return of_margin(score[0], slope)
 
 
 cdef class SoftLogistic(Loss):

@@ -16,10 +16,19 @@ class Trainer:
         batch_size: int = 1,
         mean_weight: float = 1,
         longest: int = 0,
+        *,
+        pairs: bool = False,
     ) -> None: ...
     def take(self, data: Dataset) -> None: ...
     @property
     def single(self) -> bool: ...
     @property
     def by_runs(self) -> bool: ...
-    def run(self, order: NDArray[np.int32], start: int, stop: int, total: float = 0) -> float: ...
+    def run(
+        self,
+        order: NDArray[np.int32],
+        start: int,
+        stop: int,
+        total: float = 0,
+        partner: NDArray[np.int32] | None = None,
+    ) -> float: ...

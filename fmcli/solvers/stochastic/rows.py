@@ -31,11 +31,15 @@ class RowEpochs:
     data, order : the block that is trained on, and int32, the numbers of its rows in the order of the epoch.
     start, stop : the number of rows of the epoch before this block, and up to its end.
     done : how many rows of the epoch are done.
+    pairs : whether a step is by pairs of rows.
     """
+
+    pairs = False
 
     def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
         self.task, self.unit = task, int(task.spec.values["batch_size"])
-        self.loop = Loop(task.model, solver, loss, task.data, self.unit, mean_weight, task.source.longest)
+        longest = task.source.longest
+        self.loop = Loop(task.model, solver, loss, task.data, self.unit, mean_weight, longest, pairs=self.pairs)
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
@@ -81,10 +85,14 @@ class RowEpochs:
                 self.next_block()
             first, last = self.done - self.start, min(stop, self.stop) - self.start
             last = min(math.ceil(last / self.unit) * self.unit, len(self.order))
-            total = self.loop.run(self.order, first, last, total)
+            total = self._run(first, last, total)
             weight += self.data.total_weight(self.order[first:last])
             self.done = self.start + last
         return self.done, weight, total
+
+    def _run(self, first: int, last: int, total: float) -> float:
+        """Train on some rows of the order of this block; returns `total` plus their weighted losses."""
+        return self.loop.run(self.order, first, last, total)
 
     def end(self) -> None:
         """End an epoch, which the deadline may have cut short."""

@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from fmcli.data.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import Spec
 from fmcli.solvers.stochastic.blocks import BlockEpochs
+from fmcli.solvers.stochastic.pairs import PairEpochs
 from fmcli.solvers.stochastic.rows import RowEpochs
 from fmcli.solvers.stochastic.solver import Solver
 from fmcli.solvers.trainer import Observer, Position, Task, Trainer
@@ -28,7 +30,11 @@ class StochasticTrainer(Trainer):
         super().__init__(task)
         self.solver = make_solver(task.spec)
         self.number, self.done, self.total, self.weight = 1, 0, 0.0, 0.0
-        self.by_blocks = task.spec.values["block_size"] > 1
+        self.kind_of_epochs: type[RowEpochs | BlockEpochs] = RowEpochs
+        if task.spec.values["block_size"] > 1:
+            self.kind_of_epochs = BlockEpochs
+        elif isinstance(task.source, PairedRows):
+            self.kind_of_epochs = PairEpochs
 
     @property
     def slots(self) -> int:
@@ -63,7 +69,7 @@ class StochasticTrainer(Trainer):
         """Bytes that training takes: those of the solver, of its steps, and of the rows' numbers in two orders."""
         model, source, batch = self.task.model, self.task.source, self.task.spec.values["batch_size"]
         updates = sum(math.ceil(rows / batch) for rows in source.sizes)
-        steps = (BlockEpochs if self.by_blocks else RowEpochs).bytes_needed(self.task)
+        steps = self.kind_of_epochs.bytes_needed(self.task)
         orders = 2 * np.dtype(np.int32).itemsize * max(source.sizes)
         return self.solver.bytes_needed(model, updates) + steps + orders + source.block_bytes
 
@@ -72,8 +78,8 @@ class StochasticTrainer(Trainer):
         self.solver.bind(task.model, penalty)
         self.solver.start()
         self.total_weight = task.source.total_weight
-        mean_weight = self.total_weight / task.source.count
-        self.epochs = (BlockEpochs if self.by_blocks else RowEpochs)(task, self.solver, loss, mean_weight)
+        mean_weight = self.total_weight / task.source.visits
+        self.epochs = self.kind_of_epochs(task, self.solver, loss, mean_weight)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         """Train; the loss of an epoch is the mean of each row's before its own step, the penalty that at its end."""
@@ -94,7 +100,7 @@ class StochasticTrainer(Trainer):
 
         Returns the sums of their weighted losses and of their weights.
         """
-        data, rows, unit, every = self.task.data, self.task.source.count, self.epochs.unit, self.observer.every
+        data, rows, unit, every = self.task.data, self.task.source.visits, self.epochs.unit, self.observer.every
         step = max(1, CHUNK_NONZEROS * data.rows // max(data.nnz, data.rows) // unit) * unit
         before = self.observer.before
         every = math.ceil(every / unit) * unit if every else before + rows + 1

@@ -29,20 +29,21 @@ cdef class Trainer:
     batch_size : samples averaged into one update.
     mean_weight : mean of the samples' weights, which solvers that average weights divide by.
     longest : the most entries of a sample, if other data have longer ones.
+    pairs : whether the loss is of the difference of the scores of two samples; `batch_size` is then a number of pairs.
     """
 
     cdef Model model
     cdef Solver solver
     cdef Loss loss
     cdef Dataset data
-    cdef Workspace workspace
+    cdef Workspace workspace, second  # `second` is for the second sample of a pair
     cdef Batch batch
     cdef Py_ssize_t batch_size
     cdef double weight_scale
 
     def __init__(
         self, Model model, Solver solver, Loss loss, Dataset data, Py_ssize_t batch_size=1, double mean_weight=1,
-        Py_ssize_t longest=0
+        Py_ssize_t longest=0, *, bint pairs=False
     ):
         model.require(training=True)
         solver.require(model)
@@ -51,9 +52,10 @@ cdef class Trainer:
         longest = max(longest, data.longest)
         self.model, self.solver, self.loss = model, solver, loss
         self.workspace = Workspace(model, longest)
+        self.second = Workspace(model, longest) if pairs else None
         self.take(data)
         self.batch_size = batch_size
-        self.batch = Batch(model, batch_size, longest) if batch_size > 1 else None
+        self.batch = Batch(model, (1 + pairs) * batch_size, longest) if pairs or batch_size > 1 else None
         self.weight_scale = 1 / mean_weight if solver.averages_weights else 1
         model.remeasure()
 
@@ -65,14 +67,21 @@ cdef class Trainer:
         self.loss.check(data.label, self.model.outputs)
         self.data = data
 
-    def run(self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0):
+    def run(
+        self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0,
+        const int32_t[::1] partner=None
+    ):
         """Update with samples order[start:stop]; return `total` plus their weighted losses, each before its own update.
 
         The losses are added one by one, so that the sum does not depend on how an epoch is divided into calls.
         `order` is one epoch; `start` and `stop` are multiples of the batch size, or its end. Samples after `stop` are
-        only prefetched.
+        only prefetched. Of pairs, these are the first samples; `partner` has the number of the second one, for each
+        sample of the data.
         """
         cdef SampleRun run
+        cdef const int32_t* second = NULL
+        if (partner is None) != (self.second is None):
+            raise ValueError("samples have partners in pairs, and only there")
         if not 0 <= start <= stop <= order.shape[0]:
             raise IndexError("no such samples")
         if self.model is None:
@@ -80,6 +89,9 @@ cdef class Trainer:
         self.workspace.fit(self.model, self.data)
         self.solver.require(self.model)
         self.data.check_rows(order[start:min(stop + 3 * AHEAD, order.shape[0])])
+        if partner is not None:
+            self.check_partners(order[start:stop], partner)
+            second = &partner[0]
         # A formula costs less than numbers, and a run of samples less than single ones. All give the same bits.
         self.workspace.scratch.formulas = self.solver.takes_formulas and self.single
         if start < stop and self.by_runs:
@@ -89,13 +101,24 @@ cdef class Trainer:
                 total = self.solver.run(&run, total)
         elif start < stop:
             with nogil:
-                total = self.updates(&order[0], start, stop, order.shape[0], total)
+                total = self.updates(&order[0], start, stop, order.shape[0], total, second)
         return total
+
+    # Raise IndexError unless each of these samples has a partner in the data.
+    cdef check_partners(self, const int32_t[::1] first, const int32_t[::1] partner):
+        cdef Py_ssize_t i
+        cdef bint outside = partner.shape[0] < self.data.rows
+        for i in range(0 if outside else first.shape[0]):
+            outside |= not 0 <= partner[first[i]] < self.data.rows
+        if outside:
+            raise IndexError("a sample has no partner in the data")
+        self.second.fit(self.model, self.data)
+        self.second.scratch.formulas = False
 
     @property
     def single(self):
         """Whether a step is by the gradient of one sample."""
-        return self.batch_size == 1
+        return self.batch is None
 
     @property
     def by_runs(self):
@@ -113,13 +136,14 @@ cdef class Trainer:
         return self.model.describe(run)
 
     cdef double updates(
-        self, const int32_t* order, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end, double total
+        self, const int32_t* order, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end, double total,
+        const int32_t* partner
     ) noexcept nogil:
         cdef Py_ssize_t i = start
         cdef Py_ssize_t last
         cdef double share
         cdef Scratch* s = &self.workspace.scratch
-        if self.batch_size == 1:
+        if self.batch is None:
             for i in range(start, stop):
                 total += self.one(order, i, end, 1, s)
                 self.solver.step(s)
@@ -130,8 +154,11 @@ cdef class Trainer:
             share = 1.0 / (last - i)
             self.batch.clear()
             while i < last:
-                total += self.one(order, i, end, share, s)
-                self.batch.add(s)
+                if partner != NULL:
+                    total += self.pair(order, partner, i, end, share, s, &self.second.scratch)
+                else:
+                    total += self.one(order, i, end, share, s)
+                    self.batch.add(s)
                 i += 1
             self.solver.step(&self.batch.merged)
             self.finish_update(s)
@@ -148,6 +175,51 @@ cdef class Trainer:
         cdef Sample x
         cdef int c
         cdef double value, weight
+        self.prefetch(order, i, end, s)
+        weight = self.data.weight_of(order[i])
+        self.score(order[i], &x, s)
+        value = self.loss.slope(self.data.label_[order[i]], s.score, s.slope)
+        for c in range(self.model.outputs):
+            s.slope[c] *= weight * self.weight_scale * share
+        self.model.gradient(&x, s)
+        return weight * value
+
+    # Add the gradients of sample order[i] and its partner to the batch; returns the weighted loss of the pair, whose
+    # weight is that of the first one.
+    cdef inline double pair(
+        self, const int32_t* order, const int32_t* partner, Py_ssize_t i, Py_ssize_t end, double share, Scratch* s,
+        Scratch* t
+    ) noexcept nogil:
+        cdef Sample x, y
+        cdef double value, difference
+        cdef double weight = self.data.weight_of(order[i])
+        self.prefetch(order, i, end, s)
+        if i + 1 < end:
+            self.data.sample(partner[order[i + 1]], &y)
+            self.model.prefetch(&y, t)
+            self.solver.prefetch(&y)
+        self.score(order[i], &x, s)
+        self.score(partner[order[i]], &y, t)
+        difference = s.score[0] - t.score[0]
+        value = self.loss.slope(1, &difference, s.slope)
+        s.slope[0] *= weight * self.weight_scale * share
+        t.slope[0] = -s.slope[0]
+        self.model.gradient(&x, s)
+        self.batch.add(s)
+        self.model.gradient(&y, t)
+        self.batch.add(t)
+        return weight * value
+
+    # The score of a sample, in s.
+    cdef inline void score(self, Py_ssize_t number, Sample* x, Scratch* s) noexcept nogil:
+        self.data.sample(number, x)
+        self.model.rows(x, s)
+        self.solver.catch_up(s)
+        self.model.score(x, s)
+
+    # Prefetch what the samples after order[i] need.
+    cdef inline void prefetch(self, const int32_t* order, Py_ssize_t i, Py_ssize_t end, Scratch* s) noexcept nogil:
+        cdef Sample x
         if i + 3 * AHEAD < end:
             prefetch_line(self.data.csr.indptr + order[i + 3 * AHEAD])
             prefetch_line(self.data.label_ + order[i + 3 * AHEAD])
@@ -168,13 +240,3 @@ cdef class Trainer:
         if i + 1 < end:
             self.data.sample(order[i + 1], &x)
             self.solver.prefetch_next(&x)
-        self.data.sample(order[i], &x)
-        weight = self.data.weight_of(order[i])
-        self.model.rows(&x, s)
-        self.solver.catch_up(s)
-        self.model.score(&x, s)
-        value = self.loss.slope(self.data.label_[order[i]], s.score, s.slope)
-        for c in range(self.model.outputs):
-            s.slope[c] *= weight * self.weight_scale * share
-        self.model.gradient(&x, s)
-        return weight * value
