@@ -442,7 +442,7 @@ def use_scorer(path: str, scorer: Scorer, data: dict[str, str], rng: random.Rand
     what = rng.random()
     if what < 0.3:
         outcome = evaluate_model(scorer, [text], format="auto", threads=1, counts=Counts())
-        figures(usual_metrics(scorer.labels.loss, of_model=True), outcome, scorer)
+        figures(usual_metrics(scorer.labels.loss, of_model=True, grouped=False), outcome, scorer)
     elif what < 0.5:
         kernel_form(path, scorer)
 

@@ -269,8 +269,10 @@ def test_anchors_gradient_is_that_of_the_mean_loss(variant, loss):
         for c, slope in enumerate(slopes):
             expected += share * slope * slow_models.gradient("llfm", problem.start, x, c, options)["anchors"]
     assert np.abs(expected).max() > 0.01
-    found = problem.model.anchor_gradient(problem.data, make_loss(loss))
-    np.testing.assert_allclose(found, expected, **GRADIENT)
+    every = np.arange(problem.data.rows, dtype=np.int32)
+    for rows in ([every], [every[:5], every[5:]]):
+        found = problem.model.anchor_gradient([problem.data.take(some) for some in rows], make_loss(loss))
+        np.testing.assert_allclose(found, expected, **GRADIENT)
 
 
 @pytest.mark.parametrize("rate", [0.05, 1e4])
@@ -283,9 +285,9 @@ def test_anchors_step_as_far_as_the_objective_falls(rate):
             seen.append((sum(problem.descent.objective(pool)), parameters(problem.model)["anchors"]))
             return seen[-1][0]
 
-        gradient = problem.model.anchor_gradient(problem.data, make_loss("squared"))
+        gradient = problem.model.anchor_gradient([problem.data], make_loss("squared"))
         assert problem.model.steps_apart
-        assert problem.model.step_apart(problem.data, make_loss("squared"), objective)
+        assert problem.model.step_apart([problem.data], make_loss("squared"), objective)
     before, after = seen[0][0], seen[-1][0]
     assert after < before <= min(found for found, _ in seen[1:-1] or seen[:1])
     assert (rate == 0.05) == (len(seen) == 2)
@@ -301,7 +303,7 @@ def test_anchors_stay_where_no_step_lowers_the_objective():
         seen.append(parameters(problem.model)["anchors"])
         return 1.0
 
-    assert not problem.model.step_apart(problem.data, make_loss("squared"), objective)
+    assert not problem.model.step_apart([problem.data], make_loss("squared"), objective)
     assert np.array_equal(seen[-1], before)
     assert 2 < len(seen) <= HALVINGS + 2
     assert not any(np.array_equal(anchors, before) for anchors in seen[1:-1])

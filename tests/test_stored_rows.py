@@ -328,6 +328,30 @@ def test_lbfgs_reads_the_blocks_for_each_gradient(small, tmp_path):
     assert expected[-1] < 0.9 * expected[0]
 
 
+@pytest.mark.parametrize("variant", ["do", "apl", "jo"])
+def test_lbfgs_updates_anchors_on_all_blocks(small, tmp_path, variant):
+    """From the same start values, the anchors and objectives are those of rows in memory."""
+    cache = stored(tmp_path / "c", planted("llfm", "squared", rows=ROWS)[0])
+    options = {**taken("llfm", LEARNABLE), "llfm_variant": variant, "anchors": 3, "norm": False}
+
+    def trained(epochs, prepared, **settings):
+        spec = make_spec("llfm", "lbfgs", None, {**options, "epochs": epochs})
+        return job.train(prepared(Settings(spec, threads=2, **settings)))
+
+    save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare_stored(settings, cache, {})), {}, "libsvm")
+    blocks = [cache.load(block) for block in range(len(cache.blocks))]
+    assert len(blocks) >= 3
+    whole, start = joined(blocks), load_warm_start(str(tmp_path / "m"))
+    found = trained(22, lambda settings: prepare_stored(settings, cache, {}), warm_start=start)
+    expected = trained(22, lambda settings: job.prepare(settings, whole), warm_start=start)
+    objectives = [epoch.objective for epoch in found.epochs]
+    assert objectives == pytest.approx([epoch.objective for epoch in expected.epochs], rel=1e-4)
+    assert objectives[-1] < 0.9 * objectives[0]
+    anchors = found.plan.model.parameters["anchors"]
+    np.testing.assert_allclose(anchors, expected.plan.model.parameters["anchors"], rtol=1e-3, atol=1e-4)
+    assert (anchors != start.arrays["anchors"]).any() == (variant != "do")
+
+
 @pytest.mark.parametrize("method", ["standard", "max-abs"])
 def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     data = planted("fm", "squared", rows=ROWS)[0]

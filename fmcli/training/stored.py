@@ -191,10 +191,7 @@ def prepare_stored(
         held_out=valid is None,
         longest_square=totals.longest_square,
     )
-    plan = planned(settings, spec, preprocessed, account.held([source.data, validation_data]) + source.rows.nbytes)
-    if plan.model.steps_apart and not spec.by_rows:
-        raise UsageError(f"{spec.solver} updates the anchors on all rows in memory", disk=LEAVE_OUT)
-    return plan
+    return planned(settings, spec, preprocessed, account.held([source.data, validation_data]) + source.rows.nbytes)
 
 
 def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Settings) -> View:

@@ -482,9 +482,10 @@ cdef class Model:
         """Bytes that `freeze` needs for a Dataset of this many rows."""
         return 0
 
-    def step_apart(self, data, loss, objective):
-        """Take a step in the frozen parameters, along the gradient of the mean loss on a whole Dataset.
+    def step_apart(self, blocks, loss, objective):
+        """Take a step in the frozen parameters, along the gradient of the mean loss.
 
+        blocks : the rows, as Datasets; they are gone through once.
         objective : returns the objective of the current model. If no step, however short, decreases it, none is taken.
             The last call is for the parameters that remain.
 

@@ -136,7 +136,7 @@ class CoordinateDescent(Minimizer):
 
         if not self.model.steps_apart:
             return None
-        if self.model.step_apart(self.data, self.loss, objective):
+        if self.model.step_apart([self.data], self.loss, objective):
             self._recompute_sweeps()
         return reached
 

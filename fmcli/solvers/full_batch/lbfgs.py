@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model, Workspace
@@ -92,7 +92,7 @@ class LBFGS(Minimizer):
         values = self.objective.read()  # rounded to the model's real type
         self.gradients[...] = 0
 
-        losses = [loss for data, rows in self.source.every() for loss in self._accumulate(data, rows)]
+        losses = [loss for data in self._blocks() for loss in self._accumulate(data)]
         gradient = self.l2 * values
         for part in self.gradients:
             gradient += part
@@ -103,9 +103,12 @@ class LBFGS(Minimizer):
         self.on_rows(min(self.iteration + 1, self.epochs), self.source.count)
         return self.mean_loss + self.penalty_value, gradient
 
-    def _accumulate(self, data: Dataset, rows: RowNumbers) -> list[float]:
+    def _blocks(self) -> Iterator[Dataset]:
+        """The rows to train on, block by block."""
+        return (data if len(rows) == data.rows else data.take(rows) for data, rows in self.source.every())
+
+    def _accumulate(self, data: Dataset) -> list[float]:
         """Add what a block contributes to the gradients; returns its parts of the mean loss."""
-        data = data if len(rows) == data.rows else data.take(rows)
         bounds = np.linspace(0, data.rows, len(self.gradients) + 1).astype(int)
         self.objective.take(data)
 
@@ -145,7 +148,7 @@ class LBFGS(Minimizer):
                 continue
             if not self.model.steps_apart:
                 break
-            moved = self.model.step_apart(self.data, self.loss, lambda: self.evaluate(self.free())[0])
+            moved = self.model.step_apart(self._blocks(), self.loss, lambda: self.evaluate(self.free())[0])
             if not moved and self.iteration == self.round_began:
                 break
             self._begin_round()

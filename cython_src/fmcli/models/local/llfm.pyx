@@ -474,10 +474,10 @@ cdef class LLFM(Model):
     def freeze_needed(self, rows):
         return rows * (1 + self.coding.most) * (np.dtype(np.int32).itemsize + np.dtype(np.float64).itemsize)
 
-    def step_apart(self, data, loss, objective):
+    def step_apart(self, blocks, loss, objective):
         numbers = self.parameters["anchors"]
         before, old = objective(), numbers.copy()
-        slopes = self.anchor_gradient(data, loss)
+        slopes = self.anchor_gradient(blocks, loss)
         rate = self.anchor_rate
         for _ in range(HALVINGS):
             numbers[...] = old - rate * slopes
@@ -492,8 +492,19 @@ cdef class LLFM(Model):
         objective()
         return False
 
-    def anchor_gradient(self, Dataset data, Loss loss):
+    def anchor_gradient(self, blocks, Loss loss):
         """The derivatives of the mean loss by the anchors' coordinates (anchors, features), in double."""
+        # The derivative by an anchor z is 2 (z - x) times the derivative by |z - x|^2.
+        towards, by_distance = np.zeros((self.features, self.anchors)), np.zeros(self.anchors)
+        total = 0.0
+        for data in blocks:
+            self.add_anchor_slopes(data, loss, towards, by_distance)
+            total += data.total_weight()
+        return 2 / total * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
+
+    # Add the derivatives of a block's losses by |z - x|^2, for each anchor z: (anchors) their sums, and (features,
+    # anchors) those of their products with x.
+    cdef add_anchor_slopes(self, Dataset data, Loss loss, double[:, ::1] towards, double[::1] by_distance):
         if data.label is None:
             raise ValueError("the data have no labels")
         loss.check(data.label, self.outputs)
@@ -503,10 +514,6 @@ cdef class LLFM(Model):
         cdef Sample x
         cdef Py_ssize_t r, i, a
         cdef double weight
-        # The derivative by an anchor z is 2 (z - x) times the derivative by |z - x|^2.
-        towards, by_distance = np.zeros((self.features, self.anchors)), np.zeros(self.anchors)
-        cdef double[:, ::1] towards_ = towards
-        cdef double[::1] by_distance_ = by_distance
         with nogil:
             for r in range(data.rows):
                 if r + SAMPLES_AHEAD < data.rows:
@@ -518,10 +525,9 @@ cdef class LLFM(Model):
                 self.anchor_slopes(s, &local)
                 for a in range(local.code.n if local.code.n > 1 else 0):
                     weight = data.weight_of(r) * local.distance[a]
-                    by_distance_[local.code.active[a]] += weight
+                    by_distance[local.code.active[a]] += weight
                     for i in range(x.nnz):
-                        towards_[x.index[i], local.code.active[a]] += weight * x.value[i]
-        return 2 / data.total_weight() * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
+                        towards[x.index[i], local.code.active[a]] += weight * x.value[i]
 
     # The shares are the derivatives by the biases of the FMs.
     cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil:
