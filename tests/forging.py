@@ -12,6 +12,8 @@ import random
 import tempfile
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -313,18 +315,24 @@ class Stored(NamedTuple):
     checksum: str
 
 
-# Cache, by id(), of values and arrays of the files that are changed: their JSON texts, and arrays as files have them.
-TEXTS_OF: dict[int, str] = {}
-STORED: dict[int, Stored] = {}
+@dataclass
+class Parts(ModelFile):
+    """A file that is changed many times, with the texts of its entries and its arrays as files have them. They are
+    used for values that a changed file shares with it."""
+
+    entries: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    arrays: dict[str, tuple[Any, Stored]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, file: ModelFile) -> Parts:
+        entries = {name: (value, entry_text(name, value)) for name, value in file.meta.items()}
+        arrays = {name: (array, stored(array)) for name, array in file.tensors.items()}
+        return cls(file.meta, file.tensors, kind=file.kind, entries=entries, arrays=arrays)
+
+
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 PAD_BYTES = bytes(ALIGNMENT)
-
-
-def know(files: list[ModelFile]) -> None:
-    """Fill the cache from files, which must not be freed."""
-    for file in files:
-        TEXTS_OF.update({id(value): json.dumps(value) for value in file.meta.values() if type(value) in (dict, list)})
-        STORED.update({id(array): stored(array) for array in file.tensors.values()})
+NOTHING: tuple[Any, Any] = (None, None)
 
 
 def stored(array: Any) -> Stored:
@@ -334,61 +342,72 @@ def stored(array: Any) -> Stored:
     return Stored(DTYPE_NAMES[array.dtype], f"[{shape}]", data, f"{zlib.crc32(data):08x}")
 
 
-def text_of(value: Any) -> str:
-    """The JSON text of a value."""
-    return TEXTS_OF.get(id(value)) or json.dumps(value)
+def entry_text(name: str, value: Any) -> str:
+    """An entry of the metadata as JSON."""
+    return f"{quoted(name)}:{quoted(json.dumps(value))}"
 
 
-def as_bytes(rng: random.Random, file: ModelFile) -> bytes:
-    """Return the bytes of the file with correct checksums, even for values that fmcli would not write."""
-    end, parts, layout, checks = 0, [], [], []
+def as_bytes(rng: random.Random, file: ModelFile, parts: Parts | None = None) -> bytes:
+    """Return the bytes of the file with correct checksums, even for values that fmcli would not write.
+
+    parts : the file that it was made from.
+    """
+    arrays, entries = (parts.arrays, parts.entries) if parts else ({}, {})
+    end, data, layout, checks = 0, list[bytes](), list[list[str]](), list[str]()
     for name in sorted(file.tensors):
         array = file.tensors[name]
-        of = STORED.get(id(array)) or stored(array)
+        known, of = arrays.get(name, NOTHING)
+        if known is not array:
+            of = stored(array)
         if gap := -end % ALIGNMENT:
             layout.append([f"_pad{len(layout)}", '"U8"', f"[{gap}]", f"[{end},{end + gap}]"])
-            parts.append(PAD_BYTES[:gap])
+            data.append(PAD_BYTES[:gap])
             end += gap
         layout.append([name, f'"{of.dtype}"', of.shape, f"[{end},{end + len(of.data)}]"])
-        parts.append(of.data)
-        checks.append(f'"{name}":"{of.checksum}"')
+        data.append(of.data)
+        checks.append(f'{quoted(name)}:"{of.checksum}"')
         end += len(of.data)
     if layout and rng.random() < 0.05:
         rng.choice(layout)[rng.randint(1, 3)] = json.dumps(some_value(rng))
-    own = {HEADER_CHECKSUM: "0" * 8, VERSION: "1", TENSOR_CHECKSUMS: "{" + ",".join(checks) + "}"}
+    own = {HEADER_CHECKSUM: "0" * 8, VERSION: "1", TENSOR_CHECKSUMS: f"{{{','.join(checks)}}}"}
     own |= {KIND: file.kind} if file.kind != MODEL else {}
-    metadata = json.dumps(own | {name: text_of(value) for name, value in file.meta.items()}, separators=(",", ":"))
+    texts = [json.dumps(own, separators=(",", ":"))[1:-1]]
+    for name, value in file.meta.items():
+        known, text = entries.get(name, NOTHING)
+        texts.append(text if text and known is value else entry_text(name, value))
     tensors = [
-        f',{json.dumps(name)}:{{"dtype":{dtype},"shape":{shape},"data_offsets":{place}}}'
+        f',{quoted(name)}:{{"dtype":{dtype},"shape":{shape},"data_offsets":{place}}}'
         for name, dtype, shape, place in layout
     ]
-    text = f'{{"{METADATA}":{metadata}{"".join(tensors)}}}'.encode()
+    text = f'{{"{METADATA}":{{{",".join(texts)}}}{"".join(tensors)}}}'.encode()
     if rng.random() < 0.05:
         text = spoiled(rng, text)
     text += b" " * (-(LENGTH_BYTES + len(text)) % ALIGNMENT)
     header = len(text).to_bytes(LENGTH_BYTES, "little") + text
     header = header[: DIGITS.start] + f"{_header_checksum(header):08x}".encode() + header[DIGITS.stop :]
-    return header + b"".join(parts)
+    return header + b"".join(data)
 
 
-def parsed(data: bytes) -> ModelFile | None:
+def parsed(data: bytes) -> Parts | None:
     """The contents of a file, whatever its checksums and values; None if its parts cannot be found."""
     try:
         start = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
         entries = json.loads(data[LENGTH_BYTES:start])
-        meta = {name: json.loads(text) for name, text in entries.pop(METADATA).items() if not name.startswith(OWN)}
+        metadata = entries.pop(METADATA)
+        meta = {name: json.loads(text) for name, text in metadata.items() if not name.startswith(OWN)}
         layout = _read_layout(entries, len(data) - start)
-        return ModelFile(meta, dict(_views(memoryview(data), start, layout)))
+        tensors = dict(_views(memoryview(data), start, layout))
+        return Parts.of(ModelFile(meta, tensors, kind=metadata.get(KIND, MODEL)))
     except (BadInputError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
         return None
 
 
-def changed(rng: random.Random, one: ModelFile, files: list[ModelFile]) -> bytes:
+def changed(rng: random.Random, parts: Parts, files: list[ModelFile]) -> bytes:
     """The bytes of a file with some changes; unchanged values are shared with the file."""
-    file = ModelFile(dict(one.meta), dict(one.tensors))
+    file = ModelFile(dict(parts.meta), dict(parts.tensors), kind=parts.kind)
     for _ in range(rng.randint(1, MOST_CHANGES)):
         rng.choice(CHANGES)(rng, file, files)
-    return as_bytes(rng, file)
+    return as_bytes(rng, file, parts)
 
 
 # ---- The use of a forged file. ----

@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class Parts:
     table: NDArray[np.int64]
     ids: bytes
     header: Any
+    text: bytes | None = None  # of the header, unless that is changed
     moved: bool = False  # whether the footer has other positions than those of the parts
 
 
@@ -88,9 +90,9 @@ def parsed(data: bytes) -> Parts | None:
         cells = np.frombuffer(data[table:ids], dtype=np.int64).reshape(-1, len(COLUMNS))
         places = [min(max(place, 0), counts) for place in cells[:, POSITION].tolist()]
         strips = [data[a:b] for a, b in zip(places, [*places[1:], counts], strict=True)]
-        contents = json.loads(data[header : -FOOTER.size])
+        text = data[header : -FOOTER.size]
         numbers = np.frombuffer(data[counts:table], dtype=np.int32).copy()
-        return Parts(strips, numbers, cells.copy(), data[ids:header], contents)
+        return Parts(strips, numbers, cells.copy(), data[ids:header], json.loads(text), text)
     except (ValueError, RecursionError, struct.error):
         return None
 
@@ -100,7 +102,8 @@ def parsed(data: bytes) -> Parts | None:
 
 def change_header(rng: random.Random, parts: Parts) -> None:
     """Put another value into the header, or into what it says about the rows or their sources."""
-    parts.header = table = json.loads(json.dumps(parts.header))
+    parts.header = table = json.loads(parts.text or json.dumps(parts.header))
+    parts.text = None
     if type(table) is not dict or not table:
         return
     for name in rng.choice(((), ("facts",), ("facts",), ("facts", "labels"), ("about",))):
@@ -172,29 +175,37 @@ def change_ids(rng: random.Random, parts: Parts) -> None:
     parts.ids = bytes(data)
 
 
+def loosen(rng: random.Random, parts: Parts) -> None:
+    """Let the header permit any labels and weights."""
+    parts.header = header = json.loads(parts.text or json.dumps(parts.header))
+    parts.text = None
+    if type(header) is dict and type(header.get("facts")) is dict:
+        header["facts"] |= {"labels": None, "names": None, "lowest": -1e300, "highest": 1e300, "total_weight": 1e300}
+
+
 def move(rng: random.Random, parts: Parts) -> None:
     parts.moved = True
 
 
 CHANGES: tuple[Callable[[random.Random, Parts], None], ...] = (
-    *(change_header, change_header, change_table, change_rows, change_rows, change_counts, change_ids),
-    move,
+    *(change_header, change_header, change_header, change_table, change_rows, change_rows, change_rows, loosen),
+    *(change_counts, change_ids, move),
 )
 
 
 def as_bytes(rng: random.Random, parts: Parts) -> bytes:
     """The bytes of a cache, mostly with correct positions and checksums."""
+    table = parts.table
+    if rng.random() < 0.97:
+        table[:, CHECKSUM] = list(map(zlib.crc32, parts.strips))
     if rng.random() < 0.95:
-        for strip, record in enumerate(parts.strips):
-            parts.table[strip, CHECKSUM] = zlib.crc32(record)
-    if rng.random() < 0.8:
-        ends = np.cumsum([len(MAGIC), *map(len, parts.strips)])
-        parts.table[:, POSITION] = ends[:-1]
+        table[:, POSITION] = list(accumulate(map(len, parts.strips), initial=len(MAGIC)))[:-1]
     strips = b"".join(parts.strips)
-    tail = [parts.counts.tobytes(), parts.table.tobytes(), parts.ids, json.dumps(parts.header).encode()]
+    text = parts.text or json.dumps(parts.header).encode()
+    tail = [parts.counts.tobytes(), table.tobytes(), parts.ids, text]
     if rng.random() < 0.02:
         tail[3] = rng.choice((b"[" * 5000, b"{}", b"", b"\xff", tail[3][:-1], b"1" * 5000))
-    positions = np.cumsum([len(MAGIC) + len(strips), *map(len, tail[:3])]).tolist()
+    positions = list(accumulate(map(len, tail[:3]), initial=len(MAGIC) + len(strips)))
     if parts.moved:
         positions[rng.randrange(4)] += rng.choice((-1, 1, -8, 8, -40, 2**40, -(2**40)))
     return MAGIC + strips + b"".join(tail) + FOOTER.pack(*positions, zlib.crc32(b"".join(tail)), MAGIC)
@@ -202,7 +213,7 @@ def as_bytes(rng: random.Random, parts: Parts) -> bytes:
 
 def changed(rng: random.Random, parts: Parts) -> bytes:
     """The bytes of a cache with some changes."""
-    one = Parts([*parts.strips], parts.counts.copy(), parts.table.copy(), parts.ids, parts.header)
+    one = Parts([*parts.strips], parts.counts.copy(), parts.table.copy(), parts.ids, parts.header, parts.text)
     for _ in range(rng.randint(1, MOST_CHANGES)):
         rng.choice(CHANGES)(rng, one)
     return as_bytes(rng, one)

@@ -143,8 +143,8 @@ def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
             _corrupted("its checksums are not those of its tensors")
         verify = verify or len(file) - start <= ALWAYS_VERIFIED
         if verify:
-            for name, array in tensors.items():
-                if _digits(_checksum(array)) != checksums[name]:
+            for name, _, _, begin, end in (tensor for tensor in layout if not tensor.is_pad):
+                if _digits(zlib.crc32(file[start + begin : start + end])) != checksums[name]:
                     _corrupted(f"tensor {name!r} does not match its checksum")
         meta = {key: _parse(text) for key, text in metadata.items() if not key.startswith(OWN)}
         return ModelFile(meta, tensors, verify, kind)
@@ -259,7 +259,8 @@ def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
 
 def _is_shape(value: Any) -> bool:
     """Whether a value lists the dimensions of an array."""
-    return type(value) is list and len(value) <= MOST_DIMENSIONS and all(type(n) is int and n >= 0 for n in value)
+    sizes = type(value) is list and len(value) <= MOST_DIMENSIONS and all(type(size) is int for size in value)
+    return sizes and min(value, default=0) >= 0
 
 
 def _views(file: memoryview, start: int, layout: list[_Tensor]) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -6,6 +6,7 @@ files.py starts it as a process and reads the result, a line of JSON.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import mmap
 import random
@@ -150,6 +151,7 @@ class Segment:
     def run(self) -> dict[str, Any]:
         """Run all, and return what happened."""
         rng = random.Random(f"{self.settings.seed}/{self.settings.number}")
+        gc.freeze()  # what was loaded stays, and need not be looked at again and again
         begin, before = time.process_time(), Counter(self.counts if self.settings.runs else ())
         for number in range(self.settings.runs):
             if number % PATIENT_RUNS == 0:

@@ -68,7 +68,6 @@ def models(folder: Path, share: float, sanitized: bool) -> Target:
         parts = forging.parsed(file)
         if parts is None or not parts.meta or not parts.tensors:
             return None
-        forging.know([parts])
         if parts.meta.keys() >= {"model", "options"}:  # its entries go to others, too
             files.append(parts)
         return parts
