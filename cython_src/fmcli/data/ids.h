@@ -2,7 +2,9 @@
 #ifndef FMCLI_IDS_H
 #define FMCLI_IDS_H
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "fmcli/data/arrays.h"
@@ -74,16 +76,13 @@ class Ids {
 
     // Adds all ids of another object. Returns the columns here of its columns. Throws std::bad_alloc.
     std::vector<int32_t> add_all(const Ids& other) {
-        constexpr size_t AHEAD = 16;  // ids that are prefetched before they are searched
         std::vector<int32_t> columns(other.size());
-        const size_t count = other.numbers.size(), named = other.names.size();
-        const auto number = [&other](size_t i) { return Id{static_cast<uint64_t>(other.numbers[i])}; };
-        for (size_t i = 0; i < count; ++i) {
-            if (i + AHEAD < count) prefetch(number(i + AHEAD));
-            columns[static_cast<size_t>(other.number_columns[i])] = add(number(i));
-        }
-        for (size_t i = 0; i < named; ++i)
-            columns[static_cast<size_t>(other.names.column(i))] = add(other.names.name(i));
+        add_each(other.numbers.size(), columns, [&other](size_t i) {
+            return std::pair(Id{static_cast<uint64_t>(other.numbers[i])}, other.number_columns[i]);
+        });
+        add_each(other.names.size(), columns, [&other](size_t i) {
+            return std::pair(other.names.name(i), other.names.column(i));
+        });
         return columns;
     }
 
@@ -105,6 +104,26 @@ class Ids {
     };
 
     Array<Slot> slots_;  // as many as a power of two, or none
+
+    // Adds `count` ids, which `item` returns with their columns elsewhere, and stores their columns here at these. Some
+    // are searched together, so that the memory for all of them is fetched at the same time.
+    template <class Item>
+    void add_each(size_t count, std::vector<int32_t>& columns, Item item) {
+        constexpr size_t TOGETHER = 32;
+        std::pair<Id, int32_t> items[TOGETHER];
+        Names::Record records[TOGETHER];
+        bool repeated = false;
+        for (size_t start = 0; start < count; start += TOGETHER) {
+            const size_t n = std::min(count - start, TOGETHER);
+            for (size_t i = 0; i < n; ++i) {
+                items[i] = item(start + i);
+                prefetch(items[i].first);
+            }
+            for (size_t i = 0; i < n; ++i) records[i] = likely(items[i].first);
+            for (size_t i = 0; i < n; ++i)
+                columns[static_cast<size_t>(items[i].second)] = add(items[i].first, records[i], 0, repeated);
+        }
+    }
 
     size_t first(uint64_t number) const { return mixed(number) & (slots_.size() - 1); }
 

@@ -233,12 +233,15 @@ cdef class Rows:
         """Make room for the rows of another object with the same options, behind the others. Returns a function that
         copies them there, which must be called.
 
-        Several threads may copy at the same time, but not while `make_room` moves the arrays. Raises MemoryError.
+        Several threads may copy at the same time, but not while `make_room` moves the arrays. Runs without the GIL.
+        Raises MemoryError.
         """
         self.require()
         other.require()
         cdef Room room = Room()
-        room.total, room.rows, room.place = self, other, self.text.make_room(other.text[0])
+        room.total, room.rows = self, other
+        with nogil:
+            room.place = self.text.make_room(other.text[0])
         return room
 
     def reserve_for_growth(self, double factor):
