@@ -38,6 +38,11 @@ and a cache that the model defines:
         bound the mean loss by a quadratic, minimise that with the penalty, take the step
         model.update_cache(view, step)  caches and scores follow
 
+Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the minimum of the quadratic, but to a draw
+from the normal distribution whose logarithm is the quadratic and the prior. Its random numbers are functions of the
+seed, the sweep and the place, and the next sweep depends on the parameters only. Some draws are kept
+(training/draws.py); a model file has all of these, and predictions are averages over them (scoring/averages.py).
+
 For a model without such functions, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
 only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
 closed form. Its `position`, with the model's live arrays, determines the rest of a run, so that a checkpoint keeps both
@@ -60,8 +65,8 @@ above it in this list, so that there are no circles:
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
-    solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), coordinate, full_batch,
-                  closed_form.py
+    solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), coordinate, gibbs (priors,
+                  draws, random numbers by counters), full_batch, closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate
     export        text, kernel form

@@ -88,6 +88,8 @@ RUNS = {
     "cd": ("cd", "fm", "softmax", {"l1": 1e-3, "l1_from_epoch": 3, "tol": 0.0}, {"holdout": 0.3, "patience": 9}),
     "cd-llfm": ("cd", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
     "cd-pn": ("cd", "pn", "squared", {"nuclear": 0.01}, {}),
+    "mcmc": ("mcmc", "fm", "squared", {"burn_in": 2, "draws": 3}, {"holdout": 0.3, "refit": False}),
+    "mcmc-llfm": ("mcmc", "llfm", "probit", {"anchors": 3, "rank": 2, "draws": 2}, {"holdout": 0.3}),
     "lbfgs": ("lbfgs", "hofm-simplex", "squared", {"epochs": 25}, {}),
     "lbfgs-llfm": ("lbfgs", "llfm", "softmax", {"anchors": 3, "rank": 2, "epochs": 25}, {}),
     "early stopping": (

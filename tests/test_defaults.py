@@ -5,6 +5,7 @@ import re
 import pytest
 
 from fmcli.cli.registered import in_words, notes
+from fmcli.registry.catalogue import refusal
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
@@ -14,7 +15,7 @@ PAIRS = [
     (model, solver)
     for model, kind in MODELS.items()
     for solver in ([None] if kind.closed_form else SOLVERS)
-    if not (solver and set(kind.positive) & SOLVERS[solver].refuses.keys())
+    if not refusal(model, solver)
 ]
 
 

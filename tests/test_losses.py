@@ -48,9 +48,10 @@ def samples(name):
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_value_and_slope(name, options):
     loss, slow = make(name, options)
+    rtol = 1e-13 if name == "probit" else 1e-14  # far tails multiply the rounding error of the score
     for y, score in samples(name):
         value, slope = loss.evaluate(y, score)
-        np.testing.assert_allclose(value, slow(y, score), rtol=1e-14)
+        np.testing.assert_allclose(value, slow(y, score), rtol=rtol)
         np.testing.assert_allclose(slope, slow_losses.slopes(slow, y, score), rtol=1e-12, atol=1e-15)
         assert mean_loss(loss, np.array([y]), score[None]) == value
 

@@ -57,6 +57,10 @@ def rows_of(outcome):
     return list(zip(outcome.label.tolist(), outcome.score.tolist(), outcome.weight.tolist(), strict=True))
 
 
+# The probability of +1, by loss.
+PROBABILITY = {"logistic": scipy.special.expit, "probit": scipy.special.ndtr}
+
+
 def mean(rows, value):
     return math.fsum(w * value(y, s) for y, s, w in rows) / math.fsum(w for _, _, w in rows)
 
@@ -73,6 +77,8 @@ def prediction(loss, score):
 
 def slow_logloss(loss, rows):
     def loss_of_row(y, score):
+        if loss == "probit":
+            return min(-math.log(CLIP), -float(scipy.special.log_ndtr(y * score[0])))
         if loss == "logistic":
             y, score = int(y > 0), [0.0, score[0]]
         top = max(score)
@@ -111,8 +117,8 @@ def slow_pr_auc(loss, rows):
 
 def slow_brier(loss, rows):
     def squares(y, score):
-        if loss == "logistic":
-            return (float(scipy.special.expit(score[0])) - (y > 0)) ** 2
+        if loss in PROBABILITY:
+            return (float(PROBABILITY[loss](score[0])) - (y > 0)) ** 2
         return sum((p - (c == y)) ** 2 for c, p in enumerate(scipy.special.softmax(score).tolist()))
 
     return mean(rows, squares)
@@ -216,8 +222,9 @@ def sk_logloss(outcome):
         y, odds = outcome.label, score[:, 0].clip(math.log(CLIP), -math.log(CLIP))
         losses = -y * scipy.special.log_expit(odds) - (1 - y) * scipy.special.log_expit(-odds)
         return float(np.average(losses, weights=outcome.weight))
-    binary = outcome.loss == "logistic"
-    p = scipy.special.expit(np.hstack([-score, score])) if binary else scipy.special.softmax(score, axis=1)
+    binary = outcome.loss in PROBABILITY
+    both = np.hstack([-score, score])
+    p = PROBABILITY[outcome.loss](both) if binary else scipy.special.softmax(score, axis=1)
     labels = [-1, 1] if binary else range(score.shape[1])
     return sklearn.metrics.log_loss(outcome.label, p.clip(CLIP, 1 - CLIP), labels=labels, sample_weight=outcome.weight)
 
@@ -236,8 +243,8 @@ def sk_pr_auc(outcome):
 
 def sk_brier(outcome):
     score, weight = outcome.score, outcome.weight
-    if outcome.loss == "logistic":
-        p = scipy.special.expit(score[:, 0])
+    if outcome.loss in PROBABILITY:
+        p = PROBABILITY[outcome.loss](score[:, 0])
         return sklearn.metrics.brier_score_loss(outcome.label, p, sample_weight=weight, labels=[-1, 1], pos_label=1)
     p = scipy.special.softmax(score, axis=1)
     classes = range(score.shape[1])
@@ -390,7 +397,7 @@ def test_every_registered_loss_has_metrics():
 
 
 def test_logloss_needs_probabilities():
-    assert [loss for loss in LOSSES if "logloss" in allowed(loss)] == ["logistic", "soft-logistic", "softmax"]
+    assert [loss for loss in LOSSES if "logloss" in allowed(loss)] == ["logistic", "probit", "soft-logistic", "softmax"]
 
 
 def test_a_metric_that_does_not_fit_names_those_that_do():

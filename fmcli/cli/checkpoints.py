@@ -108,8 +108,8 @@ def checkpoint_options(section: str = "run") -> Callable[[F], F]:
             section,
             "--checkpoint",
             metavar="FILE",
-            help="Keep the state of training in this file, for --resume: from time to time (cd and lbfgs: after an "
-            "epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The file is removed "
+            help="Keep the state of training in this file, for --resume: from time to time (cd, lbfgs and mcmc: after "
+            "an epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The file is removed "
             "when the model has been written, unless --max-seconds ended the run.",
         )(found)
         return cast(F, found)

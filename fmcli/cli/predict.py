@@ -56,12 +56,18 @@ SUSPECT_SHARE = 0.5
     "--output-type",
     type=click.Choice(["raw", "value", "prob", "label"]),
     help="Type of predictions: raw scores; value: numbers, clipped if the model was trained with --clip; prob: "
-    "probabilities of the larger label, or of each class; label: labels or numbers. [default: prob for logistic and "
-    "softmax loss, else value]",
+    "probabilities of the larger label, or of each class; label: labels or numbers. [default: prob for logistic, "
+    "probit and softmax loss, else value]",
 )
 @option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
 @option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
 @option("output", "--sign", is_flag=True, help="The same as --output-type label.")
+@option(
+    "output",
+    "--std",
+    is_flag=True,
+    help="Write the standard deviation of the prediction after it, over the draws of a model trained by mcmc.",
+)
 @option(
     "run",
     "--unseen",
@@ -99,6 +105,7 @@ def command(
     raw: bool,
     sigmoid: bool,
     sign: bool,
+    std: bool,
     unseen: str,
     id_column: int | None,
     passthrough: bool,
@@ -126,7 +133,7 @@ def command(
     with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
         bad = bad_lines(on_bad_line, max_bad_lines, log)
         stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
-        run(log, model, inputs, output, wanted, format, threads, bad, stream, unseen)
+        run(log, model, inputs, output, wanted, format, threads, bad, stream, unseen, std)
 
 
 def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: bool) -> OutputType | None:
@@ -154,6 +161,7 @@ def run(
     bad: BadLines,
     stream: Stream,
     unseen: str,
+    std: bool,
 ) -> None:
     """Load the model, predict, and write."""
     from fmcli.scoring.prediction import Counts, load_model, predict
@@ -168,6 +176,10 @@ def run(
         )
     if wanted == "value" and scorer.has_probabilities:
         raise UsageError(f"a model with {scorer.labels.loss} loss does not predict numbers; use --output-type prob")
+    if std and not scorer.draws:
+        raise UsageError(f"{model} has a single draw of its parameters; --std needs a model that -s mcmc has trained")
+    if std and wanted in ("label", "raw") and scorer.labels.values:
+        raise UsageError(f"--std is that of probabilities; leave out --output-type {wanted}")
     counts = Counts()
     lines = predict(
         scorer,
@@ -179,6 +191,7 @@ def run(
         bad=bad,
         stream=stream,
         refuse_unseen=unseen == "error",
+        with_spread=std,
     )
     with open_sink(output) as sink:
         for text in lines:

@@ -131,7 +131,7 @@ class Request:
     "--loss",
     metavar="NAME",
     names=helps(LOSSES),
-    help="Loss; see Losses. [default: logistic for two label values, else squared]",
+    help="Loss; see Losses. [default: logistic for two label values, or probit with mcmc, else squared]",
 )
 @registered("penalty")
 @id_options
@@ -171,8 +171,8 @@ class Request:
     "--max-seconds",
     type=positive,
     metavar="N",
-    help="End training N seconds after the start of the command, with the best model so far; cd and lbfgs end after an "
-    "epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
+    help="End training N seconds after the start of the command, with the best model so far; cd, lbfgs and mcmc end "
+    "after an epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
 )
 @checkpoint_options()
 @option(

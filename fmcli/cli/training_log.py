@@ -23,6 +23,7 @@ from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
+from fmcli.training.draws import kept_sweeps
 from fmcli.training.planning import Plan
 from fmcli.training.trained import Epoch, Trained
 
@@ -100,17 +101,20 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     log.line(f"model {spec.model}, solver {spec.solver}{blocks}, {plan.model.parameter_count:,} parameters")
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)
+    if spec.solver_entry.samples and spec.values["epochs"]:
+        log_sweeps(log, plan)
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
+        purpose = "evaluate the average" if spec.solver_entry.samples else "choose the epoch"
         log.line(
-            f"holding out {100 * held / plan.all_rows:.3g} % ({held:,} rows) to choose the epoch; "
+            f"holding out {100 * held / plan.all_rows:.3g} % ({held:,} rows) to {purpose}; "
             + (
                 "then training again on all rows, unless --no-refit is given"
                 if again
                 else "--refit then trains again on all rows, --holdout 0 trains on all rows at once"
             )
         )
-    elif plan.validation and spec.values["epochs"]:
+    elif plan.validation and spec.values["epochs"] and not spec.solver_entry.samples:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if plan.odd_columns:
         log.warning(scale_warning(plan.odd_columns, spec.values["scale"]))
@@ -123,6 +127,15 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     for name, value in spec.values.items():
         rule = asked.values.get(name)
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
+
+
+def log_sweeps(log: Log, plan: Plan) -> None:
+    """Log how many sweeps there are, and how many of their draws are kept."""
+    sweeps, burn_in, kept = plan.spec.values["epochs"], plan.spec.values["burn_in"], len(kept_sweeps(plan.spec))
+    log.line(
+        f"{sweeps:,} sweeps, of which the first {burn_in:,} are the burn-in; the model is the average of {kept:,} "
+        f"draw{'s' if kept != 1 else ''} from the others"
+    )
 
 
 def rare_features(plan: Plan) -> str:
@@ -219,6 +232,11 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
         log.line(f"stopped with epoch {before + len(epochs)}: the time is over (--max-seconds)")
     else:
         log_convergence(log, trained)
+    if trained.plan.spec.solver_entry.samples:
+        short = len(kept_sweeps(trained.plan.spec)) - len(trained.draws) - 1
+        if epochs and trained.out_of_time and short:
+            log.warning(f"the model has {1 + len(trained.draws):,} draws, {short:,} fewer than with all sweeps")
+        return
     if validation is None or not epochs:
         return
     name = validation.chooser
@@ -276,7 +294,9 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
                 shown[f"{part}_{name}"] = ("undefined" if value is None else f"{value:.6f}") + (
                     "" if constant is None else f"  (best constant {constant:.6f})"
                 )
-    if summary["valid"] and summary["epochs"]:
+    if "draws" in summary:
+        shown["draws"] = f"{summary['draws']:,} of {summary['epochs']:,} sweeps"
+    elif summary["valid"] and summary["epochs"]:
         shown["best_epoch"] = f"{summary['best_epoch']} of {summary['epochs']}"
     return shown
 

@@ -19,7 +19,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Floats
-from fmcli.scoring.prediction import Scorer, exported
+from fmcli.scoring.prediction import Scorer, exported, require_one_draw
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require
 
@@ -47,6 +47,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
         raise UsageError(
             f"{path} has kind {kind}{of_order}; only {' and '.join(DIRECT)} of order {ORDER} have a kernel form"
         )
+    require_one_draw(scorer)
     direct, factors = DIRECT[kind]
     arrays = exported(scorer)
     ids = {FEATURES: arrays.pop(FEATURES)} if FEATURES in arrays else {}

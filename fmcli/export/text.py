@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.model_file.check import FEATURES, HASH, SEEN
-from fmcli.scoring.prediction import Scorer, exported
+from fmcli.scoring.prediction import Scorer, exported, require_one_draw
 from fmcli.text import number
 
 VERSION = 1
@@ -32,8 +32,9 @@ def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, ND
     feature of each column. A model that scales rows to unit length has an additional array: seen, 1 for each column
     whose feature occurred in training, because the other features count neither for scores nor for lengths.
 
-    Raises NotEnoughMemoryError.
+    Raises NotEnoughMemoryError, and UsageError for a model of several draws.
     """
+    require_one_draw(scorer)
     write("".join(f"{line}\n" for line in header(scorer)).encode())
     arrays = exported(scorer, dense=False)
     if scorer.norm:

@@ -119,6 +119,7 @@ def model(subject: Subject) -> Row:
         **({"fields": meta["fields"]} if meta["fields"] else {}),
         "outputs": scorer.model.outputs,
         "parameters": scorer.model.parameter_count,
+        **({"draws": 1 + len(scorer.draws)} if scorer.draws else {}),
         "solver_state": meta["slots"] is not None,
         "format": meta["format"],
         "tool": meta["tool"],

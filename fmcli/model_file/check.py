@@ -23,7 +23,7 @@ from fmcli.data.numbering import Numbering
 from fmcli.data.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.scaling import SCALE, is_scaled
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.state import STATE, state_name
+from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
 from fmcli.models.model import Model
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
@@ -43,6 +43,7 @@ HASH = "murmur64a"
 MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
 MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
+MOST_DRAWS = 2**16
 MOST_COUNT = 2**53  # of rows, updates and the like: exact as a float
 LONGEST_TEXT = 200
 LONGEST_QUOTE = 40
@@ -177,6 +178,7 @@ ENTRIES = {
     "frequent": Rule(f"a list of at most {MOST} pairs of a feature and its field", are_features),
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
+    "draws": whole(1, MOST_DRAWS),
 }
 # Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
 # training/previous_run.py.
@@ -188,6 +190,7 @@ LATER: dict[str, Any] = {
     "epochs": 0,
     "given": None,
     "range": None,
+    "draws": 1,
 }
 # Options of all runs that earlier versions did not have.
 LATER_OPTIONS = (SCALE, "block_size")
@@ -235,6 +238,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
         refuse("the counts of some frequent features are missing")
     if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
         refuse("it clips predictions, but the range of the labels is missing")
+    if meta["draws"] > 1 and not (meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].samples):
+        refuse(f"it has {meta['draws']} draws, which {meta['solver']} does not make")
     if meta["fields"] and not meta["features"]:
         refuse("it has fields, but no features")
 
@@ -359,6 +364,9 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     for name in (name for layout in model.layout for name in layout.names):
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
+    for number in range(meta["draws"] - 1):
+        for name in drawn_names(model):
+            expected[draw_name(number, name)] = (model.shapes()[name], "f")
     if meta["occurrences"] is not None:
         counted = len(meta["frequent"])
         expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")

@@ -1,4 +1,4 @@
-"""The names of solver state among the arrays of a model file."""
+"""The names of solver state, and of further draws of the parameters, among the arrays of a model file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from fmcli.models.model import Model
 
 # The prefix of state arrays in a model file: slot 0 of V is state.0.V.
 STATE = "state"
+# The prefix of arrays of the draws before the last one, whose arrays have their own names: draw.0.V.
+DRAW = "draw"
 
 
 def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
@@ -23,5 +25,15 @@ def state_name(slot: int, name: str) -> str:
 
 
 def parameter_of(name: str) -> str:
-    """The name of the array that a state array belongs to; other names do not change."""
-    return name.split(".", 2)[2] if name.startswith(f"{STATE}.") else name
+    """The name of the array that a state array or one of a draw belongs to; other names do not change."""
+    return name.split(".", 2)[2] if name.startswith((f"{STATE}.", f"{DRAW}.")) else name
+
+
+def draw_name(number: int, name: str) -> str:
+    """The name of an array of a draw in model files."""
+    return f"{DRAW}.{number}.{name}"
+
+
+def drawn_names(model: Model) -> list[str]:
+    """The names of the arrays that each draw has: those that training changes."""
+    return [name for layout in model.layout if layout.trained for name in layout.names]

@@ -8,6 +8,8 @@ from fmcli.registry.entry import Entry
 
 # The loss for labels from 0 to 1 if LOGISTIC is asked for.
 LOGISTIC, SOFT_LOGISTIC = "logistic", "soft-logistic"
+# The loss for labels with two values where parameters are drawn from their posterior distribution.
+PROBIT = "probit"
 # The loss whose predictions can be clipped to the range of the labels.
 CLIPPED_LOSS = "squared"
 # The loss of models that are solved in closed form.
@@ -40,6 +42,12 @@ _LOSSES = (
     LossEntry("squared", "Half the squared error.", "fmcli.losses.loss:Squared", task="real"),
     LossEntry(
         "logistic", "Logistic loss (log loss), for labels with two values.", "fmcli.losses.loss:Logistic", task="binary"
+    ),
+    LossEntry(
+        "probit",
+        "Probit loss, for labels with two values: probabilities by the normal distribution, as mcmc draws them.",
+        "fmcli.losses.loss:Probit",
+        task="binary",
     ),
     LossEntry(
         "soft-logistic",

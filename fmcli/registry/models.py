@@ -27,6 +27,8 @@ class ModelEntry(Entry):
     by_fields : whether it uses the fields of entries.
     compact : whether it has parameters only for the features that occur, which are many for each feature.
     blocks : whether it has block steps: each of its parameter rows is that of one feature, or affects every score.
+    drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
+        of a row that are drawn together.
     closed_form : whether it is solved in closed form, without a solver.
     before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
     """
@@ -40,6 +42,7 @@ class ModelEntry(Entry):
     by_fields: bool = False
     compact: bool = False
     blocks: bool = True
+    drawn: bool = True
     closed_form: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
 
@@ -199,6 +202,7 @@ _MODELS = (
         (*_FM, "order", "augment", *_BETA),
         {"augment": True, **_START["pn"]},
         with_solver={name: {"learning_rate": _PN_STEP} for name in ("sgd", "fobos")},
+        drawn=False,
     ),
     ModelEntry(
         "lifted-anova",

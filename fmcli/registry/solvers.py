@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from fmcli.registry.derived import per_row
 from fmcli.registry.entry import Entry, load
-from fmcli.registry.options import NOT_SMOOTH
+from fmcli.registry.losses import PROBIT
+from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer
@@ -31,6 +32,8 @@ class SolverEntry(Entry):
         the end of the previous epoch.
     blocks : whether it has block steps.
     in_memory : whether it needs all rows in memory.
+    losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
+    samples : whether it draws parameters from their posterior distribution, so that predictions are averages.
     """
 
     by_rows: bool = True
@@ -38,6 +41,8 @@ class SolverEntry(Entry):
     penalizes_at_once: bool = False
     blocks: bool = False
     in_memory: bool = False
+    losses: tuple[str, ...] = ()
+    samples: bool = False
 
     def trainer(self) -> type[Trainer]:
         """Import the trainer class of this solver."""
@@ -50,7 +55,10 @@ _PER_ROW = {
     "l2_w": per_row(1),
     "l2_v": per_row(10),
 }
+_PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "block_size", "shuffle"), "it applies only to stochastic solvers")
+# Parameters of the distributions that the noise and the priors of parameters are drawn from.
+HYPERPRIORS = ("noise_shape", "noise_rate", "prior_shape", "prior_rate", "mean_strength", "bias_precision")
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
 _SCHEDULE = (*_RATES, "schedule", "power", "t0")
 
@@ -95,6 +103,21 @@ _SOLVERS = (
         refuses={
             **_NOT_BY_ROWS,
             **dict.fromkeys(NOT_SMOOTH, "lbfgs supports only smooth penalties, such as --l2; use -s cd"),
+        },
+    ),
+    SolverEntry(
+        "mcmc",
+        "Gibbs sampling: draws from the posterior distribution, whose predictions are averaged; nothing to tune.",
+        "fmcli.solvers.gibbs.trainer:GibbsTrainer",
+        ("burn_in", "draws", *HYPERPRIORS),
+        {"epochs": 300, "l2": 0.0, "init_std": 0.1},
+        by_rows=False,
+        in_memory=True,
+        losses=("squared", PROBIT),
+        samples=True,
+        refuses={
+            **_NOT_BY_ROWS,
+            **dict.fromkeys(_PENALTIES, "mcmc draws the strength of the penalty, by the prior of the parameters"),
         },
     ),
 )

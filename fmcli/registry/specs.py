@@ -13,7 +13,7 @@ from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
 from fmcli.registry.options import COMMON, GROUP_PENALTIES, OPTIONS
-from fmcli.registry.solvers import CLOSED_FORM, SOLVERS, SolverEntry, solver_entry
+from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER, SOLVERS, SolverEntry, solver_entry
 from fmcli.text import number
 
 E = TypeVar("E", bound=Entry)
@@ -92,7 +92,7 @@ def make_spec(
         check_made_by(kind, chosen_solver)
     if loss:
         chosen_loss = find(LOSSES, "loss", loss)
-        check_smooth(chosen_solver, chosen_loss)
+        check_loss(kind, chosen_solver, chosen_loss)
         check_pairs(chosen_solver, chosen_loss)
     others: list[Entry] = [entry for entry in (chosen_solver, chosen_loss) if entry]
     taken = [*COMMON, *(name for entry in (kind, *others) for name in entry.options)]
@@ -112,6 +112,7 @@ def make_spec(
     check_schedule(values)
     check_block_size(kind, chosen_solver, chosen_loss, given)
     check_degrees(kind, values)
+    check_burn_in(values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
 
 
@@ -141,8 +142,13 @@ def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Map
     return values
 
 
-def check_smooth(solver: SolverEntry | None, loss: LossEntry) -> None:
-    """Raise UsageError if the solver needs a differentiable loss, but the loss is not differentiable."""
+def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) -> None:
+    """Raise UsageError if the solver supports only other losses, or needs a differentiable one and this one is not."""
+    if solver and solver.losses and loss.name not in solver.losses:
+        raise UsageError(
+            f"{solver.name} draws parameters under --loss {' or '.join(solver.losses)} only, not under {loss.name}; "
+            f"leave out --loss, or use -s {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
+        )
     if solver and not solver.by_rows and not loss.smooth:
         raise UsageError(
             f"{solver.name} needs a differentiable loss, and {loss.name} is not; use --loss squared-hinge, or another "
@@ -161,7 +167,12 @@ def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:
 
 
 def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
-    """Raise UsageError if the solver does not support a penalty that the model requires."""
+    """Raise UsageError if the solver cannot train the model, or does not support a penalty that the model requires."""
+    if solver.samples and not kind.drawn:
+        raise UsageError(
+            f"{solver.name} draws parameters in which scores are affine, and those of {kind.name} are not; use "
+            f"-m lifted-{kind.name}, or -s {kind.solver}"
+        )
     refused = [OPTIONS[name].flag for name in kind.positive if name in solver.refuses]
     if refused:
         raise UsageError(
@@ -187,6 +198,16 @@ def check_group_penalties(values: Mapping[str, Any]) -> None:
     flags = [OPTIONS[name].flag for name in ("nuclear", *GROUP_PENALTIES) if values.get(name)]
     if len(flags) > 1:
         raise UsageError(f"{' and '.join(flags)} cannot be combined; choose one")
+
+
+def check_burn_in(values: Mapping[str, Any]) -> None:
+    """Raise UsageError if all sweeps belong to the burn-in."""
+    burn_in, epochs = values.get("burn_in"), values["epochs"]
+    if isinstance(burn_in, int) and 0 < epochs <= burn_in:
+        flag, sweeps = OPTIONS["burn_in"].flag, OPTIONS["epochs"].flag
+        raise UsageError(
+            f"{flag} {burn_in} leaves none of {epochs} sweeps to average over; raise {sweeps}, or lower {flag}"
+        )
 
 
 def check_clip(loss: str | None, clip: bool | None) -> None:

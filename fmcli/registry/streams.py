@@ -5,6 +5,7 @@ import numpy as np
 from fmcli.registry.specs import Spec
 
 START_STREAM, SHUFFLE_STREAM, HOLDOUT_STREAM, PREPARE_STREAM, BLOCK_STREAM, PAIR_STREAM = 0, 1, 2, 3, 4, 5
+SAMPLING_STREAM = 6
 
 
 def generator(spec: Spec, *stream: int) -> np.random.Generator:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
-from fmcli.losses.loss import Logistic, Loss, SoftLogistic
+from fmcli.losses.loss import Logistic, Loss, Probit, SoftLogistic
 from fmcli.names import find_name
-from fmcli.registry.losses import LOSSES
+from fmcli.registry.losses import LOSSES, PROBIT
 from fmcli.scoring.ranking import RankedRows, group_auc, mean_average_precision, ndcg
 from fmcli.scoring.rows import row_losses
 from fmcli.scoring.scores import merged_counts, partition
@@ -38,7 +38,7 @@ NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft"), ("binary",), ("soft
 # Those whose labels have an order.
 ORDERED = (*NUMBERS, *BINARY, "order")
 # The losses whose scores give probabilities.
-PROBABLE = ("logistic", "soft-logistic", "softmax")
+PROBABLE = ("logistic", PROBIT, "soft-logistic", "softmax")
 
 # The default metrics by task, and by loss for losses with other defaults; early stopping uses the first one. Hinge
 # losses give no probabilities.
@@ -50,7 +50,13 @@ USUAL = {
     "classes": ("accuracy", "macro-f1"),
     "order": ("gauc", "ndcg"),
 }
-USUAL_FOR_LOSS = {"huber": ("mae", "rmse"), "logistic": ("logloss", "auc"), "softmax": ("logloss", "accuracy")}
+USUAL_FOR_LOSS = {
+    "huber": ("mae", "rmse"),
+    **dict.fromkeys(("logistic", PROBIT), ("logloss", "auc")),
+    "softmax": ("logloss", "accuracy"),
+}
+# The losses for labels with two values that are the logloss.
+LOG_LOSSES = {"logistic": Logistic, PROBIT: Probit}
 
 
 class ClassWeights(NamedTuple):
@@ -112,7 +118,7 @@ class Outcome:
         self.predicted = predicted
         self.clip = clip
         self.group = group
-        self._logistic: Floats | None = None
+        self._losses: Floats | None = None
 
     @staticmethod
     def bytes_needed(rows: int, outputs: int) -> int:
@@ -136,12 +142,12 @@ class Outcome:
         return np.ones(len(self.label)) if self._weight is None else self._weight
 
     def losses(self, loss: Loss, threads: int = 1) -> Floats:
-        """(rows) the values of a loss. Those of the logistic loss are kept, because the logloss needs them, too."""
-        if not isinstance(loss, Logistic):
+        """(rows) the values of the loss. Those that are the logloss are kept for it."""
+        if self.loss not in LOG_LOSSES:
             return row_losses(loss, self.label, self.score, threads)
-        if self._logistic is None:
-            self._logistic = row_losses(loss, self.label, self.score, threads)
-        return self._logistic
+        if self._losses is None:
+            self._losses = row_losses(loss, self.label, self.score, threads)
+        return self._losses
 
     @cached_property
     def error(self) -> Floats:
@@ -168,7 +174,7 @@ class Outcome:
         """(rows, outputs) the probability of +1, or of each class."""
         if self.probable:
             return self.score
-        return probability(self.score) if self.task in BINARY else class_probabilities(self.score)
+        return probability(self.score, self.loss) if self.task in BINARY else class_probabilities(self.score)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -246,8 +252,8 @@ def logloss(outcome: Outcome) -> float:
     if outcome.probable:
         with np.errstate(divide="ignore"):
             losses = -np.log(label_probability(outcome))
-    elif outcome.loss == "logistic":
-        losses = outcome.losses(Logistic())
+    elif outcome.loss in LOG_LOSSES:
+        losses = outcome.losses(LOG_LOSSES[outcome.loss]())
     else:
         below = outcome.score - outcome.score.max(axis=1, keepdims=True)
         of_label = np.take_along_axis(below, outcome.class_label[:, None], axis=1)[:, 0]
@@ -338,8 +344,12 @@ def in_groups(compute: Callable[[RankedRows], float]) -> Callable[[Outcome], flo
     return lambda outcome: math.nan if outcome.ranked is None else compute(outcome.ranked)
 
 
-def probability(score: Floats) -> Floats:
-    """1 / (1 + exp(-score)) without overflow."""
+def probability(score: Floats, loss: str = "logistic") -> Floats:
+    """1 / (1 + exp(-score)) without overflow; for probit, the normal distribution function."""
+    if loss == PROBIT:
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(score))
     small = np.exp(-np.abs(score))
     return np.where(score >= 0, 1.0, small) / (1.0 + small)
 

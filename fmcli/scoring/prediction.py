@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -19,7 +19,7 @@ from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.reader import Piece, RowError, Stream, score_chunks
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.writer import format_table, format_values
-from fmcli.errors import BadInputError, FmcliError
+from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.model_file.check import (
     FEATURES,
     SEEN,
@@ -30,12 +30,13 @@ from fmcli.model_file.check import (
     completed,
 )
 from fmcli.model_file.container import ModelFile, load
+from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model, Workspace
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.scoring.averages import mean_score, spread
 from fmcli.scoring.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
-from fmcli.scoring.rows import score_rows
 from fmcli.system.memory import require, require_if_large
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.
@@ -60,6 +61,7 @@ class Scorer:
     scale : float32 (features), the divisors of the columns, which are applied first; None: columns are not scaled.
     occurrences : how often features, and pairs of features, occur.
     numbering : of the features that have columns; None: all features have.
+    draws : the same model with the parameters of earlier draws; predictions are averages over these and the model.
     """
 
     model: Model
@@ -71,6 +73,7 @@ class Scorer:
     scale: Divisors | None = None
     occurrences: Occurrences = UNKNOWN
     numbering: Numbering | Dictionary | None = None
+    draws: tuple[Model, ...] = ()
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
@@ -128,12 +131,17 @@ class Scorer:
         return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
-        """Raw scores (rows, outputs) of rows that have the columns of the model. Raises NotEnoughMemoryError."""
+        """Raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the scores of
+        their mean prediction. Raises NotEnoughMemoryError."""
+        return mean_score(self.labels.loss, (*self.draws, self.model), self.prepared(data))
+
+    def prepared(self, data: Dataset) -> Dataset:
+        """Rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
         room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
         require_if_large(room + SCORE_BYTES * data.rows * self.model.outputs, f"scoring rows with {self.path}")
         if self.scale is not None:
             data = data.scaled(self.scale)
-        return score_rows(self.model, data.normalised(self.seen) if self.norm else data)
+        return data.normalised(self.seen) if self.norm else data
 
     def default_output(self) -> OutputType:
         """Probabilities if the loss has them, else values."""
@@ -164,8 +172,13 @@ class Scorer:
         if output in ("label", "value"):
             return predicted_numbers(self.labels.loss, score, self.clip)
         if output == "prob":
-            return probability(score) if self.model.outputs == 1 else class_probabilities(score)
+            return probability(score, self.labels.loss) if self.model.outputs == 1 else class_probabilities(score)
         return score
+
+    def spread(self, data: Dataset) -> NDArray[np.float64]:
+        """(rows, 1) the standard deviations of the predictions of the draws: of scores, or of the probability of the
+        larger label. The rows have the columns of the model."""
+        return spread(self.labels.loss, (*self.draws, self.model), self.prepared(data))[:, None]
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
         """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
@@ -222,6 +235,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
                 arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # if it is a model of the other real type
         model.attach(arrays)
         check_arrays(meta, arrays, model)
+        draws = tuple(attached_draws(model, meta, arrays, options))
     except FmcliError as error:
         raise BadInputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
@@ -229,7 +243,21 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
     labels = saved_labels(meta["loss"], meta["labels"])
     scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
     occurrences = kept(meta, arrays, numbering)
-    return Scorer(model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, occurrences, numbering)
+    return Scorer(
+        model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, occurrences, numbering, draws
+    )
+
+
+def attached_draws(
+    model: Model, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
+) -> Iterator[Model]:
+    """Models with the parameters of the draws of a model file before the last one, whose arrays `model` has."""
+    for number in range(meta["draws"] - 1):
+        draw = {name: arrays[draw_name(number, name)].astype(REAL_TYPE, copy=False) for name in drawn_names(model)}
+        twin = build_model(MODELS[meta["model"]], model.features, model.outputs, options, meta["fields"])
+        twin.absent = model.absent
+        twin.attach({**arrays, **draw})
+        yield twin
 
 
 def predict(
@@ -243,15 +271,19 @@ def predict(
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
     refuse_unseen: bool = False,
+    with_spread: bool = False,
 ) -> Iterator[bytes]:
     """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`. A skipped line with an
-    error gets nan. If rows have keys, each line begins with the key and a tab.
+    error gets nan. If rows have keys, each line begins with the key and a tab. With `with_spread`, a line has the
+    standard deviation of the draws after the prediction.
 
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
 
     def work(piece: Piece) -> tuple[bytes, int]:
         predictions = scorer.predictions(piece.data, output)
+        if with_spread:
+            predictions = np.hstack([predictions, scorer.spread(piece.data)])
         with np.errstate(over="ignore"):
             finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
         predictions[piece.skipped] = np.nan
@@ -358,10 +390,21 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def require_one_draw(scorer: Scorer) -> None:
+    """Raise UsageError if the model has several draws, whose mean prediction no single set of parameters has."""
+    if scorer.draws:
+        raise UsageError(
+            f"{scorer.path} has {1 + len(scorer.draws)} draws of all parameters, whose predictions only predict and "
+            "evaluate can average",
+            draws={1: "to train a model of a single one"},
+        )
+
+
 def export_arrays(path: str) -> dict[str, NDArray[Any]]:
     """The arrays of a model file as float64, and the ids of its dictionary. Raises as `load_model`, and
     NotEnoughMemoryError."""
     scorer = load_model(path)
+    require_one_draw(scorer)
     arrays = exported(scorer)
     needed = np.dtype(np.float64).itemsize * sum(array.size for array in arrays.values())
     require(needed, f"exporting {path}")

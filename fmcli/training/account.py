@@ -14,6 +14,7 @@ from fmcli.data.scaling import is_scaled
 from fmcli.models.model import Model, Workspace
 from fmcli.scoring.metrics import Outcome
 from fmcli.solvers.trainer import Trainer
+from fmcli.training.draws import draws_bytes
 
 if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
@@ -59,12 +60,14 @@ def training(
     model, data = trainer.task.model, trainer.task.data
     parameters = model.bytes_needed(trainer.slots)
     epochs = trainer.bytes_needed()
+    draws = draws_bytes(trainer.task.spec, model)
     if validation is not None:
-        epochs += parameters + scoring_bytes(model, validation.data, validation)
+        copies = 0 if draws else parameters
+        epochs += copies + scoring_bytes(model, validation.data, validation)
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
     known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0
-    return parameters + seen + known + max(epochs, scoring_bytes(model, data, evaluation), counting)
+    return parameters + draws + seen + known + max(epochs, scoring_bytes(model, data, evaluation), counting)
 
 
 def scoring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:

@@ -25,6 +25,7 @@ from fmcli.system.memory import require
 from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Keeper, State, in_order, numbered, part, under
 from fmcli.training.divergence import DivergenceCheck
+from fmcli.training.draws import KeptDraws
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.settings import Settings
 from fmcli.training.trained import Epoch, Trained, summary
@@ -100,7 +101,11 @@ class Run:
         self.trainer.prepare(self.loss, penalty, observer)
         if kept is None and plan.warm_start and plan.resumes:
             plan.warm_start.restore_state(self.model, self.trainer)
-        self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, spec.values["epochs"])
+        self.best: BestEpoch | KeptDraws
+        if spec.solver_entry.samples:
+            self.best = KeptDraws(spec, self.model, plan.validation)
+        else:
+            self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, spec.values["epochs"])
         seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
         self.trained = Trained(plan, seen, self.baseline, self.epochs)
         if kept is not None:
@@ -170,8 +175,10 @@ class Run:
         Raises DivergedError if the model has diverged.
         """
         self.keeper.ends(self.state())
-        trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
-        outcome = self.plan.evaluation.outcome(self.model, self.plan.rows)
+        plan = self.plan
+        draws = self.best.draws[:-1] if isinstance(self.best, KeptDraws) else []
+        trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late, draws=draws)
+        outcome = plan.evaluation.outcome(self.model, plan.rows, trained.earlier)
         self.divergence.end(self.model, outcome)
         return replace(trained, outcome=outcome)
 

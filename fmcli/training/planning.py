@@ -286,8 +286,14 @@ def labels_of(settings: Settings, label: NDArray[np.float64]) -> Labels:
     """The labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine it."""
     spec = settings.spec
     if settings.warm_start:
-        return settings.warm_start.labels_for(spec)
-    return fit_labels(label, spec.loss, MODELS[spec.model].closed_form, settings.label_names or NUMBERS)
+        labels = settings.warm_start.labels_for(spec)
+    else:
+        labels = fit_labels(label, spec.loss, MODELS[spec.model].closed_form, settings.label_names or NUMBERS)
+    supported = spec.solver_entry.losses
+    if spec.loss is None and supported and labels.loss not in supported:
+        task = LOSSES[labels.loss].task
+        return replace(labels, loss=next(name for name in supported if LOSSES[name].task == task))
+    return labels
 
 
 def with_loss(spec: Spec, loss: str) -> Spec:

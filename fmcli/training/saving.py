@@ -17,7 +17,7 @@ from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import FEATURES, HASH, SEEN, dictionary_entries
 from fmcli.model_file.container import ModelFile, load, save
-from fmcli.model_file.state import state_arrays
+from fmcli.model_file.state import draw_name, state_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
@@ -62,12 +62,14 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "epochs": plan.epochs_before + trained.best,
         "format": format,
         "training": training,
+        **({"draws": 1 + len(trained.draws)} if trained.draws else {}),
         **occurrences.entries(numbering),
     }
     tensors = {
         **plan.model.parameters,
         **plan.model.constants,
         **state,
+        **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
         **scale_array(plan.preprocessing.scale),
         **occurrences.arrays(),
         **ids,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.finite import finite
+from fmcli.models.model import Model
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training.baseline import Baseline
+from fmcli.training.draws import Draw, models_of
 from fmcli.training.planning import Plan
 
 # The least magnitude of an objective when its changes are compared with it, so that none is divided by 0.
@@ -51,6 +54,7 @@ class Trained:
     outcome : scores and labels of the training rows; None until training has finished.
     out_of_time : whether the deadline ended training.
     continued : if the run continued from a checkpoint: the epoch, and how many of its rows were done.
+    draws : the parameters of earlier draws, whose predictions are averaged with those of the model.
     chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 
@@ -63,7 +67,13 @@ class Trained:
     outcome: Outcome | None = None
     out_of_time: bool = False
     continued: tuple[int, int] | None = None
+    draws: Sequence[Draw] = ()
     chosen_by: Trained | None = None
+
+    @property
+    def earlier(self) -> list[Model]:
+        """Models with the parameters of the earlier draws."""
+        return models_of(self.plan.spec, self.plan.model, self.plan.preprocessing.fields, self.draws)
 
     @property
     def validated(self) -> Trained:
@@ -117,6 +127,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "valid_constant": validated.baseline.measure(validation) if validation else {},
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
+        **({"draws": 1 + len(trained.draws)} if plan.spec.solver_entry.samples else {}),
         **({"train_rows": len(plan.rows)} if len(plan.rows) < plan.source.count else {}),
     }
     return finite(figures)

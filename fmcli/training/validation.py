@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,8 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.models.model import Model
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
+from fmcli.scoring.averages import mean_score
 from fmcli.scoring.metrics import Outcome, Range, check, default_metrics, measure, metric_of
-from fmcli.scoring.rows import score_rows
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
 
@@ -117,15 +117,19 @@ class Validation:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
         return self.measured[0]
 
-    def outcome(self, model: Model, rows: NDArray[np.int32] | None = None) -> Outcome:
-        """A model's scores of the rows, or of the rows with these numbers, and their labels."""
+    def outcome(self, model: Model, rows: NDArray[np.int32] | None = None, draws: Sequence[Model] = ()) -> Outcome:
+        """A model's scores of the rows, or of the rows with these numbers, and their labels. With `draws`, the scores
+        of the mean prediction of these and the model."""
+        if rows is not None and len(rows) == self.data.rows:
+            rows = None
+        return self.outcome_of(mean_score(self.loss, [*draws, model], self.data, self.threads, rows), rows)
+
+    def outcome_of(self, score: NDArray[np.float64], rows: NDArray[np.int32] | None = None) -> Outcome:
+        """Scores of the rows, or of the rows with these numbers, and their labels."""
         label, weight, group = self.data.label, self.data.weight, self.data.group
-        if rows is not None and len(rows) < self.data.rows:
+        if rows is not None:
             label = label.take(rows)
             weight, group = (None if array is None else array.take(rows) for array in (weight, group))
-        else:
-            rows = None
-        score = score_rows(model, self.data, self.threads, rows)
         return Outcome(self.loss, label, score, weight, clip=self.clip, group=group)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:

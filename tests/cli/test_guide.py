@@ -11,6 +11,7 @@ import pytest
 
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.guide import as_text, page, topics
+from fmcli.registry.catalogue import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
@@ -158,7 +159,7 @@ def test_help_of_a_kind_follows_the_solver(narrowed, solver):
     assert {f"--{name.replace('_', '-')}" for name in SOLVERS[solver].options} <= flags
     assert "--pair-bits" not in flags
     for name in LOSSES:
-        assert (f"\n  {name}  " in text) == (spec.by_rows or not LOSSES[name].by_rows_only)
+        assert (f"\n  {name}  " in text) == (not refusal("anova", solver, name))
 
 
 def test_help_of_a_kind_has_its_defaults(narrowed):

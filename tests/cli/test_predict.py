@@ -2,9 +2,11 @@
 
 import bz2
 import gzip
+import json
 import lzma
 import math
 import os
+import re
 
 import numpy as np
 import pytest
@@ -255,3 +257,30 @@ def test_an_empty_input_has_no_predictions(run, adult_model, options):
     for text in (b"", b"# only a comment\n", gzip.compress(b"")):
         done = run("predict", *options, adult_model, input=text)
         assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("name", ["diabetes", "adult"])
+def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, adult_model, name):
+    options = ["-s", "mcmc", "-k", "2", "-e", "6", "--burn-in", "2", "--draws", "3", "--scale", "standard"]
+    train, test = (sample / f"{name}.{part}.libsvm" for part in ("train", "test"))
+    done = run("train", *options, "-o", "m", "-v", test, train)
+    assert done.returncode == 0, done.stderr
+    assert "6 sweeps, of which the first 2 are the burn-in; the model is the average of 3 draws" in done.stderr
+    assert re.search(r"^draws +3 of 6 sweeps$", done.stderr, re.M)
+    lines = [line.split(b" ") for line in run("predict", "--std", "m", test).stdout.splitlines()]
+    assert [prediction for prediction, _ in lines] == run("predict", "m", test).stdout.splitlines()
+    spread = [float(text) for _, text in lines]
+    assert 0 < min(spread) < max(spread) < (1 if name == "adult" else 200)
+    last = run("evaluate", "--json", "m", test)
+    metric = "logloss" if name == "adult" else "rmse"
+    measured = json.loads(last.stdout)["metrics"][metric]
+    assert re.search(rf"^valid-{metric} +{measured:.6f}  ", done.stderr, re.M)
+    assert "has a single draw" in run("predict", "--std", adult_model, test).stderr
+    if name == "adult":
+        for wanted in ("raw", "label"):
+            refused = run("predict", "--std", "--output-type", wanted, "m", test)
+            assert (refused.returncode, "that of probabilities" in refused.stderr) == (2, True)
+    assert b"draws" in run("inspect", "m").stdout
+    refused = run("export", "m", "m.npz")
+    assert refused.returncode == 2
+    assert "has 3 draws of all parameters" in refused.stderr

@@ -259,9 +259,9 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     assert "[default: adagrad; cd for shfm, hofm-shared, hofm-simplex, all-subsets; ftrl for sha2; fobos for" in text
     assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8; 4 for ffm; 100 for kernel-basis; 1 to 65536]" in text
     text_of_l2_w = "1/rows for cd, lbfgs; 5/rows for kernel-basis unless --l2 or the model says otherwise"
-    assert f"[default: --l2; {text_of_l2_w}; >= 0]" in text
+    assert f"[not mcmc; default: --l2; {text_of_l2_w}; >= 0]" in text
     assert (
-        "[not glfm, kernel-basis, lbfgs; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 1/rows "
+        "[not glfm, kernel-basis, lbfgs, mcmc; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 1/rows "
         "for shfm with cd; 2e-05 for sglfm;" in text
     )
     assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtri
 
 from reference.kinds import Number
 from reference.slow_models import COMPLEX_STEP
@@ -28,6 +29,10 @@ def squared(y: float, scores: np.ndarray) -> Number:
 
 def logistic(y: float, scores: np.ndarray) -> Number:
     return log1p_exp(-y * scores[0])
+
+
+def probit(y: float, scores: np.ndarray) -> Number:
+    return -log_ndtr(y * scores[0])
 
 
 def soft_logistic(y: float, scores: np.ndarray) -> Number:
@@ -68,6 +73,7 @@ def softmax(y: float, scores: np.ndarray) -> Number:
 LOSSES: dict[str, Loss] = {
     "squared": squared,
     "logistic": logistic,
+    "probit": probit,
     "soft-logistic": soft_logistic,
     "squared-hinge": squared_hinge,
     "hinge": hinge,
@@ -81,6 +87,7 @@ LOSSES: dict[str, Loss] = {
 SMOOTHNESS = {
     "squared": 1.0,
     "logistic": 0.25,
+    "probit": 1.0,
     "soft-logistic": 0.25,
     "squared-hinge": 2.0,
     "huber": 1.0,
@@ -113,6 +120,8 @@ def best_constants(
         return np.log([s[y == c].sum() / s.sum() for c in range(outputs)])
     if name == "logistic":
         return np.array([np.log(s[y > 0].sum() / s[y < 0].sum())])
+    if name == "probit":
+        return np.array([ndtri(s[y > 0].sum() / s.sum())])
     if name == "soft-logistic":
         return np.array([np.log(np.sum(s * y) / np.sum(s * (1 - y)))])
     if name == "poisson":

@@ -3,10 +3,12 @@
 import numpy as np
 
 from fmcli.kernels.simd cimport ScalarLoss
-from libc.math cimport exp, fabs, log, log1p
+from libc.math cimport M_2_PI, M_PI, M_SQRT1_2, erfc, exp, fabs, log, log1p, sqrt
 
 # After this many bisection steps, an interval of doubles cannot be halved further.
 HALVINGS = 100
+# Below this margin, the tail of the normal distribution is computed from the first terms of its series.
+cdef double FAR = -30
 # A label value without rows counts as this part of a row, so that the logarithm of its frequency is finite.
 RARE = 0.5
 
@@ -145,6 +147,42 @@ cdef class Bpr(Loss):
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         return of_margin(score[0], slope)
+
+
+cdef class Probit(Loss):
+    """-log Phi(y score), for labels -1 and +1; Phi is the distribution function of a standard normal number."""
+
+    def __init__(self):
+        self.smoothness = 1
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double margin = y * score[0]
+        if margin < FAR:
+            return 0.5 * margin * margin + log(-margin * sqrt(2 * M_PI)) - log1p(tail_series(margin))
+        if margin > 0:
+            return -log1p(-0.5 * erfc(margin * M_SQRT1_2))
+        return -log(0.5 * erfc(-margin * M_SQRT1_2))
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double margin = y * score[0]
+        if margin < FAR:
+            slope[0] = y * margin / (1 + tail_series(margin))
+        else:
+            slope[0] = -y * sqrt(M_2_PI) * exp(-0.5 * margin * margin) / erfc(-margin * M_SQRT1_2)
+        return self.value(y, score)
+
+    def best_constant(self, label, weight, rows=None):
+        """The normal quantile of the share of +1, which differs from 0 and 1 at least by RARE / rows."""
+        from scipy.special import ndtri
+
+        least = RARE / (rows or len(label))
+        return np.array([ndtri(np.clip(np.average(label > 0, weights=weight), least, 1 - least))])
+
+
+# The sum of which 1 + it, times exp(-m^2 / 2) / (-m sqrt(2 pi)), is Phi(m) for m far below 0.
+cdef inline double tail_series(double m) noexcept nogil:
+    cdef double s = 1 / (m * m)
+    return s * (-1 + s * (3 + s * (-15 + s * 105)))
 
 
 cdef class SoftLogistic(Loss):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ SAMPLES_A_TASK = 1 << 14
 # Numbers that a row takes in a sweep: its own, and where its entries end; and temporary ones while the sweep is made,
 # more of them if rows are sorted because features have several.
 NUMBERS_A_ROW, NUMBERS_BEING_MADE, NUMBERS_BEING_SORTED = 2, 1, 3
+
+
+T = TypeVar("T")
 
 
 class Chunk(NamedTuple):
@@ -62,9 +65,12 @@ class CoordinateDescent(Minimizer):
 
     def prepare(self, by_gradient: bool = False) -> None:
         """Allocate the states of samples; `by_gradient` : see Descent."""
-        self.ended = 0
         self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient)
-        self.updaters = [CoordinateUpdater(self.descent) for _ in range(self.threads)]
+        self._begin([CoordinateUpdater(self.descent) for _ in range(self.threads)])
+
+    def _begin(self, updaters: Sequence[CoordinateUpdater]) -> None:
+        """Take the updaters of all threads, and lay out the sweeps."""
+        self.ended, self.updaters = 0, updaters
         self.large_rows = LargeRowUpdater(self.updaters)
         self.blocks = blocks_in_order(self.model)
         self.sweeps = {number: self._sweep(number) for number in self.blocks}
@@ -156,28 +162,36 @@ class CoordinateDescent(Minimizer):
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
         """(mean loss, penalty) of the parameters as they are."""
+        loss = sum(self._by_samples(pool, lambda thread, *part: self.updaters[thread].measure(*part)))
+        return loss, self.descent.penalty_value()
+
+    def _by_samples(self, pool: ThreadPoolExecutor, work: Callable[[int, int, int], T]) -> list[T]:
+        """The results of `work` for a thread and all samples from a number up to another one, in the order of these
+        parts."""
         rows = self.data.rows
         starts = range(0, rows, SAMPLES_A_TASK)
 
-        def some(thread: int) -> list[float]:
-            updater = self.updaters[thread]
-            return [updater.measure(at, min(at + SAMPLES_A_TASK, rows)) for at in starts[thread :: self.threads]]
+        def some(thread: int) -> list[T]:
+            return [work(thread, at, min(at + SAMPLES_A_TASK, rows)) for at in starts[thread :: self.threads]]
 
         parts = list(pool.map(some, range(self.threads)))
-        in_order = [parts[task % self.threads][task // self.threads] for task in range(len(starts))]
-        return sum(in_order), self.descent.penalty_value()
+        return [parts[task % self.threads][task // self.threads] for task in range(len(starts))]
 
     def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
         """Update every row once."""
         done, entries = 0, self.model.outputs * sum(int(sweep.ends[-1]) for sweep in self.sweeps.values())
         for output in range(self.model.outputs):
             for number, sweep in self.sweeps.items():
-                if self.model.layout[number].role == "kernel weights":
-                    self.descent.recompute_kernel_norms()
+                self._enter(number)
                 for chunk in sweep.chunks:
                     self._update(pool, number, output, sweep, chunk)
                     self.on_rows(epoch, (done + int(sweep.ends[chunk.end])) * self.data.rows // entries)
                 done += int(sweep.ends[-1])
+
+    def _enter(self, number: int) -> None:
+        """Called before the rows of a block are updated."""
+        if self.model.layout[number].role == "kernel weights":
+            self.descent.recompute_kernel_norms()
 
     def _update(self, pool: ThreadPoolExecutor, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
         if chunk.large:

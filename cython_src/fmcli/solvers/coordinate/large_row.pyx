@@ -68,7 +68,7 @@ cdef class LargeRowUpdater:
             for part in range(self.sums.shape[0]):
                 first.quadratic.add(&self.sums[part, 0])
             first.quadratic.complete()
-            first.quadratic.minimise()
+            first.solve(v)
             if first.round_step(v):
                 for member in self.team[1:]:
                     member.follow(first)

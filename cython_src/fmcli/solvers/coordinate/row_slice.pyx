@@ -29,7 +29,9 @@ cdef class RowSlice:
         self.descent, self.model = descent, descent.model
         self.workspace = workspace_for(descent.model, descent.data)
         longest = max([layout.lanes for layout in descent.model.layout]) + 1
-        self.quadratic = QuadraticBound(longest, min(longest, SLICE + 1))
+        # Rows on the simplex move as a whole; their curvatures are needed where they are drawn.
+        whole = max([layout.lanes for layout in descent.model.layout if layout.constraint == "simplex"], default=0)
+        self.quadratic = QuadraticBound(longest, max(whole, min(longest, SLICE + 1)))
         most = padded(longest) + LANES
         numbers, change = allocate((2 * CHUNK + 1) * most), np.zeros(CHUNK)
         self.memory = numbers, change

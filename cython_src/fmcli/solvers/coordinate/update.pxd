@@ -13,6 +13,7 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void update_slice(self, const ColumnView* v) noexcept nogil
     cdef void load(self, const ColumnView* v) noexcept nogil
     cdef void load_nuclear_norm(self, const ColumnView* v) noexcept nogil
+    cdef void solve(self, const ColumnView* v) noexcept nogil
     cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil

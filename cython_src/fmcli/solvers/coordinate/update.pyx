@@ -121,7 +121,7 @@ cdef class CoordinateUpdater(RowSlice):
         self.quadratic.complete()
         if not bounded:
             before = self.objective(v, False)
-        self.quadratic.minimise()
+        self.solve(v)
         for tries in range(HALVINGS + 1):
             if tries:
                 self.quadratic.shorten()
@@ -160,6 +160,10 @@ cdef class CoordinateUpdater(RowSlice):
                     self.quadratic.strength[f].l1 = self.descent.nuclear * self.descent.norms[v.output, v.at + f]
             else:
                 self.quadratic.strength[f].l2 = 2 * self.descent.nuclear * fabs(weights[v.at + f])
+
+    # The step, from r and G.
+    cdef void solve(self, const ColumnView* v) noexcept nogil:
+        self.quadratic.minimise()
 
     # r and G of the view's samples begin .. end - 1, chunk by chunk.
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:

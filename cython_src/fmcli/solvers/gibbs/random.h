@@ -1,0 +1,88 @@
+// Random numbers by counters: each is a function of what it is drawn for, so that the numbers of a run depend neither on
+// the number of threads nor on the order in which these draw.
+#ifndef FMCLI_RANDOM_H
+#define FMCLI_RANDOM_H
+
+#include <math.h>
+#include <stdint.h>
+
+// The numbers for one purpose: Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3,
+// 2011) at counters that differ in the first word only. Streams with another seed or another purpose never share one.
+typedef struct Stream {
+    uint32_t key[2];
+    uint32_t counter[4];
+    uint32_t word[4];  // the words at the last counter
+    int left;          // how many of them have not been used
+} Stream;
+
+enum { PHILOX_ROUNDS = 10 };
+
+// first: where the first word begins; the streams of one row that begin at several places must not be so long that they
+// overlap.
+static inline Stream stream_of(uint64_t seed, uint32_t sweep, uint32_t purpose, uint32_t row, uint32_t first) {
+    Stream s = {{(uint32_t)seed, (uint32_t)(seed >> 32)}, {first, row, sweep, purpose}, {0, 0, 0, 0}, 0};
+    return s;
+}
+
+static inline void next_words(Stream* s) {
+    const uint32_t MULTIPLIER[2] = {0xD2511F53u, 0xCD9E8D57u}, WEYL[2] = {0x9E3779B9u, 0xBB67AE85u};
+    uint32_t key0 = s->key[0], key1 = s->key[1];
+    uint32_t a = s->counter[0], b = s->counter[1], c = s->counter[2], d = s->counter[3];
+    for (int round = 0; round < PHILOX_ROUNDS; ++round) {
+        const uint64_t left = (uint64_t)MULTIPLIER[0] * a, right = (uint64_t)MULTIPLIER[1] * c;
+        a = (uint32_t)(right >> 32) ^ b ^ key0;
+        b = (uint32_t)right;
+        c = (uint32_t)(left >> 32) ^ d ^ key1;
+        d = (uint32_t)left;
+        key0 += WEYL[0];
+        key1 += WEYL[1];
+    }
+    s->word[0] = a;
+    s->word[1] = b;
+    s->word[2] = c;
+    s->word[3] = d;
+    s->counter[0] += 1;
+    s->left = 4;
+}
+
+// A number between 0 and 1, never one of them: the middle of one of 2^52 intervals.
+static inline double uniform(Stream* s) {
+    if (s->left < 2) next_words(s);
+    s->left -= 2;
+    const uint64_t high = s->word[s->left], low = s->word[s->left + 1];
+    return ((double)((high << 32 | low) >> 12) + 0.5) * 0x1p-52;
+}
+
+// A standard normal number (Box and Muller).
+static inline double normal(Stream* s) {
+    const double radius = sqrt(-2 * log(uniform(s))), angle = uniform(s);
+    return radius * cos(2 * M_PI * angle);
+}
+
+// A standard normal number that lies between low and high, low < high, of which one may be infinite; by rejection, from
+// the normal, the uniform or an exponential distribution (Robert: Simulation of truncated normal variables, 1995). More
+// than a third of the proposals are accepted.
+static inline double truncated_normal(Stream* s, double low, double high) {
+    const double WIDE = 2.5;  // an interval around 0 of this length has most of the probability, or nearly so
+    if (high < 0) return -truncated_normal(s, -high, -low);
+    if (low <= 0) {
+        const int is_wide = isinf(low) || high - low > WIDE;
+        for (;;) {
+            const double x = is_wide ? normal(s) : low + (high - low) * uniform(s);
+            if (is_wide ? low <= x && x <= high : uniform(s) <= exp(-x * x / 2)) return x;
+        }
+    }
+    const double rate = (low + sqrt(low * low + 4)) / 2;
+    if (high <= rate)
+        for (;;) {
+            const double x = low + (high - low) * uniform(s);
+            if (uniform(s) <= exp((low - x) * (low + x) / 2)) return x;
+        }
+    const double share = -expm1(-rate * (high - low));  // of the exponential distribution, below high
+    for (;;) {
+        const double x = low - log1p(-share * uniform(s)) / rate;
+        if (uniform(s) <= exp(-(x - rate) * (x - rate) / 2)) return x;
+    }
+}
+
+#endif

@@ -1,0 +1,184 @@
+"""The update of Gibbs sampling: one row of parameters is drawn from its conditional distribution."""
+
+import numpy as np
+
+from fmcli.base.types cimport ColumnView
+from fmcli.losses.loss cimport Loss
+from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.solvers.coordinate.descent cimport LABEL, SCORES, SHARE
+from fmcli.solvers.coordinate.update cimport CoordinateUpdater
+from fmcli.solvers.gibbs.priors cimport BlockPrior, Priors
+from fmcli.solvers.gibbs.random cimport Stream, normal, stream_of, truncated_normal, uniform
+from libc.math cimport INFINITY, isinf, sqrt
+from libc.stdint cimport uint32_t
+
+# A pivot of the Cholesky factor is at least this share of the diagonal element; the rest is rounding.
+cdef double LEAST_PIVOT = 1e-12
+
+cdef enum:
+    LATENTS = MAX_BLOCKS  # the purpose of random numbers for samples; those for block b have the purpose b
+    WORDS_A_LANE = 8     # counters between the streams of two slices, for each lane from one to the other
+    PAIR_SWEEPS = 4      # over all pairs of a row on the simplex: they cost nothing beside the sums over samples
+
+
+cdef class GibbsUpdater(CoordinateUpdater):
+    """One thread's draws of parameters, in place of CoordinateUpdater's minimisation.
+
+    Scores are affine in a slice phi, so that its conditional distribution is normal. With the precision a of the
+    labels, W the total weight, r and G the sums of CoordinateUpdater for the squared loss, and priors N(mu, Lambda^-1):
+
+        P = a W G + Lambda = L L^T
+        step = -P^-1 (a W r + Lambda (phi - mu)) + L^-T z,    z ~ N(0, 1)
+
+    A row on the simplex has a uniform prior. It is drawn in pairs whose sum stays: the first of a pair is then a
+    truncated normal number.
+
+    The random numbers depend on the seed, the sweep, the block, the row and the slice only.
+    """
+
+    cdef Priors priors
+    cdef object numbers
+    cdef double* target  # L^-1 times the linear part, and then the step
+
+    def __init__(self, Priors priors):
+        cdef double[::1] numbers
+        CoordinateUpdater.__init__(self, priors.descent)
+        if not self.descent.bounded or self.descent.curvature != 1:
+            raise ValueError("parameters can be drawn only under the squared loss")
+        for layout in self.model.layout:
+            if layout.trained and layout.affine == "one":
+                raise ValueError("scores are not affine in several parameters of a row")
+        self.priors = priors
+        self.numbers = numbers = np.zeros(max([layout.lanes for layout in self.model.layout]) + 1)
+        self.target = &numbers[0]
+
+    cdef void load(self, const ColumnView* v) noexcept nogil:
+        cdef Py_ssize_t f
+        self.quadratic.begin(v.lanes + v.weight, False, False, 0, 0)
+        for f in range(self.quadratic.width):
+            self.quadratic.phi[f] = self.number(v, f)[0]
+
+    cdef void solve(self, const ColumnView* v) noexcept nogil:
+        cdef uint32_t first = <uint32_t>(v.at * WORDS_A_LANE)
+        cdef Stream stream = stream_of(self.priors.seed, self.priors.sweep, v.block, <uint32_t>v.row, first)
+        if self.current.rule.simplex:
+            self.draw_pairs(v, &stream)
+        else:
+            self.draw_normal(v, &stream)
+
+    # The step to a draw from the normal distribution above.
+    cdef void draw_normal(self, const ColumnView* v, Stream* stream) noexcept nogil:
+        cdef Py_ssize_t f, h, i, width = self.quadratic.width
+        cdef double scale = self.priors.noise * self.priors.weight, value
+        cdef double* P = self.quadratic.G
+        cdef double* t = self.target
+        cdef double* step = self.quadratic.step
+        cdef double mean, precision
+        for f in range(width):
+            self.prior(v, f, &mean, &precision)
+            if isinf(precision):  # padding
+                for h in range(width):
+                    P[f * width + h] = P[h * width + f] = 0
+                P[f * width + f], t[f] = 1, 0
+                continue
+            for h in range(width):
+                P[f * width + h] *= scale
+            P[f * width + f] += precision
+            t[f] = scale * self.quadratic.r[f] + precision * (self.quadratic.phi[f] - mean)
+        for f in range(width):  # P's lower triangle <- L; t <- z - L^-1 t
+            for h in range(f + 1):
+                value = P[f * width + h]
+                for i in range(h):
+                    value -= P[f * width + i] * P[h * width + i]
+                if h < f:
+                    P[f * width + h] = value / P[h * width + h]
+                else:
+                    P[f * width + f] = sqrt(max(value, LEAST_PIVOT * P[f * width + f]))
+            value = t[f]
+            for h in range(f):
+                value -= P[f * width + h] * t[h]
+            t[f] = value / P[f * width + f]
+        for f in range(width):
+            t[f] = normal(stream) - t[f]
+        for f in range(width - 1, -1, -1):  # step <- L^-T t
+            value = t[f]
+            for h in range(f + 1, width):
+                value -= P[h * width + f] * step[h]
+            step[f] = value / P[f * width + f]
+        for f in range(width):
+            self.prior(v, f, &mean, &precision)
+            if isinf(precision):
+                step[f] = 0
+
+    # The prior of the f-th parameter of the slice.
+    cdef void prior(self, const ColumnView* v, Py_ssize_t f, double* mean, double* precision) noexcept nogil:
+        cdef const BlockPrior* block = &self.priors.block[v.block]
+        cdef Py_ssize_t at = self.priors.place(v.block, v.row) * block.columns
+        at += v.at + f if f < v.lanes else block.columns - 1
+        mean[0], precision[0] = block.mean[at], block.precision[at]
+        if f >= v.lanes and self.current.with_bias:
+            mean[0], precision[0] = 0, self.priors.flat
+
+    # The step to draws of all pairs of a row on the simplex, one after the other.
+    cdef void draw_pairs(self, const ColumnView* v, Stream* stream) noexcept nogil:
+        cdef int _
+        cdef Py_ssize_t a, b, h, width = self.quadratic.width
+        cdef double scale = self.priors.noise * self.priors.weight, slope, curvature, low, high, spread, move
+        cdef const double* G = self.quadratic.G
+        cdef const double* phi = self.quadratic.phi
+        cdef double* step = self.quadratic.step
+        for _ in range(PAIR_SWEEPS):
+            for a in range(self.model.block[v.block].columns):
+                for b in range(a):
+                    slope = self.quadratic.r[a] - self.quadratic.r[b]
+                    for h in range(width):
+                        slope += (G[a * width + h] - G[b * width + h]) * step[h]
+                    curvature = G[a * width + a] - 2 * G[a * width + b] + G[b * width + b]
+                    low, high = -(phi[a] + step[a]), phi[b] + step[b]
+                    if not low < high:
+                        continue
+                    if curvature > 0:
+                        spread = 1 / sqrt(scale * curvature)
+                        move = -slope / curvature
+                        move += spread * truncated_normal(stream, (low - move) / spread, (high - move) / spread)
+                    else:
+                        move = low + (high - low) * uniform(stream)
+                    move = min(max(move, low), high)
+                    step[a] += move
+                    step[b] -= move
+
+    # ---- Latent variables. ----
+
+    def draw_latents(self, Py_ssize_t start, Py_ssize_t stop):
+        """Draw the latent variables of samples start:stop, which take the place of their labels -1 and +1: normal
+        numbers of variance 1 around the scores, of the sign of the label."""
+        cdef Py_ssize_t i
+        cdef double* state
+        cdef double sign, mean
+        cdef Stream stream
+        self.check_samples(start, stop)
+        with nogil:
+            for i in range(start, stop):
+                state = self.descent.sample_state(i)
+                sign = 1 if self.descent.data.label_[i] > 0 else -1
+                mean = sign * state[SCORES]
+                stream = stream_of(self.priors.seed, self.priors.sweep, LATENTS, <uint32_t>i, 0)
+                state[LABEL] = sign * (mean + truncated_normal(&stream, -mean, INFINITY))
+
+    def losses(self, Loss loss, Py_ssize_t start, Py_ssize_t stop):
+        """The part of samples start:stop in the mean loss of their labels."""
+        cdef Py_ssize_t i
+        cdef double total = 0
+        cdef double* state
+        loss.check(self.descent.data.label, self.model.outputs)
+        self.check_samples(start, stop)
+        with nogil:
+            for i in range(start, stop):
+                state = self.descent.sample_state(i)
+                total += state[SHARE] * loss.value(self.descent.data.label_[i], state + SCORES)
+        return total
+
+    cdef check_samples(self, Py_ssize_t start, Py_ssize_t stop):
+        self.require()
+        if not 0 <= start <= stop <= self.descent.data.rows:
+            raise IndexError("no such samples")

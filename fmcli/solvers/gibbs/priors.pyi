@@ -1,0 +1,29 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.solvers.coordinate.descent import Descent
+
+class Priors:
+    noise: float
+    flat: float
+    sweep: int
+    @property
+    def descent(self) -> Descent: ...
+    @property
+    def mean(self) -> list[NDArray[np.float64]]: ...
+    @property
+    def precision(self) -> list[NDArray[np.float64]]: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def group(self) -> NDArray[np.int32] | None: ...
+    @property
+    def groups(self) -> int: ...
+    def __init__(self, descent: Descent, seed: int, group: NDArray[Any] | None = None) -> None: ...
+    def moments(
+        self, b: int, order: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...

@@ -1,0 +1,171 @@
+"""Gibbs sampling: draws of all parameters from their posterior distribution ([FST], [R12])."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import default_rng
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.losses.loss import Probit, Squared
+from fmcli.models.layout import BlockLayout, padded
+from fmcli.models.model import Model
+from fmcli.penalties.penalty import Penalty
+from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.gibbs.priors import Priors
+from fmcli.solvers.gibbs.update import GibbsUpdater
+
+Floats = NDArray[np.float64]
+
+# The number that stands for the noise among those of the blocks, in the keys of generators.
+NOISE = 1 << 8
+
+
+@dataclass(frozen=True)
+class Hyperpriors:
+    """The distributions of what the priors depend on.
+
+    noise_shape, noise_rate : of the Gamma distribution of the labels' precision.
+    prior_shape, prior_rate : of the Gamma distribution of a prior's precision lambda.
+    mean_strength : k in the distribution N(0, 1 / (k lambda)) of a prior's mean.
+    bias_precision : of the bias, whose mean is 0; 0 is a flat prior.
+    """
+
+    noise_shape: float = 0.5
+    noise_rate: float = 0.5
+    prior_shape: float = 0.5
+    prior_rate: float = 0.5
+    mean_strength: float = 1.0
+    bias_precision: float = 0.0
+
+
+class GibbsSampler(CoordinateDescent):
+    """Draws from the posterior of a model's parameters, with the engine of coordinate descent.
+
+        y_i ~ N(f_i, 1 / (alpha w_i)) for rows with the weights w_i; probit: z_i ~ N(f_i, 1), y_i = sign of z_i
+        each parameter ~ N(mu, 1 / lambda); mu | lambda ~ N(0, 1 / (k lambda)); alpha, lambda ~ Gamma
+        bias ~ N(0, 1 / lambda_0); weights of degrees uniform on the simplex
+
+    All features have the same mu and lambda, one pair for each factor of each array. An array that is not by feature
+    has one pair. A sweep draws alpha, or the z_i; and then for each block its pairs, lambda with mu integrated out, and
+    its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and lambda.
+
+    The next sweep depends on its number and the parameters only.
+    """
+
+    def prepare(
+        self,
+        by_gradient: bool = False,
+        hyperpriors: Hyperpriors = Hyperpriors(),
+        seed: int = 0,
+        generator: Callable[[int, int], np.random.Generator] = lambda sweep, block: default_rng([sweep, block]),
+        swept: int = 0,
+    ) -> None:
+        """Allocate the states of samples.
+
+        Parameters
+        ----------
+        by_gradient : see Descent.
+        seed : of the numbers that parameters and latent variables are drawn with.
+        generator : for the sweep and the number of a block, or NOISE: of what the priors are drawn with.
+        swept : sweeps of earlier runs, whose numbers are not used again.
+        """
+        self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
+        self.latent = isinstance(self.loss, Probit)
+        self.rows = self.data.rows if self.data.weight is None else int(np.count_nonzero(self.data.weight))
+        self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient)
+        self.priors = Priors(self.descent, seed)
+        self.priors.flat = hyperpriors.bias_precision
+        self.draws = [GibbsUpdater(self.priors) for _ in range(self.threads)]
+        self._begin(self.draws)
+        for number, layout in enumerate(self.model.layout):
+            self.priors.precision[number][...] = np.inf  # of padding
+            if is_bias(layout):
+                self.priors.precision[number][:, -1] = hyperpriors.bias_precision
+
+    @staticmethod
+    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
+        """Bytes of coordinate descent, and of the priors with their moments."""
+        tables = sum((layout.rows_each if layout.by_feature else 1) * (layout.lanes + 1) for layout in model.layout)
+        numbers = 4 * tables
+        return CoordinateDescent.bytes_needed(model, data, threads) + np.dtype(np.float64).itemsize * numbers
+
+    def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
+        self.model.end_epoch()  # by now it is known which rows enter samples at all
+        with ThreadPoolExecutor(self.threads) as pool:
+            loss, _ = self.objective(pool)
+            while self.ended < epochs:
+                self.priors.sweep = self.swept + self.ended + 1
+                self._draw_noise(pool, loss)
+                self.epoch(pool, self.ended + 1)
+                self.ended += 1
+                self.model.end_epoch()
+                loss, _ = self.objective(pool)  # recomputes all scores and caches, too
+                if after(self._loss(pool) if self.latent else loss, 0.0):
+                    break
+
+    def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
+        """Draw the precision of the labels, given the mean squared loss, or the latent variables of precision 1."""
+        if self.latent:
+            self._by_samples(pool, lambda thread, start, stop: self.draws[thread].draw_latents(start, stop))
+            return
+        prior, squares = self.hyperpriors, 2 * self.priors.weight * loss
+        generator = self.generator(self.priors.sweep, NOISE)
+        self.priors.noise = generator.gamma(prior.noise_shape + self.rows / 2) / (prior.noise_rate + squares / 2)
+
+    def _loss(self, pool: ThreadPoolExecutor) -> float:
+        """The mean loss of the labels, which latent variables have replaced."""
+        parts = self._by_samples(pool, lambda thread, start, stop: self.draws[thread].losses(self.loss, start, stop))
+        return sum(parts)
+
+    def _enter(self, number: int) -> None:
+        """Draw the priors of a block."""
+        layout = self.model.layout[number]
+        if is_bias(layout) or layout.constraint == "simplex":
+            return
+        generator = self.generator(self.priors.sweep, number)
+        count, total, squares = self.priors.moments(number, self.sweeps[number].order)
+        for columns in shared_columns(layout):
+            mean, precision = self._normal_gamma(
+                generator,
+                len(columns) * count,
+                total[:, columns].sum(axis=1),
+                squares[:, columns].sum(axis=1),
+            )
+            self.priors.mean[number][:, columns] = mean[:, None]
+            self.priors.precision[number][:, columns] = precision[:, None]
+
+    def _normal_gamma(
+        self, generator: np.random.Generator, count: Floats, total: Floats, squares: Floats
+    ) -> tuple[Floats, Floats]:
+        """Draw means and precisions of normal distributions, given the moments of the numbers that have them."""
+        prior = self.hyperpriors
+        k, number = prior.mean_strength, np.maximum(count, 1)
+        deviations = np.maximum(squares - total**2 / number, 0) + k * total**2 / (number * (k + count))
+        precision = generator.gamma(prior.prior_shape + count / 2) / (prior.prior_rate + deviations / 2)
+        mean = generator.normal(total / (k + count), 1 / np.sqrt((k + count) * precision))
+        return mean, precision
+
+
+def is_bias(layout: BlockLayout) -> bool:
+    """Whether a block has the bias, or those of anchors."""
+    return layout.weight == "bias"
+
+
+def shared_columns(layout: BlockLayout) -> Iterator[list[int]]:
+    """The columns of a block's priors that have one mean and precision: in a block by feature each column, otherwise
+    those of each array."""
+    begin = 0
+    for array in layout.body:
+        columns: list[int] = []
+        for _ in range(array.parts):
+            columns += range(begin, begin + array.columns)
+            begin += padded(array.columns)
+        yield from ([column] for column in columns) if layout.by_feature else [columns]
+    if layout.weight:
+        yield [layout.lanes]

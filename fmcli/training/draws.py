@@ -1,0 +1,110 @@
+"""The draws of a solver that samples from the posterior: which are kept, and what they predict together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.model_file.state import draw_name, drawn_names
+from fmcli.models.layout import REAL_TYPE
+from fmcli.models.model import Model
+from fmcli.registry.specs import Spec
+from fmcli.scoring.averages import MeanScore
+from fmcli.scoring.rows import score_rows
+from fmcli.training.settings import make_model
+from fmcli.training.validation import Validation
+
+# The prefix of what the mean of the predictions depends on, in a checkpoint.
+MEAN = "mean."
+# The arrays that a draw has changed, by their names in Model.parameters.
+Draw = Mapping[str, NDArray[Any]]
+
+
+class KeptDraws:
+    """Keeps the draws of some sweeps, and evaluates their mean prediction on validation data: the counterpart of
+    BestEpoch.
+
+    number : the last sweep so far.
+    enough : whether training ends early, which it does not.
+    draws : the draws.
+    """
+
+    enough = False
+
+    def __init__(self, spec: Spec, model: Model, validation: Validation | None) -> None:
+        self.model, self.validation = model, validation
+        self.number = 0
+        self.draws: list[Draw] = []
+        self._kept = kept_sweeps(spec)
+        self._mean = MeanScore(validation.loss if validation else "")
+
+    def evaluate(self, number: int) -> dict[str, float]:
+        """Keep the draw of a sweep if its turn has come. Returns the metrics of the mean prediction of the draws kept
+        so far, or of the sweep's own if there is none."""
+        self.number = number
+        kept = number in self._kept
+        if kept:
+            names = drawn_names(self.model)
+            self.draws.append({name: np.array(self.model.parameters[name], order="C") for name in names})
+        if self.validation is None:
+            return {}
+        score = score_rows(self.model, self.validation.data, self.validation.threads)
+        if kept:
+            self._mean.add(score)
+        if self.draws:
+            score = self._mean.score()
+        return self.validation.measure(self.model, self.validation.outcome_of(score))
+
+    def restore(self) -> int:
+        """Give the model the parameters of the last draw; returns the number of the last sweep."""
+        if self.draws:
+            for name, array in self.draws[-1].items():
+                self.model.parameters[name][...] = array
+            self.model.remeasure()
+        return self.number
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What has been kept so far, for `continue_from`; the arrays are no copies."""
+        numbered = enumerate(self.draws)
+        arrays = {draw_name(number, name): array for number, draw in numbered for name, array in draw.items()}
+        mean = {f"{MEAN}{name}": array for name, array in self._mean.state().items()}
+        return {"number": np.array(self.number), **arrays, **mean}
+
+    def continue_from(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from this state."""
+        self.number = int(state["number"])
+        names = drawn_names(self.model)
+        count = sum(draw_name(number, names[0]) in state for number in range(len(state)))
+        self.draws = [{name: state[draw_name(number, name)].copy() for name in names} for number in range(count)]
+        self._mean.restore({name.removeprefix(MEAN): state[name] for name in state if name.startswith(MEAN)})
+
+
+def kept_sweeps(spec: Spec) -> frozenset[int]:
+    """The numbers, from 1, of the sweeps whose draws are kept: the last one, and others at equal distances after the
+    burn-in; all of them if there are not more. There are none if the solver does not sample."""
+    if not spec.solver_entry.samples:
+        return frozenset()
+    epochs, draws = spec.values["epochs"], spec.values["draws"]
+    after = epochs - spec.values["burn_in"]
+    return frozenset(epochs - step * after // draws for step in range(draws)) if after > 0 else frozenset()
+
+
+def draws_bytes(spec: Spec, model: Model) -> int:
+    """Bytes of the draws that a run keeps."""
+    shapes = model.shapes()
+    numbers = sum(int(np.prod(shapes[name])) for name in drawn_names(model))
+    return REAL_TYPE.itemsize * numbers * len(kept_sweeps(spec))
+
+
+def models_of(spec: Spec, model: Model, fields: int, draws: Sequence[Draw]) -> list[Model]:
+    """Models like a trained one with the parameters of draws. Arrays that are not drawn are those of the model."""
+    same = {name: np.array(model.parameters[name], order="C") for name in model.parameters.keys() - drawn_names(model)}
+    found = []
+    for draw in draws:
+        twin = make_model(spec, model.features, model.outputs, fields)
+        twin.attach({**same, **model.constants, **draw})
+        found.append(twin)
+    return found

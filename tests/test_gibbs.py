@@ -1,0 +1,233 @@
+"""Gibbs sampling: what it draws from, which draws are kept, and what they predict together."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from problems import TRAINED, build, dataset, random_rows
+from test_every_pair import planted
+
+from fmcli.data.training_rows import TrainingRows
+from fmcli.errors import UsageError
+from fmcli.losses.loss import Squared
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.catalogue import refusal
+from fmcli.registry.specs import make_spec, resolve
+from fmcli.scoring import prediction
+from fmcli.scoring.averages import MeanScore
+from fmcli.solvers.coordinate import trainer as coordinate
+from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors
+from fmcli.training import job, saving
+from fmcli.training.draws import kept_sweeps
+from reference.joint import differences, z_scores
+
+KINDS = [name for name in TRAINED if not refusal(name, "mcmc")]
+# The largest magnitude of a z-score: with 500 statistics, one exceeds it with probability 3e-4.
+LARGEST = 5.0
+SMALL = {"rank": 2, "order": 3, "anchors": 2, "pair_bits": 4, "split_index": 2, "augment": True}
+
+
+def few_rows(name):
+    rows = random_rows(np.random.default_rng(1), 9, 4, fields=3 if TRAINED[name].by_fields else 0)
+    return dataset(rows, 4, np.zeros(len(rows)))
+
+
+def make(name, data):
+    model = build(name, data.features, **SMALL)
+    model.prepare(TrainingRows(data, np.arange(data.rows, dtype=np.int32)), np.random.default_rng(0))
+    return model
+
+
+def joint(name, sampler, replicates, **options):
+    data = few_rows(name)
+    return z_scores(list(differences(partial(make, name, data), data, sampler, replicates, **options)))
+
+
+@pytest.mark.parametrize(("name", "probit"), [*((name, False) for name in KINDS), ("fm", True)])
+def test_sweeps_keep_the_joint_distribution(name, probit):
+    """scripts/bench/gibbs.py does the same with many more starts."""
+    found = joint(name, GibbsSampler, 150, probit=probit)
+    assert len(found) > 10
+    assert max(map(abs, found.values())) < LARGEST, found
+
+
+class TooLoud(GibbsSampler):
+    """Forgets that the exponent has half the squares."""
+
+    def _draw_noise(self, pool, loss):
+        super()._draw_noise(pool, 2 * loss)
+
+
+class TooSure(GibbsSampler):
+    """Counts every parameter twice for its prior."""
+
+    def _normal_gamma(self, generator, count, total, squares):
+        return super()._normal_gamma(generator, 2 * count, total, squares)
+
+
+class OffCentre(GibbsSampler):
+    """Draws parameters around 0 instead of their prior mean."""
+
+    def _enter(self, number):
+        super()._enter(number)
+        self.priors.mean[number][...] = 0
+
+
+@pytest.mark.parametrize("wrong", [TooLoud, TooSure, OffCentre])
+def test_the_check_of_the_joint_distribution_finds_errors(wrong):
+    found = joint("linear", wrong, 800)
+    assert max(map(abs, found.values())) > LARGEST, found
+
+
+def test_draws_of_a_linear_model_have_its_exact_posterior():
+    """With sharp distributions of the precisions and a flat bias, for rows with weights."""
+    rng, noise, precision = np.random.default_rng(0), 1.7, 0.8
+    x, weight = rng.normal(size=(30, 4)).astype(np.float32), rng.uniform(0.5, 2, size=30)
+    y = x @ rng.normal(size=4) + rng.normal(size=30) + 0.3
+    data = dataset([dict(enumerate(map(float, row))) for row in x], 4, y, weight)
+    model = build("linear", 4)
+    model.allocate(0)
+    sure = 1e12
+    priors = Hyperpriors(sure, sure / noise, sure, sure / precision, mean_strength=sure)
+    sampler = GibbsSampler(model, Squared(), Penalty(), data, hyperpriors=priors)
+    draws = []
+    sampler.run(4000, lambda *_: draws.append([*model.parameters["w"][0], model.parameters["bias"][0]]))
+    found = np.array(draws[100:], dtype=np.float64)
+    wide = np.column_stack([x, np.ones(30)]).astype(np.float64)
+    covariance = np.linalg.inv(noise * (wide.T * weight) @ wide + np.diag([precision] * 4 + [0]))
+    mean = covariance @ (noise * (wide.T * weight) @ y)
+    errors = (found.mean(axis=0) - mean) / np.sqrt(covariance.diagonal() / len(found))
+    assert np.abs(errors).max() < 6  # successive draws depend on each other
+    scale = np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
+    np.testing.assert_allclose(np.cov(found.T) / scale, covariance / scale, atol=0.12)
+
+
+def trained_model(data, *, model="fm", loss=None, valid=None, threads=1, **options):
+    spec = make_spec(model, "mcmc", loss, {"epochs": 8, "burn_in": 2, "draws": 3, "norm": False, **options})
+    return job.train(job.plan(data, spec, valid=valid, threads=threads, patience=1))
+
+
+def saved(trained, path):
+    saving.save_model(str(path), trained, job.summary(trained), "libsvm")
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(("model", "loss"), [("fm", "squared"), ("lifted-anova", "probit"), ("hofm-simplex", None)])
+def test_threads_do_not_change_the_model(model, loss, tmp_path, monkeypatch):
+    """With rows that threads share, and rows that they draw together."""
+    for name, value in {"ENTRIES_TO_SHARE": 1, "ENTRIES_A_TASK": 500, "ENTRIES_OF_LARGE_ROW": 400}.items():
+        monkeypatch.setattr(coordinate, name, value)
+    monkeypatch.setattr(coordinate, "SAMPLES_A_TASK", 128)
+    data, _ = planted(model, loss or "squared", rows=1000)
+    files = {saved(trained_model(data, model=model, loss=loss, threads=n), tmp_path / str(n)) for n in (1, 2, 3)}
+    assert len(files) == 1
+
+
+@pytest.mark.parametrize(("loss", "clip"), [("squared", True), ("probit", None)])
+def test_the_mean_of_the_draws_is_what_training_evaluates_and_what_the_file_predicts(loss, clip, tmp_path):
+    train, test = planted("fm", loss, rows=500)
+    sweeps = []
+    spec = make_spec("fm", "mcmc", loss, {"epochs": 8, "burn_in": 2, "draws": 3, "clip": clip})
+    plan = job.plan(train, spec, valid=test, patience=1)
+    trained = job.train(plan, lambda epoch: sweeps.append((plan.validation.outcome(plan.model).score, epoch.valid)))
+    assert len(sweeps) == len(trained.epochs) == trained.best == 8, "there is no early stopping"
+    saved(trained, tmp_path / "m")
+    scorer = prediction.load_model(str(tmp_path / "m"))
+    mean = MeanScore(loss)
+    for number in (4, 6, 8):
+        mean.add(sweeps[number - 1][0])
+    assert scorer.scores(test).tobytes() == mean.score().tobytes()
+    assert plan.validation.measure(plan.model, plan.validation.outcome_of(scorer.scores(test))) == sweeps[-1][1]
+    own = plan.validation.measure(plan.model, plan.validation.outcome_of(sweeps[2][0]))
+    assert sweeps[2][1] == own, "before the first draw is kept"
+    assert job.summary(trained)["draws"] == 3
+    # What is averaged are predictions: probabilities, not scores.
+    predict = scorer.predictions(test, scorer.default_output())[:, 0]
+    each = [sweeps[number - 1][0][:, 0] for number in (4, 6, 8)]
+    if loss == "probit":
+        from scipy.special import ndtr
+
+        each = [ndtr(score) for score in each]
+    wanted = np.mean(each, axis=0)
+    low, high = scorer.clip or (-np.inf, np.inf)
+    np.testing.assert_allclose(predict, np.clip(wanted, low, high), rtol=1e-12)
+    np.testing.assert_allclose(scorer.spread(test)[:, 0], np.std(each, axis=0, ddof=1), rtol=1e-9, atol=1e-12)
+
+
+def test_mean_probabilities_keep_their_digits():
+    mean = MeanScore("probit")
+    for score in ([[-20.0], [20.0], [0.0]], [[-21.0], [21.0], [0.0]]):
+        mean.add(np.array(score))
+    found = mean.score()[:, 0]
+    assert -20.2 < found[0] < -20.0
+    np.testing.assert_allclose(found, [found[0], -found[0], 0])
+
+
+def test_the_draws_are_at_equal_distances_and_end_with_the_last_sweep():
+    def kept(**options):
+        spec = make_spec("fm", "mcmc", "squared", options)
+        return sorted(kept_sweeps(resolve(spec, rows=9, nonzeros=9, features=9, validated=False)))
+
+    assert kept(epochs=10, burn_in=4, draws=3) == [6, 8, 10]
+    assert kept(epochs=10, burn_in=7, draws=50) == [8, 9, 10]
+    assert kept(epochs=10, burn_in=0, draws=1) == [10]
+    assert kept(epochs=0) == []
+    assert kept(epochs=1) == [1], "the default burn-in leaves a sweep"
+    assert len(kept()) == 50
+    assert min(kept()) > 20
+
+
+def test_another_seed_and_a_continued_run_have_other_numbers(tmp_path):
+    data, _ = planted("fm", "squared", rows=500)
+    one, other = (trained_model(data, seed=seed).plan.model.parameters["V"].copy() for seed in (1, 2))
+    assert not np.allclose(one, other)
+    first = trained_model(data, draws=1)
+    saved(first, tmp_path / "m")
+    warm_start = saving.load_warm_start(str(tmp_path / "m"))
+    spec = warm_start.continued(None, None, None, {"epochs": 8})
+    second = job.train(job.plan(data, spec, warm_start=warm_start))
+    assert second.plan.task.epochs_before == 8
+    changes = [np.diff([epoch.loss for epoch in run.epochs]) for run in (first, second)]
+    assert not np.allclose(*changes)
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "options", "message"),
+    [
+        ("pn", None, {}, "mcmc draws parameters in which scores are affine, and those of pn are not; use -m lifted-pn"),
+        ("kernel-basis", None, {}, "kernel-basis is solved in closed form"),
+        ("sglfm", None, {}, "sglfm needs --l1 and --group-l1, which mcmc does not support"),
+        ("fm", "logistic", {}, "mcmc draws parameters under --loss squared or probit only, not under logistic"),
+        ("fm", "softmax", {}, "not under softmax"),
+        ("fm", None, {"l2": 0.1}, "--l2 cannot be used with mcmc: .* by the prior"),
+        ("fm", None, {"batch_size": 5}, "--batch-size cannot be used with mcmc"),
+        ("fm", None, {"epochs": 5, "burn_in": 5}, "--burn-in 5 leaves none of 5 sweeps"),
+        ("fm", None, {"draws": 0}, "--draws is 0"),
+    ],
+)
+def test_refusals(model, loss, options, message):
+    with pytest.raises(UsageError, match=message):
+        make_spec(model, "mcmc", loss, options)
+
+
+def test_data_without_features_have_a_bias_only(tmp_path):
+    data = dataset([{}, {}, {}], 0, [1, 2, 4])
+    saved(trained_model(data), tmp_path / "m")
+    assert np.isfinite(prediction.load_model(str(tmp_path / "m")).scores(data)).all()
+
+
+def test_weights_are_precisions_which_probit_does_not_have():
+    data, _ = planted("fm", "probit", rows=500)
+    weighted = data.changed(weight=np.linspace(0.5, 2, data.rows))
+    with pytest.raises(UsageError, match="mcmc takes the weights of rows as precisions"):
+        trained_model(weighted)
+
+
+def test_a_model_of_several_draws_is_not_exported(tmp_path):
+    data, _ = planted("fm", "squared", rows=500)
+    saved(trained_model(data), tmp_path / "several")
+    with pytest.raises(UsageError, match="has 3 draws of all parameters"):
+        prediction.export_arrays(str(tmp_path / "several"))
+    saved(trained_model(data, draws=1), tmp_path / "one")
+    assert prediction.export_arrays(str(tmp_path / "one")).keys() == {"bias", "w", "V"}
+    assert prediction.load_model(str(tmp_path / "one")).meta["draws"] == 1
