@@ -3,7 +3,9 @@ from numpy.typing import NDArray
 
 HALVINGS: int
 
-def log_odds(probability: NDArray[np.float64], weight: NDArray[np.float64] | None) -> NDArray[np.float64]: ...
+def log_odds(
+    probability: NDArray[np.float64], weight: NDArray[np.float64] | None, rows: int | None
+) -> NDArray[np.float64]: ...
 
 class Loss:
     @property
