@@ -3,7 +3,7 @@ compared with their definition in test_solvers.py."""
 
 import numpy as np
 import pytest
-from problems import ROW_SOLVERS, TRAINED, build, dataset, pairwise, random_rows
+from problems import FOLLOWED, ROW_SOLVERS, TRAINED, assert_close, build, dataset, pairwise, random_rows
 
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
@@ -27,7 +27,8 @@ def rows_with_labels(rows=ROWS, ones=False, weights=False):
 
 
 def trained(data, name, solver, threads=1, **options):
-    spec = make_spec(name, solver, None, {"block_size": SIZE, "init_std": 0.1, **options})
+    adaptive = {"adaptive": True} if solver == "fobos" else {}
+    spec = make_spec(name, solver, None, {"block_size": SIZE, "init_std": 0.1, **adaptive, **options})
     return train(plan(data, spec, threads=threads))
 
 
@@ -85,8 +86,11 @@ def test_blocks_of_one_row_are_the_usual_steps(name, solver, ones, monkeypatch):
     monkeypatch.setattr(blocks, "SAMPLES_BEFORE", 0)
     monkeypatch.setattr(blocks, "block_ends", lambda rows, size: np.arange(rows + 1))
     in_blocks = trained(data, name, solver, epochs=1)
-    assert_same_bits(arrays(in_blocks), arrays(by_rows))
-    assert in_blocks.epochs[0].loss == pytest.approx(by_rows.epochs[0].loss, rel=1e-12)
+    if solver == "fobos":  # blocks do not defer the penalties of the rows that they touch, which changes the rounding
+        assert_close(in_blocks.plan.model.parameters, by_rows.plan.model.parameters, FOLLOWED)
+    else:
+        assert_same_bits(arrays(in_blocks), arrays(by_rows))
+        assert in_blocks.epochs[0].loss == pytest.approx(by_rows.epochs[0].loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("solver", BLOCK_SOLVERS)
@@ -100,7 +104,8 @@ def test_components_declare_whether_they_have_block_steps():
     for name, kind in TRAINED.items():
         assert not kind.blocks or takes_blocks(build(name, FEATURES, rank=2)), name
     for name, solver in ROW_SOLVERS.items():
-        given = {"learning_rate": 0.1} if "learning_rate" in solver.options else {}
+        options = {"learning_rate": 0.1, "adaptive": True}
+        given = {option: value for option, value in options.items() if option in solver.options}
         assert make_solver(make_spec("fm", name, None, given)).takes_blocks == solver.blocks, name
     for name, loss in LOSSES.items():
         built = loss.load()(**({"outputs": 3} if loss.task == "classes" else {}))
@@ -112,7 +117,9 @@ def test_components_declare_whether_they_have_block_steps():
     [
         ({"solver": "sgd"}, "sgd cannot train in blocks"),
         ({"model": "ffm", "solver": "adagrad"}, "ffm cannot train in blocks"),
-        ({"model": "llfm", "solver": "fobos"}, "llfm and fobos cannot train in blocks"),
+        ({"model": "llfm", "solver": "sgd"}, "llfm and sgd cannot train in blocks"),
+        ({"solver": "fobos"}, "fobos trains in blocks only with --adaptive; leave out --block-size 8"),
+        ({"solver": "fobos", "options": {"adaptive": True, "prox": "exact"}}, "cannot be combined with --prox exact"),
         ({"loss": "hinge"}, "loss hinge cannot train in blocks"),
         ({"options": {"batch_size": 2}}, "--block-size 8 cannot be combined with --batch-size"),
         ({"solver": "cd"}, "--block-size"),

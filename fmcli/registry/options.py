@@ -317,8 +317,8 @@ _OPTIONS = (
         "block_size",
         int,
         1,
-        "Number of rows in a block step, which threads share without any effect on the result, for adagrad and "
-        "ftrl; 1 means a step for each row.",
+        "Number of rows in a block step, which threads share without any effect on the result, for adagrad, ftrl and "
+        "fobos with --adaptive; 1 means a step for each row.",
         "run",
         low=1,
         high=1 << 16,

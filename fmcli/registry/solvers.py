@@ -30,7 +30,7 @@ class SolverEntry(Entry):
     sums_losses : whether penalties are relative to the sum of the losses rather than their mean.
     penalizes_at_once : whether penalties that begin in an epoch (--l1-from-epoch) are applied to all parameter rows at
         the end of the previous epoch.
-    blocks : whether it has block steps.
+    blocks : whether it has block steps; for fobos, only with adaptive learning rates.
     in_memory : whether it needs all rows in memory.
     losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
     samples : whether it draws parameters from their posterior distribution, so that predictions are averages.
@@ -82,6 +82,7 @@ _SOLVERS = (
         "Forward-backward splitting (proximal gradient): each update applies the penalty to all features.",
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
+        blocks=True,
     ),
     SolverEntry(
         "cd",

@@ -110,7 +110,7 @@ def make_spec(
     check_nuclear(kind, values)
     check_group_penalties(values)
     check_schedule(values)
-    check_block_size(kind, chosen_solver, chosen_loss, given)
+    check_block_size(kind, chosen_solver, chosen_loss, given, values)
     check_degrees(kind, values)
     check_burn_in(values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
@@ -224,7 +224,11 @@ def check_schedule(values: Mapping[str, Any]) -> None:
 
 
 def check_block_size(
-    kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry | None, given: Mapping[str, Any]
+    kind: ModelEntry,
+    solver: SolverEntry | None,
+    loss: LossEntry | None,
+    given: Mapping[str, Any],
+    values: Mapping[str, Any],
 ) -> None:
     """Raise UsageError if blocks are requested for components that do not support them, or in batches."""
     if given.get("block_size", 1) == 1:
@@ -235,6 +239,10 @@ def check_block_size(
     without += [f"loss {loss.name}"] if loss and (loss.pairwise or not loss.bounded) else []
     if without:
         raise UsageError(f"{' and '.join(without)} cannot train in blocks; leave out {asked}")
+    if not values.get("adaptive", True):
+        raise UsageError(f"fobos trains in blocks only with {OPTIONS['adaptive'].flag}; leave out {asked}")
+    if values.get("prox") == "exact":
+        raise UsageError(f"{asked} cannot be combined with {OPTIONS['prox'].flag} exact; choose one")
     if given.get("batch_size", 1) > 1:
         raise UsageError(f"{asked} cannot be combined with {OPTIONS['batch_size'].flag}; choose one")
 

@@ -156,6 +156,18 @@ def adagrad_block(r: State, gradients: np.ndarray, least: float, o: Options) -> 
     r.phi = replace(r, l1=n * r.l1, l2=n * r.l2, group=n * r.group).prox(r.phi - gradients.sum(axis=0) / h, h)
 
 
+def fobos_block(r: State, gradients: np.ndarray, least: float, o: Options, samples: int) -> None:
+    """Called for every row in every block; ``gradients`` are those of the samples that touch it, if any."""
+    if not len(gradients):
+        for _ in range(samples):
+            r.phi = r.prox(r.phi, np.sqrt(r.kept["G"]) / r.rate)
+        return
+    r.kept["G"] = r.kept["G"] + (gradients**2).sum(axis=0)
+    h = np.maximum(np.sqrt(r.kept["G"]) / r.rate, least)
+    all_steps = replace(r, l1=samples * r.l1, l2=samples * r.l2, group=samples * r.group)
+    r.phi = all_steps.prox(r.phi - gradients.sum(axis=0) / h, h)
+
+
 def ftrl_block(r: State, gradients: np.ndarray, least: float, o: Options) -> None:
     n = r.kept["n"] + (gradients**2).sum(axis=0)
     before, h = ftrl_h(r, r.kept["n"], o), ftrl_h(r, n, o)
@@ -367,9 +379,12 @@ def block_step(
                 x = samples[i][at[1]] if per_feature(name) else 1.0
                 effects[number].append(scale[i] * abs(x) * (1 + sum(map(abs, samples[i].values()))))
     for r, gradients, each in zip(states, found, effects, strict=True):
-        if gradients:
-            least = o.curvature * sum(each) * (len(each) - 1) / len(each)
-            BLOCK_UPDATES[solver](r, np.array(gradients), least, o)
+        if gradients or solver == "fobos":
+            least = o.curvature * sum(each) * (len(each) - 1) / max(len(each), 1)
+            if solver == "fobos":
+                fobos_block(r, np.array(gradients), least, o, len(block))
+            else:
+                BLOCK_UPDATES[solver](r, np.array(gradients), least, o)
             constrain(r)
             r.seen = True
             scatter(params, r)

@@ -11,19 +11,6 @@ namespace {
 typedef real Vec4 __attribute__((vector_size(4 * sizeof(real))));
 typedef real Vec8 __attribute__((vector_size(8 * sizeof(real))));
 
-// Four numbers in double.
-typedef double Wide4 __attribute__((vector_size(4 * sizeof(double))));
-
-inline Wide4 wide(Vec4 v) { return __builtin_convertvector(v, Wide4); }
-inline Vec4 narrow(Wide4 v) { return __builtin_convertvector(v, Vec4); }
-
-// v if `yes`, which is 0 or 1, else the number `other`; without a branch.
-inline Wide4 chosen(int yes, Wide4 v, double other) {
-    typedef int64_t Bits __attribute__((vector_size(sizeof(Wide4))));
-    const Bits mask = -(int64_t)yes - Bits{};
-    return (Wide4)(((Bits)v & mask) | ((Bits)(other - Wide4{}) & ~mask));
-}
-
 // An unsigned integer with the size of a real.
 template <int bytes>
 struct Unsigned;
@@ -138,12 +125,19 @@ inline V larger(V a, V b) {
     return real(0.5) * ((a + b) + magnitude(a - b));
 }
 
-// Conditions on four numbers, which may be combined by & and |, and the same for one double: whether any is true; the
-// numbers of `a` where they are true, and those of `b` elsewhere.
-typedef decltype(Vec4{} < Vec4{}) Mask4;
-inline Mask4 is_less(Vec4 a, Vec4 b) { return a < b; }
-inline bool is_less(double a, double b) { return a < b; }
-inline Vec4 chosen(Mask4 yes, Vec4 a, Vec4 b) { return (Vec4)(((Mask4)a & yes) | ((Mask4)b & ~yes)); }
+// Conditions on the numbers of a vector, which may be combined by & and |, and the same for one double: whether any is
+// true; the numbers of `a` where they are true, and those of `b` elsewhere.
+template <class V>
+using MaskOf = decltype(V{} < V{});
+typedef MaskOf<Vec4> Mask4;
+template <class V>
+inline MaskOf<V> is_less(V a, V b) {
+    return a < b;
+}
+template <class V>
+inline V chosen(MaskOf<V> yes, V a, V b) {
+    return (V)(((MaskOf<V>)a & yes) | ((MaskOf<V>)b & ~yes));
+}
 inline double chosen(bool yes, double a, double b) { return yes ? a : b; }
 inline bool any(bool yes) { return yes; }
 inline bool any(Mask4 yes) {

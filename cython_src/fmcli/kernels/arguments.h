@@ -33,6 +33,7 @@ typedef struct Sgd {
 
 typedef struct Adagrad {
     real inverse_rate;
+    real penalty_steps;  // how often a block step applies the penalties; 0: once for each sample of the row
     PenaltyStrength strength;
 } Adagrad;
 
@@ -52,9 +53,11 @@ enum { FOBOS_PARTS = 2 };
 
 // The deferred prox steps of FOBOS for one part of rows, counted from the last time that all rows were up to date.
 typedef struct Fobos {
-    const CombinedSteps* steps;  // [t * FOBOS_PARTS]: the steps up to t
+    const CombinedSteps* steps;  // [t * FOBOS_PARTS]: the steps up to t; NULL: all steps have the same h
     int32_t now;                 // number of the last step
-    real inverse_rate;           // of AdaGrad's h, for the adaptive variant; otherwise 0
+    int32_t few;                 // without `steps`: the result of few_steps (deferred.h)
+    bool adaptive;               // whether h is that of AdaGrad
+    real inverse_rate;           // h of all steps, or AdaGrad's h at first
     PenaltyStrength strength;
 } Fobos;
 

@@ -22,7 +22,7 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
         PenaltyStrength strength
 
     struct Adagrad:
-        real inverse_rate
+        real inverse_rate, penalty_steps
         PenaltyStrength strength
 
     struct Ftrl:
@@ -37,7 +37,8 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
 
     struct Fobos:
         const CombinedSteps* steps
-        int32_t now
+        int32_t now, few
+        bint adaptive
         real inverse_rate
         PenaltyStrength strength
 

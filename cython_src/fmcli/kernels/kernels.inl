@@ -14,6 +14,7 @@
 #include "fmcli/models/second_order.inl"
 #include "fmcli/penalties/value.inl"
 #include "fmcli/solvers/coordinate/descent.inl"
+#include "fmcli/solvers/stochastic/catch_up.inl"
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
 // These files need anova.inl, and second_order.inl and row_updates.inl.

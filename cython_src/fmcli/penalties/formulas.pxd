@@ -1,5 +1,6 @@
 # The formulas of the penalties in C++: of the elementwise penalty, and of the group penalties of rows.
 from fmcli.kernels.arguments cimport CombinedSteps, ExactStrength, PenaltyStrength, ScaledProx
+from libc.stdint cimport int32_t
 
 
 cdef extern from "fmcli/penalties/elementwise.h" nogil:
@@ -12,6 +13,7 @@ cdef extern from "fmcli/penalties/elementwise.h" nogil:
 
 cdef extern from "fmcli/penalties/deferred.h" nogil:
     CombinedSteps with_step(const CombinedSteps& before, double rate, double l2)
+    int32_t few_steps(double rate, double l2, int32_t most)
 
 
 cdef extern from "fmcli/penalties/group_penalties.h" nogil:

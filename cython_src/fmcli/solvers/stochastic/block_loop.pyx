@@ -34,7 +34,8 @@ cdef class BlockLoop:
 
     Each block has two phases. First, the scores and slopes of all its samples are computed from the parameters before
     the block, and all gradients by rows that are no formulas. Then, every row that the block touches is updated by
-    one step (update_rules.h). Threads share the samples, and then the rows.
+    one step (update_rules.h). Threads share the samples, and then the rows. If the solver defers steps, the rows that
+    the block touches catch up before it.
 
     Parameters
     ----------
@@ -197,6 +198,13 @@ cdef class BlockLoop:
         cdef ThreadShare share = ThreadShare(thread, self.threads, &self.room[thread, 0])
         if thread == 0:
             self.set_block(number, n)
+            self.solver.begin_block(n)
+        if self.solver.defers_steps:
+            wait_for_all(&self.barrier)
+            for g in range(self.n_gradients):
+                if self.gradients[g].rows.row != NULL:
+                    self.solver.block_catch_up(&self.gradients[g], &share)
+            wait_for_all(&self.barrier)
         if self.by_formula:
             self.formulas_of(begin, begin + n * thread // self.threads, begin + n * (thread + 1) // self.threads, s)
         else:
@@ -209,8 +217,9 @@ cdef class BlockLoop:
             for i in range(n):
                 self.total += self.losses[i]
         wait_for_all(&self.barrier)
-        if self.model.constrained:
+        if self.model.constrained or self.solver.defers_steps:
             if thread == 0:
+                self.solver.end_block(n)
                 s.rate_share = self.solver.rate_share()
                 self.model.finish_update(s)
             wait_for_all(&self.barrier)

@@ -6,14 +6,16 @@ from fmcli.solvers.stochastic.adagrad import AdaGrad
 from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain
 
-from fmcli.base.types cimport GradientFormula, Sample, Scratch, SparseGradient, prefetch_line, real, sample_of
+from fmcli.base.types cimport (
+    MANY_ENTRIES, Block, BlockGradient, GradientFormula, Sample, Scratch, SparseGradient, ThreadShare, prefetch_line,
+    real, sample_of)
 from fmcli.kernels.simd cimport Fobos as Rule
-from fmcli.kernels.simd cimport FOBOS_PARTS, CombinedSteps, PenaltyStrength, SampleRun, kernels, rounded
+from fmcli.kernels.simd cimport FOBOS_PARTS, Adagrad, CombinedSteps, PenaltyStrength, SampleRun, kernels, rounded
 from fmcli.models.model cimport MAX_BLOCKS, Model
-from fmcli.penalties.formulas cimport acts, with_step
+from fmcli.penalties.formulas cimport acts, few_steps, with_step
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.sgd cimport SGD
-from fmcli.solvers.stochastic.solver cimport Solver, Steps, steps_by_part
+from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
 from libc.stdint cimport int32_t
 
 cdef enum:
@@ -33,23 +35,30 @@ cdef class FOBOS(Solver):
     """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
 
     The gradient step is that of SGD or, with `adaptive`, that of AdaGrad. All prox steps are deferred: they are applied
-    when the row is read next, and to all rows at the end of an epoch. They have a closed form, which uses running sums
-    or powers (deferred.h). With prox="exact", they are applied step by step instead, which is slow and tests the closed
-    form. They are also applied step by step if the prox steps of the group penalty have no closed form.
+    when the row is read next, and to all rows at the end of an epoch. They have a closed form (deferred.h): a power if
+    they have the same h, otherwise, with a schedule, a quotient of running products. With prox="exact", they are
+    applied step by step instead, which is slow and tests the closed form. They are also applied step by step if the
+    prox steps of the group penalty have no closed form.
+
+    A block of n samples is n steps. Rows that it touches make them at once, with the h of their step.
     """
 
     cdef Solver inner
     cdef const SampleRun* current  # valid in `run`
     cdef SGD plain  # the inner solver if it is SGD, else None
     cdef bint one_by_one, exact  # whether steps are applied one by one: as requested, and as the penalty requires
+    cdef bint scheduled  # whether steps have different rates
     cdef Steps rates
     cdef int32_t now
     cdef CombinedSteps* steps  # [step, part]: for the rate and l2 of weights (part 0) and of factors (part 1)
-    cdef double[::1] shares  # the schedule's factor of the rates, by step
+    cdef double[::1] shares  # the schedule's factor of the rates, by step, where `scheduled`
     cdef double rate[2]  # of the FOBOS_PARTS parts
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
+    cdef Adagrad block_body[MAX_BLOCKS]  # for blocks
+    cdef Adagrad block_weight[MAX_BLOCKS]
+    cdef int32_t block_samples  # of the current block
     cdef int32_t* visited[MAX_BLOCKS]
     cdef bint penalised[MAX_BLOCKS]
     cdef real[::1] zeros
@@ -71,19 +80,22 @@ cdef class FOBOS(Solver):
         self.slots, self.averages_weights, self.takes_formulas = self.inner.slots, True, False
         self.one_by_one = prox == "exact"
         self.takes_runs = self.inner.takes_runs and not self.one_by_one
-        # Not np.zeros: it may reuse freed memory, and would then write the whole array.
-        table = self.table = allocate(2 * FOBOS_PARTS * (LONGEST + 1), np.float64)
-        self.steps = <CombinedSteps*>&table[0]
-        for part in range(FOBOS_PARTS):
-            self.steps[part] = CombinedSteps(1, 0)
-        self.shares = allocate(LONGEST + 1, np.float64)
+        self.takes_blocks = self.defers_steps = adaptive and not self.one_by_one
+        self.scheduled = not adaptive and schedule != "constant"
+        if self.scheduled:
+            # Not np.zeros: it may reuse freed memory, and would then write the whole array.
+            table = self.table = allocate(2 * FOBOS_PARTS * (LONGEST + 1), np.float64)
+            self.steps = <CombinedSteps*>&table[0]
+            for part in range(FOBOS_PARTS):
+                self.steps[part] = CombinedSteps(1, 0)
+            self.shares = allocate(LONGEST + 1, np.float64)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Model model, updates):
-        """Bytes of the used part of the tables of running sums, and of the number of each row's last step."""
+        """Bytes of the used part of the tables of a schedule, and of the number of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
         a_step = FOBOS_PARTS * sizeof(CombinedSteps) + sizeof(double)  # with the share of the rates
-        return min(updates, LONGEST) * a_step + sizeof(int32_t) * rows
+        return (min(updates, LONGEST) * a_step if self.scheduled else 0) + sizeof(int32_t) * rows
 
     def bind(self, Model model, Penalty penalty):
         cdef int32_t[::1] visited
@@ -91,6 +103,7 @@ cdef class FOBOS(Solver):
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
         self.exact = self.one_by_one or not penalty.steps_add_up
         self.takes_runs &= not self.exact
+        self.takes_blocks &= not self.exact
         self.inner.bind(model, penalty if self.exact else Penalty())
         Solver.bind(self, model, penalty)
         self.memory = []
@@ -108,7 +121,9 @@ cdef class FOBOS(Solver):
         cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
         cdef int part = 1 if body or one_part or layout.penalty == "l2" or layout.part == "v" else 0
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]
+        cdef Adagrad* of_block = &self.block_body[block] if body else &self.block_weight[block]
         rule[0] = self.rule(part, rounded(self.penalty.strength(layout, body)))
+        of_block.inverse_rate, of_block.strength = 1 / step_of(self.rates, layout, body), rule.strength
         self.penalised[block] = acts(self.body[block].strength) or acts(self.weight[block].strength)
 
     def resume(self, updates):
@@ -120,7 +135,7 @@ cdef class FOBOS(Solver):
         return 0 if self.inner is None else self.inner.updates
 
     def position(self):
-        """Rows stay behind; the tables of steps that they have missed follow from the number of these steps."""
+        """Rows stay behind; the tables of a schedule follow from the number of the steps that they have missed."""
         visited = {f"visited.{b}": np.asarray(array) for b, array in enumerate(self.memory)}
         return {**super().position(), "steps": np.array(self.now), **visited}
 
@@ -131,17 +146,18 @@ cdef class FOBOS(Solver):
         super().move_to(position)
         for b, array in enumerate(self.memory):
             np.asarray(array)[...] = position[f"visited.{b}"]
-        self.now = 0
-        for step in range(1, missed + 1):
+        self.now = 0 if self.scheduled else missed
+        for step in range(1, missed + 1 if self.scheduled else 0):
             self.now = step
-            if self.plain is not None:
-                self.note_step(self.plain.share_of(self.plain.made - missed + step))
+            self.note_step(self.plain.share_of(self.plain.made - missed + step))
 
     cdef Rule rule(self, int part, PenaltyStrength strength):
         cdef Rule rule
-        rule.steps = &self.steps[part]
+        rule.steps = &self.steps[part] if self.scheduled else NULL
         rule.now = 0
-        rule.inverse_rate = 0 if self.plain is not None else 1 / self.rate[part]
+        rule.adaptive = self.plain is None
+        rule.inverse_rate = 1 / self.rate[part]
+        rule.few = few_steps(self.rate[part], self.l2[part], LONGEST)
         rule.strength = strength
         return rule
 
@@ -167,7 +183,7 @@ cdef class FOBOS(Solver):
         cdef int b, c
         cdef Py_ssize_t j
         cdef const int32_t* last
-        if self.plain is None or self.exact:
+        if not self.scheduled or self.exact:
             return
         for b in range(self.model.n_blocks):
             if self.penalised[b] and self.model.by_feature[b]:
@@ -193,14 +209,14 @@ cdef class FOBOS(Solver):
     cdef void steps_one_by_one(self, int b, Py_ssize_t row) noexcept nogil:
         cdef int32_t zero = 0
         cdef int32_t step
-        cdef double share = self.plain.share if self.plain is not None else 1
+        cdef double share = self.plain.share if self.scheduled else 1
         cdef SparseGradient one = SparseGradient(
             b, &zero, 1, row, &self.zeros[0], &self.zeros[0], NULL, GradientFormula(NULL, 0, NULL, NULL, NULL, 0))
         for step in range(self.visited[b][row] + 1, self.now + 1):
-            if self.plain is not None:
+            if self.scheduled:
                 self.plain.set_share(self.shares[step])
             self.inner.apply(&one)
-        if self.plain is not None:
+        if self.scheduled:
             self.plain.set_share(share)
         self.visited[b][row] = self.now
 
@@ -223,14 +239,14 @@ cdef class FOBOS(Solver):
 
     # Count a gradient step that was made. Its prox step is still missing unless steps are exact.
     cdef void count_step(self) noexcept nogil:
-        cdef CombinedSteps* last
+        cdef const CombinedSteps* last
         self.now += 1
-        if self.plain is not None:
+        if self.scheduled:
             self.note_step(self.plain.share)
-        last = self.steps + self.now * FOBOS_PARTS
-        if self.now == LONGEST or (
-            self.plain is not None and min(last[0].decay, last[1].decay) < SMALLEST_DECAY
-        ):
+            last = self.steps + self.now * FOBOS_PARTS
+            if min(last[0].decay, last[1].decay) < SMALLEST_DECAY:
+                self.all_up_to_date()
+        if self.now == LONGEST:
             self.all_up_to_date()
 
     # Enter step `now`, with this factor of the rates, in the tables.
@@ -272,6 +288,37 @@ cdef class FOBOS(Solver):
                 self.bring_up(b, x.index, x.nnz, 0)
             else:
                 self.bring_up(b, NULL, self.model.block[b].rows, 0)
+
+    cdef void begin_block(self, Py_ssize_t n) noexcept nogil:
+        cdef int b
+        if self.now + n > LONGEST:
+            self.all_up_to_date()
+        self.block_samples = <int32_t>n
+        for b in range(self.model.n_blocks):
+            self.body[b].now = self.weight[b].now = self.now
+            self.block_body[b].penalty_steps = self.block_weight[b].penalty_steps = <real>n
+
+    cdef void end_block(self, Py_ssize_t n) noexcept nogil:
+        self.now += <int32_t>n
+
+    cdef void block_catch_up(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+        cdef int b = gradient.block
+        cdef Py_ssize_t i, n = gradient.rows.end[MANY_ENTRIES - 1]
+        cdef Py_ssize_t begin = n * share.part // share.parts, end = n * (share.part + 1) // share.parts
+        cdef Block block = self.model.block[b]
+        if not self.penalised[b] or begin == end:
+            return
+        block.room = share.room
+        kernels.fobos_catch_up(
+            &block, gradient.rows.row + begin, end - begin, gradient.first, self.visited[b], &self.body[b],
+            &self.weight[b])
+        for i in range(begin, end):  # `block_step` makes the steps of this block
+            self.visited[b][gradient.first + gradient.rows.row[i]] += self.block_samples
+
+    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+        cdef int b = gradient.block
+        kernels.adagrad_block(
+            &self.model.block[b], gradient, &self.block_body[b], &self.block_weight[b], share)
 
     cdef void all_up_to_date(self) noexcept nogil:
         cdef int b

@@ -11,8 +11,9 @@ namespace {
 // to a row can change any value behind a pointer.
 
 // Calls on_body(phi, state, i, at) for every vector of the bodies of n rows. row(i) is the id of the i-th row, and `at`
-// is the place of the vector in the row. If a row fills only half a vector, the next row fills the rest.
-template <int SLOTS, class Row, class F>
+// is the place of the vector in the row. If a row fills only half a vector, the next row fills the rest. CHANGES: whether the
+// state changes.
+template <int SLOTS, bool CHANGES = true, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
     ptrdiff_t i = 0;
     if (b.lanes == width<Vec4>)  // two short rows share a vector: a root or a division of half a vector costs as much
@@ -23,7 +24,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             for (int j = 1; j <= SLOTS; ++j) state[j - 1] = join(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
             on_body(phi, state, i, (ptrdiff_t)0);
             split(phi, p, q);
-            for (int j = 1; j <= SLOTS; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);
+            for (int j = 1; j <= SLOTS && CHANGES; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);
         }
     for (; i < n; ++i) {
         real* const p = b.body + row(i) * b.body_stride;
@@ -34,7 +35,7 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
             for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes + at);
             on_body(phi, state, i, at);
             store(p + at, phi);
-            for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes + at, state[j]);
+            for (int j = 0; j < SLOTS && CHANGES; ++j) store(p + (j + 1) * b.lanes + at, state[j]);
         };
         ptrdiff_t at = 0;
         for (; at + 8 <= b.lanes; at += 8) visit(at, Vec8{});

@@ -19,10 +19,11 @@ cdef class Solver:
     takes_formulas : whether a step can take a GradientFormula instead of numbers.
     takes_runs : whether the solver has steps for a run of samples, `run`.
     takes_blocks : whether the solver has a step for a block of samples, `block_step`.
+    defers_steps : whether rows must catch up before a block, by `block_catch_up`.
     """
 
     def __cinit__(self, *args, **keywords):
-        self.takes_formulas, self.takes_runs, self.takes_blocks = True, False, False
+        self.takes_formulas, self.takes_runs, self.takes_blocks, self.defers_steps = True, False, False, False
 
     def bytes_needed(self, Model model, updates):
         """Bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's rows."""
@@ -105,6 +106,17 @@ cdef class Solver:
     # Train on a run of samples; returns `total` plus their weighted losses.
     cdef double run(self, const SampleRun* run, double total) noexcept nogil:
         return total
+
+    # Called by one thread before each block of n samples, and after it, while the others wait.
+    cdef void begin_block(self, Py_ssize_t n) noexcept nogil:
+        pass
+
+    cdef void end_block(self, Py_ssize_t n) noexcept nogil:
+        pass
+
+    # The same as `catch_up`, for one thread's share of the rows of a gradient.
+    cdef void block_catch_up(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+        pass
 
     # Make one thread's share of the step for a block of samples.
     cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:

@@ -99,10 +99,15 @@ inline V target(const Ftrl& rule, V phi, V* state, const Gradient<V>& g, const O
     return -state[0];
 }
 
-// The penalties of FTRL do not grow with the number of samples: they are relative to the sum of all losses so far.
+// How many times a step applies the penalties. Those of FTRL do not grow with the number of samples: they are relative to
+// the sum of all losses so far.
 template <class Rule, class Of>
 inline const Of& penalized(const Rule&, const Of& samples) {
     return samples;
+}
+template <class V>
+inline Samples<V> penalized(const Adagrad& rule, const Samples<V>& samples) {
+    return rule.penalty_steps > 0 ? Samples<V>{rule.penalty_steps + V{}, samples.least} : samples;
 }
 template <class Of>
 inline OneSample penalized(const Ftrl&, const Of&) {
@@ -144,15 +149,12 @@ inline void start(const Ftrl& rule, const V& phi, V* state) {
     state[0] = -phi * (curvature(rule, state[1]) + rule.strength.l2);
 }
 
-// The prox steps of FOBOS after step `since`, which a row has missed. With AdaGrad (g2 is its state), h is constant
-// over these steps, because the row has no gradient in them.
-inline DeferredProx<real> deferred(const Fobos& rule, int32_t since) {
-    return steps_between(rule.steps[since * FOBOS_PARTS], rule.steps[rule.now * FOBOS_PARTS]);
-}
-
-template <class V>
-inline DeferredProx<V> deferred(const Fobos& rule, int32_t since, V g2) {
-    return equal_steps(root(1 + g2) * rule.inverse_rate, rule.now - since, rule.strength.l2);
+// `steps` prox steps of FOBOS that rows have missed, all with the same h. With AdaGrad, whose state is g2, h is constant
+// because a row has no gradient in these steps. many: whether any of the numbers of steps is greater than rule.few.
+template <bool ADAPTIVE, class V>
+inline __attribute__((always_inline)) DeferredProx<V> missed_steps(const Fobos& rule, V g2, V steps, bool many) {
+    const V h = ADAPTIVE ? root(1 + g2) * rule.inverse_rate : rule.inverse_rate - V{};
+    return equal_steps(1 / h, steps, rule.inverse_rate, rule.strength.l2, rule.few, many);
 }
 
 }  // namespace

@@ -1,0 +1,149 @@
+// The prox steps of FOBOS that rows have missed.
+
+#include "fmcli/kernels/kernels.h"
+#include "fmcli/solvers/stochastic/group_steps.h"
+#include "fmcli/solvers/stochastic/row_vectors.h"
+#include "fmcli/solvers/stochastic/update_rules.h"
+
+namespace {
+
+constexpr ptrdiff_t CAUGHT_UP = 32;  // rows that are caught up in turn: bodies, then weights
+enum { ROWS_AHEAD = 16 };            // whose combined steps are prefetched when all rows are caught up
+
+// The missed steps of the bodies, or of the weights, of some rows. By h: adaptive; the same for all; one for each step.
+enum Metric { ADAPTIVE, CONSTANT, SCHEDULED };
+
+template <Metric METRIC>
+struct MissedSteps {
+    const Fobos rule;
+    real steps[CAUGHT_UP];
+
+    explicit MissedSteps(const Fobos& of) : rule(of) {}
+    inline void set(ptrdiff_t i, int32_t since) { steps[i] = (real)(rule.now - since); }
+
+    // For the numbers of a vector, of the row i, or of two; g2 is their state.
+    template <class V>
+    inline __attribute__((always_inline)) DeferredProx<V> of_rows(V g2, ptrdiff_t i, ptrdiff_t next) const {
+        const bool many = steps[i] > rule.few || steps[next] > rule.few;
+        auto at = [&](int r) { return steps[r < LANES ? i : next]; };
+        return missed_steps<METRIC == ADAPTIVE>(rule, g2, gather<V>(at), many);
+    }
+
+    // For a number of each row; at(r) is the r-th row.
+    template <class V, class At>
+    inline __attribute__((always_inline)) DeferredProx<V> of_each(V g2, At at) const {
+        const V of_each = gather<V>([&](int r) { return steps[at(r)]; });
+        return missed_steps<METRIC == ADAPTIVE>(rule, g2, of_each, any_negative((real)rule.few - of_each));
+    }
+};
+
+template <>
+struct MissedSteps<SCHEDULED> {
+    const Fobos rule;
+    DeferredProx<real> missed[CAUGHT_UP];
+
+    explicit MissedSteps(const Fobos& of) : rule(of) {}
+    inline void set(ptrdiff_t i, int32_t since) {
+        missed[i] = steps_between(rule.steps[since * FOBOS_PARTS], rule.steps[rule.now * FOBOS_PARTS]);
+    }
+
+    template <class V>
+    inline __attribute__((always_inline)) DeferredProx<V> of_rows(V g2, ptrdiff_t i, ptrdiff_t next) const {
+        return of_each(g2, [&](int r) { return r < LANES ? i : next; });
+    }
+
+    template <class V, class At>
+    inline __attribute__((always_inline)) DeferredProx<V> of_each(V, At at) const {
+        return {gather<V>([&](int r) { return missed[at(r)].decay; }), gather<V>([&](int r) { return missed[at(r)].rate; })};
+    }
+};
+
+// Makes the missed steps of some rows. LANES_EACH: the lanes of their bodies, so that loops over them are unrolled; -1: any
+// number.
+template <Metric METRIC, ptrdiff_t LANES_EACH>
+void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos on_body,
+              const Fobos on_weight) {
+    constexpr int SLOTS = METRIC == ADAPTIVE;
+    if constexpr (LANES_EACH >= 0) b.lanes = LANES_EACH;
+    MissedSteps<METRIC> of_body(on_body), of_weight(on_weight);
+    const bool bodies = b.body && acts(on_body.strength), weights = b.weight && acts(on_weight.strength);
+    for (ptrdiff_t begin = 0; begin < n; begin += CAUGHT_UP) {
+        const ptrdiff_t some = n - begin < CAUGHT_UP ? n - begin : CAUGHT_UP;
+        auto row = [&](ptrdiff_t i) { return ids ? first + ids[begin + i] : begin + i; };
+        for (ptrdiff_t i = 0; i < some; ++i) {
+            const ptrdiff_t ahead = begin + i + ROWS_AHEAD;
+            if (METRIC == SCHEDULED && !ids && ahead < n) prefetch_line(on_body.steps + visited[ahead] * FOBOS_PARTS);
+            int32_t& last = visited[row(i)];
+            of_body.set(i, last);
+            of_weight.set(i, last);
+            last = on_body.now;
+        }
+        if (bodies)
+            each_body<SLOTS, false>(b, some, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t)
+                                                      __attribute__((always_inline)) {
+                const ptrdiff_t next = width<decltype(+phi)> > b.lanes ? i + 1 : i;  // a vector can have two rows
+                phi = prox(phi, of_body.of_rows(SLOTS ? state[0] : phi, i, next), on_body.strength);
+            });
+        if (weights)
+            each_weight<SLOTS>(b, some, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
+                phi = prox(phi, of_weight.of_each(SLOTS ? state[0] : phi, at), on_weight.strength);
+            });
+    }
+}
+
+// The same under a group penalty.
+template <Metric METRIC>
+void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos on_body,
+                     const Fobos on_weight) {
+    constexpr int SLOTS = METRIC == ADAPTIVE;
+    MissedSteps<METRIC> of_body(on_body), of_weight(on_weight);
+    const PenaltyStrength strength = on_rows(b, on_body, on_weight);
+    ptrdiff_t behind[CAUGHT_UP];
+    int found = 0;
+    auto first_step = [](const Fobos& rule, auto& phi, const auto& missed, auto& d) __attribute__((always_inline)) {
+        phi = prox(phi, missed, rule.strength);
+        d = 1 / missed.rate;
+        return phi * d;
+    };
+    auto finish = [&]() {
+        step_by_row<SLOTS>(
+            b, found, [&](ptrdiff_t i) { return behind[i]; }, AllTouched{}, strength,
+            [&](ptrdiff_t) { return strength.group; },
+            [&](auto& phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t) {
+                return first_step(on_body, phi, of_body.of_rows(SLOTS ? state[0] : phi, i, i), d);
+            },
+            [&](Vec4& phi, Vec4* state, Vec4& d, auto at) {
+                return first_step(on_weight, phi, of_weight.of_each(SLOTS ? state[0] : phi, at), d);
+            });
+        found = 0;
+    };
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        if (METRIC == SCHEDULED && !ids && i + ROWS_AHEAD < n)
+            prefetch_line(on_body.steps + visited[i + ROWS_AHEAD] * FOBOS_PARTS);
+        const ptrdiff_t r = ids ? first + ids[i] : i;
+        if (visited[r] == on_body.now) continue;  // the prox of no steps would divide by 0
+        of_body.set(found, visited[r]);
+        of_weight.set(found, visited[r]);
+        behind[found++] = r;
+        visited[r] = on_body.now;
+        if (found == CAUGHT_UP) finish();
+    }
+    finish();
+}
+
+template <Metric METRIC>
+void catch_up_by(const Block& b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos& on_body,
+                 const Fobos& on_weight) {
+    const bool grouped = on_rows(b, on_body, on_weight).group > 0;
+    const auto run = grouped ? catch_up_groups<METRIC> : b.lanes == 8 ? catch_up<METRIC, 8> : catch_up<METRIC, -1>;
+    run(b, ids, n, first, visited, on_body, on_weight);
+}
+
+void fobos_catch_up(const Block* block, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+                    const Fobos* body, const Fobos* weight) {
+    const Metric metric = body->adaptive ? ADAPTIVE : body->steps ? SCHEDULED : CONSTANT;
+    const auto run = metric == ADAPTIVE ? catch_up_by<ADAPTIVE> : metric == CONSTANT ? catch_up_by<CONSTANT> : catch_up_by<SCHEDULED>;
+    run(*block, ids, n, first, visited, *body, *weight);
+}
+
+}  // namespace
