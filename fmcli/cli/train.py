@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from fmcli.cli.checkpoints import CheckpointChoice, checkpoint_options
-from fmcli.cli.disk import Disk, check_disk, disk_options, parse_disk
+from fmcli.cli.disk import check_disk, disk_options, parse_disk
 from fmcli.cli.groups import RANKING, group_field_option, parse_grouping
 from fmcli.cli.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.kind_help import KindCommand
@@ -27,31 +26,20 @@ from fmcli.cli.options import (
     share,
     threads_option,
 )
-from fmcli.cli.output import Log, open_lines
+from fmcli.cli.output import Log
 from fmcli.cli.registered import registered
 from fmcli.cli.spellings.translate import SPELLINGS
+from fmcli.cli.training.request import Request, choose, output_path
 from fmcli.cli.weights import parse_weights, weight_options
-from fmcli.errors import DivergedError, UsageError
+from fmcli.errors import UsageError
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
-from fmcli.registry.specs import Spec, make_spec
-from fmcli.system.addresses import base_name
 from fmcli.system.files import probe_output
 from fmcli.system.machine import cpu_count
 from fmcli.training.settings import Settings
 
-if TYPE_CHECKING:
-    from fmcli.cli.training_log import Progress
-    from fmcli.data.faults import BadLines
-    from fmcli.data.reader import Grouping
-    from fmcli.data.weights import Weighting
-    from fmcli.training.checkpoint import Keeper
-    from fmcli.training.trained import Trained
-    from fmcli.training.warm_start import WarmStart
-
-ENDING = ".fm"
 PATIENCE = 3
 
 
@@ -67,31 +55,6 @@ def usual_solvers() -> str:
         if kind.solver != DEFAULT_SOLVER and not kind.closed_form:
             models.setdefault(kind.solver, []).append(kind.name)
     return "; ".join([DEFAULT_SOLVER, *(f"{solver} for {', '.join(names)}" for solver, names in models.items())])
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of the command: training settings, input files, and output.
-
-    grouping : what tells the groups of the rows; None: they need none.
-    disk : where the rows are kept during training; None: in memory.
-    online : whether rows are trained on as they are read, and not kept.
-    log_every : the number of rows after which the running mean loss is printed; None: never.
-    """
-
-    settings: Settings
-    inputs: tuple[str, ...]
-    format: str
-    weighting: Weighting | None
-    grouping: Grouping | None
-    valid: tuple[str, ...]
-    disk: Disk | None
-    online: bool
-    output: str
-    keep_state: bool
-    dry_run: bool
-    log_json: str | None
-    log_every: int | None
 
 
 @click.command(
@@ -349,120 +312,11 @@ def command(
         log_every=log_every,
     )
     if online:
-        from fmcli.cli.online import check_stream
+        from fmcli.cli.training.online import check_stream
 
         check_stream(request, holdout, checkpoint.path)
     check_rare(request, min_count, rare)
+    from fmcli.cli.training.run import run
+
     with Log(quiet=quiet, verbose=verbose) as log, checkpoint.opened(log, dry=dry_run) as keeper:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log), keeper)
-
-
-def choose(
-    model: str | None,
-    solver: str | None,
-    loss: str | None,
-    options: Mapping[str, Any],
-    init_model: str | None,
-    log_json: str | None,
-) -> tuple[Spec, WarmStart | None]:
-    """The spec of the run, and the model to resume from, if one is given.
-
-    Raises UsageError if the options cannot be combined, and the errors of load_warm_start.
-    """
-    if init_model is None:
-        return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
-    check_files([init_model], [log_json] if log_json not in (None, "-") else [])
-    from fmcli.training.saving import load_warm_start
-
-    warm_start = load_warm_start(init_model)
-    return warm_start.continued(model, solver, loss, options), warm_start
-
-
-def output_path(inputs: tuple[str, ...], output: str | None) -> str:
-    """The path of the model file: as given, or derived from the first input. Raises UsageError if there is no name."""
-    if output == "-":
-        raise UsageError("a model cannot be written to standard output; give a file name with -o")
-    if output is not None:
-        return output
-    if inputs[0] == "-":
-        raise UsageError("standard input does not give the model a file name; use -o FILE")
-    return base_name(inputs[0]) + ENDING
-
-
-def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
-    """Read the data, train the model, and save it."""
-    from fmcli.cli.training_log import (
-        Progress,
-        log_best_epoch,
-        log_divergence,
-        log_plan,
-        log_refit,
-        needs,
-        sizes,
-    )
-    from fmcli.cli.training_rows import plan_rows
-    from fmcli.training import job
-    from fmcli.training.refit import refit, refits, whole
-
-    if request.online:
-        from fmcli.cli.online import run_online
-
-        run_online(log, request, bad)
-        return
-    begin = time.perf_counter()
-    settings = request.settings
-    log.detail(f"{settings.threads} threads")
-    plan, format = plan_rows(log, request, bad)
-    again = refits(plan)
-    log_plan(log, plan, again)
-    if settings.refit and not again:
-        log.warning("no rows are held out, so that --refit has no effect")
-    if request.dry_run:
-        log.table(**sizes(plan), **needs(plan))
-        return
-    keeper.belongs_to(plan, again)
-    with open_lines(request.log_json) as lines:
-        progress, second = Progress(log, lines, plan, request.log_every), None
-
-        def finish(trained: Trained, *, diverged: bool) -> None:
-            facts: dict[str, object] = {"bad_lines": bad.count} if bad.skip else {}
-            if continued := trained.continued or trained.validated.continued:
-                facts["resumed"] = dict(zip(("epoch", "row"), continued, strict=True))
-            save(log, progress, trained, format, request, begin, diverged=diverged, **facts)
-
-        try:
-            trained = job.train(plan, progress.epoch, progress, keeper)
-            log_best_epoch(log, trained, again)
-            if again:
-                all_rows = whole(trained)
-                log_refit(log, all_rows)
-                second = Progress(log, lines, all_rows, request.log_every, "refit")
-                trained = refit(trained, all_rows, second.epoch, second, keeper)
-        except DivergedError as error:
-            if error.trained is not None:
-                log_divergence(log, error.trained, second is not None)
-                finish(error.trained, diverged=True)
-            keeper.done()
-            raise
-        finish(trained, diverged=False)
-        if not trained.out_of_time:
-            keeper.done()
-
-
-def save(
-    log: Log, progress: Progress, trained: Trained, format: str, request: Request, begin: float, **facts: object
-) -> None:
-    """Write the model, and report its figures, further facts for the summary, and warnings."""
-    from fmcli.cli.advice import advice
-    from fmcli.cli.training_log import figures, sizes
-    from fmcli.training.saving import save_model
-    from fmcli.training.trained import summary
-
-    log.progress(f"writing {request.output}")
-    training = summary(trained)
-    save_model(request.output, trained, training, format, keep_state=request.keep_state)
-    took = time.perf_counter() - begin
-    progress.summary({**training, **facts, "seconds": took, "model": request.output})
-    for warning in advice(trained, training):
-        log.warning(warning)
-    log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fmcli.cli.training_log import log_read, log_weights
+from fmcli.cli.training.log import log_read, log_weights
 from fmcli.data.caching import Reading, cache_of
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS, Names
@@ -19,7 +19,7 @@ from fmcli.training.stored import prepare_stored, require_room, weights_of_label
 if TYPE_CHECKING:
     from fmcli.cli.disk import Disk
     from fmcli.cli.output import Log
-    from fmcli.cli.train import Request
+    from fmcli.cli.training.request import Request
     from fmcli.data.dataset import Dataset
 
 

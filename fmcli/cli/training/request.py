@@ -1,0 +1,79 @@
+"""What fmcli train was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fmcli.cli.options import check_files
+from fmcli.errors import UsageError
+from fmcli.registry.models import DEFAULT_MODEL
+from fmcli.registry.specs import Spec, make_spec
+from fmcli.system.addresses import base_name
+
+if TYPE_CHECKING:
+    from fmcli.cli.disk import Disk
+    from fmcli.data.reader import Grouping
+    from fmcli.data.weights import Weighting
+    from fmcli.training.settings import Settings
+    from fmcli.training.warm_start import WarmStart
+
+ENDING = ".fm"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of the command: training settings, input files, and output.
+
+    grouping : what tells the groups of the rows; None: they need none.
+    disk : where the rows are kept during training; None: in memory.
+    online : whether rows are trained on as they are read, and not kept.
+    log_every : the number of rows after which the running mean loss is printed; None: never.
+    """
+
+    settings: Settings
+    inputs: tuple[str, ...]
+    format: str
+    weighting: Weighting | None
+    grouping: Grouping | None
+    valid: tuple[str, ...]
+    disk: Disk | None
+    online: bool
+    output: str
+    keep_state: bool
+    dry_run: bool
+    log_json: str | None
+    log_every: int | None
+
+
+def choose(
+    model: str | None,
+    solver: str | None,
+    loss: str | None,
+    options: Mapping[str, Any],
+    init_model: str | None,
+    log_json: str | None,
+) -> tuple[Spec, WarmStart | None]:
+    """The spec of the run, and the model to resume from, if one is given.
+
+    Raises UsageError if the options cannot be combined, and the errors of load_warm_start.
+    """
+    if init_model is None:
+        return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
+    check_files([init_model], [log_json] if log_json not in (None, "-") else [])
+    from fmcli.training.saving import load_warm_start
+
+    warm_start = load_warm_start(init_model)
+    return warm_start.continued(model, solver, loss, options), warm_start
+
+
+def output_path(inputs: tuple[str, ...], output: str | None) -> str:
+    """The path of the model file: as given, or derived from the first input. Raises UsageError if there is no name."""
+    if output == "-":
+        raise UsageError("a model cannot be written to standard output; give a file name with -o")
+    if output is not None:
+        return output
+    if inputs[0] == "-":
+        raise UsageError("standard input does not give the model a file name; use -o FILE")
+    return base_name(inputs[0]) + ENDING

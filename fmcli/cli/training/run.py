@@ -1,0 +1,92 @@
+"""A run of fmcli train: the rows are read, the model is trained, and it is saved."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from fmcli.cli.advice import advice
+from fmcli.cli.output import Log, open_lines
+from fmcli.cli.training.log import (
+    Progress,
+    figures,
+    log_best_epoch,
+    log_divergence,
+    log_plan,
+    log_refit,
+    needs,
+    sizes,
+)
+from fmcli.cli.training.rows import plan_rows
+from fmcli.errors import DivergedError
+from fmcli.training import job
+from fmcli.training.refit import refit, refits, whole
+from fmcli.training.saving import save_model
+from fmcli.training.trained import summary
+
+if TYPE_CHECKING:
+    from fmcli.cli.training.request import Request
+    from fmcli.data.faults import BadLines
+    from fmcli.training.checkpoint import Keeper
+    from fmcli.training.trained import Trained
+
+
+def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
+    """Read the data, train the model, and save it."""
+    if request.online:
+        from fmcli.cli.training.online import run_online
+
+        run_online(log, request, bad)
+        return
+    begin = time.perf_counter()
+    settings = request.settings
+    log.detail(f"{settings.threads} threads")
+    plan, format = plan_rows(log, request, bad)
+    again = refits(plan)
+    log_plan(log, plan, again)
+    if settings.refit and not again:
+        log.warning("no rows are held out, so that --refit has no effect")
+    if request.dry_run:
+        log.table(**sizes(plan), **needs(plan))
+        return
+    keeper.belongs_to(plan, again)
+    with open_lines(request.log_json) as lines:
+        progress, second = Progress(log, lines, plan, request.log_every), None
+
+        def finish(trained: Trained, *, diverged: bool) -> None:
+            facts: dict[str, object] = {"bad_lines": bad.count} if bad.skip else {}
+            if continued := trained.continued or trained.validated.continued:
+                facts["resumed"] = dict(zip(("epoch", "row"), continued, strict=True))
+            save(log, progress, trained, format, request, begin, diverged=diverged, **facts)
+
+        try:
+            trained = job.train(plan, progress.epoch, progress, keeper)
+            log_best_epoch(log, trained, again)
+            if again:
+                all_rows = whole(trained)
+                log_refit(log, all_rows)
+                second = Progress(log, lines, all_rows, request.log_every, "refit")
+                trained = refit(trained, all_rows, second.epoch, second, keeper)
+        except DivergedError as error:
+            if error.trained is not None:
+                log_divergence(log, error.trained, second is not None)
+                finish(error.trained, diverged=True)
+            keeper.done()
+            raise
+        finish(trained, diverged=False)
+        if not trained.out_of_time:
+            keeper.done()
+
+
+def save(
+    log: Log, progress: Progress, trained: Trained, format: str, request: Request, begin: float, **facts: object
+) -> None:
+    """Write the model, and report its figures, further facts for the summary, and warnings."""
+    log.progress(f"writing {request.output}")
+    training = summary(trained)
+    save_model(request.output, trained, training, format, keep_state=request.keep_state)
+    took = time.perf_counter() - begin
+    progress.summary({**training, **facts, "seconds": took, "model": request.output})
+    for warning in advice(trained, training):
+        log.warning(warning)
+    log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)
