@@ -260,6 +260,24 @@ def test_a_cache_is_used_again_for_the_same_rows_only(tmp_path):
         reason()
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {0.0: (150, 150.0), 0.5: (150, 150.0)},
+        {0.0: (5, 5.0), 1.0: (295, 295.0)},
+        {0.0: (150, 0.0), 1.0: (150, 0.0)},
+        {0.0: (150, 1e308), 1.0: (150, 1e308)},
+    ],
+)
+def test_a_header_that_contradicts_the_labels_is_found(small, tmp_path, labels):
+    data = planted("fm", "squared", rows=ROWS)[0].changed(label=np.arange(ROWS) % 2.0)
+    cache = stored(tmp_path / "c", data)
+    cache.facts.labels = labels
+    plan = prepare_stored(Settings(make_spec("fm", "adagrad", "squared", {"epochs": 1}), holdout=0.5), cache, {})
+    with pytest.raises(BadInputError, match="the cache cannot be used: .* header"):
+        job.train(plan)
+
+
 @pytest.mark.parametrize("ids", ["small", "names", "late"])
 @pytest.mark.parametrize("beside", [False, True])
 def test_rows_keep_their_weights(small, tmp_path, rng, ids, beside):

@@ -32,13 +32,20 @@ class LabelTotals:
     rows: NDArray[np.int64]
 
     def without(self, data: Dataset | None) -> RowLabels:
-        """The labels of all rows but those of a Dataset."""
+        """The labels of all rows but those of a Dataset. Raises ValueError if that cannot be."""
         weight, rows = self.weight, self.rows
         if data is not None:
-            places, size = np.searchsorted(self.label, data.label), len(rows)
+            size = len(rows)
+            places = np.searchsorted(self.label, data.label).clip(max=size - 1)
+            if (self.label[places] != data.label).any():
+                raise ValueError("a row has a label that its header does not have")
             rows = rows - np.bincount(places, minlength=size)
             weight = np.maximum(weight - np.bincount(places, weights=data.weight, minlength=size), 0)
         left = rows > 0
+        with np.errstate(over="ignore"):
+            total = weight[left].sum()
+        if (rows < 0).any() or not 0 < total < np.inf:
+            raise ValueError("its header does not have the labels and weights of its rows")
         return RowLabels(self.label[left], weight[left], int(rows.sum()))
 
 
@@ -101,8 +108,14 @@ class StoredRows(TrainingRows):
 
     @property
     def labels(self) -> RowLabels:
-        """The labels of the rows to train on, or of a block if there are too many different ones."""
-        return self.totals.labels.without(self.held_out) if self.totals.labels else super().labels
+        """The labels of the rows to train on, or of a block if there are too many different ones. Raises BadInputError
+        if the cache contradicts itself."""
+        if self.totals.labels is None:
+            return super().labels
+        try:
+            return self.totals.labels.without(self.held_out)
+        except ValueError as error:
+            raise self.cache.damaged(str(error)) from error
 
     @property
     def block_bytes(self) -> int:
