@@ -24,6 +24,7 @@ HASH_BITS = (1, 2, 3, 5, 10, 20, 29, 30)
 TRAINED = 0.2  # share of the valid caches on which a model is trained
 KNOWN = (0, 1, 2, 3, 5, 10, 12, 1000, 2**40, 2**63 - 1, b"a", b"b", b"user=1", b"x:y", b"site")
 GROWING, BY_DICTIONARY, HASHED = 1, 2, 3
+NO_GROUPS, BY_FIELD = 0, 2
 
 
 def inputs(name):
@@ -35,6 +36,7 @@ def inputs(name):
 def options(data):
     """The options of the reader that the first bytes of an input choose."""
     flags, more, _, last = data[:OPTION_BYTES]
+    groups = (more >> 4 & 3) % 3 if flags & 4 else NO_GROUPS
     ffm, training, space = bool(flags & 1), bool(flags & 4), last & 3
     ids = FeatureIds() if space == BY_DICTIONARY else None
     if ids is not None:
@@ -54,6 +56,8 @@ def options(data):
         "others": len(KNOWN) if ids is not None and last & 128 else None,
         "hash_bits": HASH_BITS[last >> 4 & 7] if space == HASHED else 0,
         "refuse_unseen": bool(last & 4),
+        "grouped": groups != NO_GROUPS,
+        "group_field": more >> 6 if groups == BY_FIELD else None,
     }
 
 

@@ -53,6 +53,8 @@ Reading reading_of(const uint8_t* bytes, Ids& ids) {
     reading.id_column = reading.training ? 0 : (bytes[0] >> 5) % 3;
     reading.limit = LIMITS[bytes[1] % 8];
     reading.label_names = bytes[1] & 8;
+    reading.groups = reading.training ? static_cast<Groups>((bytes[1] >> 4 & 3) % 3) : Groups::NONE;
+    reading.group_field = bytes[1] >> 6;
     reading.space = static_cast<Space>(bytes[3] & 3);
     reading.refuse_unseen = bytes[3] & 4;
     reading.hash_bits = HASH_BITS[bytes[3] >> 4 & 7];
@@ -89,6 +91,7 @@ void check_rows(const Rows& rows) {
     REQUIRE(rows.field.size() == (reading.keep_fields ? nnz : 0));
     REQUIRE(!rows.valued || rows.value.size() == nnz);
     REQUIRE(rows.weight.size() == (reading.label_weights ? n : 0));
+    REQUIRE(rows.group.size() == (rows.grouped() ? n : 0));
     REQUIRE(rows.fields >= 0 && rows.fields <= INT32_MAX);
     REQUIRE(rows.by_id ? reading.space != Space::INDEX : rows.features <= reading.limit);
     const int64_t columns = !rows.by_id ? rows.features
@@ -210,6 +213,7 @@ void check_blocks(Reading reading, const Text& text, size_t where, const Rows& w
     check_same(total.indptr.data(), whole.indptr.data(), rows + 1);
     check_same(total.label.data(), whole.label.data(), rows);
     check_same(total.weight.data(), whole.weight.data(), whole.weight.size());
+    check_same(total.group.data(), whole.group.data(), whole.group.size());
     if (!growing) {
         check_same(total.index.data(), whole.index.data(), nnz);
         check_same(total.field.data(), whole.field.data(), whole.field.size());

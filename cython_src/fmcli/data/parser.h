@@ -122,7 +122,7 @@ class Parser {
         }
         p = skip_blanks(p);
         if (id_column == 2 && !ends_row(*p)) p = skip_blanks(token_end(p));
-        if (begins_query(p) ? !query(p) : rows_.reading.groups == Groups::QUERY && !no_query(p)) return false;
+        if (begins_query(p) ? !query(p) : rows_.reading.groups == Groups::QUERY && !no_query()) return false;
         if (rows_.reading.groups == Groups::FIELD && !group_by_field(p)) return false;
 
         return rows_.by_id ? entries_by_id(p, y, has_label, weight) : entries(p, y, has_label, weight);
@@ -352,9 +352,15 @@ class Parser {
         return true;
     }
 
-    bool no_query(const char* p) {
-        const Span token = {p, token_end(p)};
-        return fail("the row has no query number, which tells its group", "", "qid:number", token, token);
+    bool no_query() {
+        const Span token = first_token();
+        return fail("the row has no query number, which tells its group", "", "label qid:number", token, token);
+    }
+
+    // The label of a row that has one.
+    Span first_token() const {
+        const char* const p = skip_blanks(line_);
+        return {p, token_end(p)};
     }
 
     // Sets the group of the row whose entries begin at p, by its one feature in a field. A value of 0 is no feature.
@@ -371,7 +377,7 @@ class Parser {
             group_ = static_cast<int64_t>(entry.id.key);
             found = true;
         }
-        const Span token = {p, p};
+        const Span token = first_token();
         return found || fail("the row has none", "", expected, token, token);
     }
 

@@ -138,6 +138,7 @@ LOSS_NAMES = {
     **dict.fromkeys(("mse", "rmse", "l2", "regression", "quadratic", "least-squares"), "squared"),
     **dict.fromkeys(("multiclass", "multinomial", "oaa"), "softmax"),
     **dict.fromkeys(("svm", "l1-svm"), "hinge"),
+    **dict.fromkeys(("rank:pairwise", "pairwise", "ranknet"), "bpr"),
     "l2-svm": "squared-hinge",
 }
 MODEL_NAMES = {"lr": "linear", "lm": "linear", "logistic": "linear", "fm2": "fm"}
