@@ -274,7 +274,7 @@ def test_a_header_that_contradicts_the_labels_is_found(small, tmp_path, labels):
     cache = stored(tmp_path / "c", data)
     cache.facts.labels = labels
     plan = prepare_stored(Settings(make_spec("fm", "adagrad", "squared", {"epochs": 1}), holdout=0.5), cache, {})
-    with pytest.raises(BadInputError, match="the cache cannot be used: .* header"):
+    with pytest.raises(BadInputError, match=r"the cache cannot be used: .* header"):
         job.train(plan)
 
 
