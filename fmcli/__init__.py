@@ -74,6 +74,7 @@ above it in this list, so that there are no circles:
     training      a run: settings, preprocessing, planning (stored.py: for rows in a cache), the job itself, one pass
                   over a stream (online.py), validation, the previous run and the warm start from its model,
                   divergence, refit, memory account, saving, checkpoints
+    cluster       the same on a Dask cluster: parts of the inputs, tasks of workers, results in order
     cli           a module for each command; cli/training has what `train` does once its options are checked: the rows,
                   the run, the log; cli/spellings has the words of other tools
 
@@ -94,6 +95,11 @@ What the design rests on, each measured:
   which L-BFGS and the closed form use through numpy and scipy, to one thread (system/blas.py).
 - The compiled unit of work is a piece of an epoch: it returns numbers. Progress, early stopping and the clock live in
   Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
+
+On a Dask cluster (cluster), a worker scores a part of a file: the lines that begin in a range of bytes, which the
+reader takes in place of a file. It records what the blocks of the part say about their lines (data/account.py), and the
+client takes these records in the order of the parts, so that lines, counts and errors are those of one machine. Metrics
+come from summaries of the parts (scoring/summary.py). Dask is imported only there, and only if it is used.
 
 The memory that a run needs is computed before it is allocated: each component that allocates has a `bytes_needed`, and
 training/account.py adds them up. --dry-run shows the sum, and training checks it (system/memory.py).

@@ -63,6 +63,12 @@ class MissingInputError(FmcliError):
     exit_status = 66
 
 
+class UnavailableError(FmcliError):
+    """The scheduler of a cluster cannot be reached, or is gone."""
+
+    exit_status = 69
+
+
 class TransferError(FmcliError):
     """An input ended before its end, or the transfer of a remote input failed."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
 from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option
 from fmcli.cli.options import (
     METRIC_NAMES,
@@ -30,6 +31,9 @@ from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fmcli.data.faults import BadLines
     from fmcli.data.labels import Labels
     from fmcli.data.reader import Grouping
@@ -57,6 +61,7 @@ class Request:
     json: bool
     label_weights: bool
     group_field: int | None
+    cluster: ClusterChoice | None = None
 
     @property
     def named(self) -> list[str]:
@@ -129,6 +134,7 @@ class Request:
 @threads_option()
 @bad_line_options()
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
+@cluster_options
 @logging_options
 def command(
     paths: tuple[str, ...],
@@ -144,6 +150,7 @@ def command(
     on_bad_line: str | None,
     max_bad_lines: int | None,
     json: bool,
+    cluster: ClusterChoice | None,
     quiet: int,
     verbose: bool,
 ) -> None:
@@ -164,10 +171,27 @@ def command(
         raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
     if loss is not None:
         find_name("loss", loss, LOSSES)
-    check_files([path for path in (model, predictions, *inputs) if path is not None])
+    if cluster is not None:
+        if predictions is not None:
+            raise UsageError("--cluster applies only to a MODEL, not to --predictions")
+        cluster.check(inputs, threads)
+    there = inputs if cluster is None else ()
+    check_files([path for path in (model, predictions, *there) if path is not None])
     parsed = tuple(map(parse_limit, limits))
     request = Request(
-        model, predictions, inputs, loss, raw, metrics, parsed, format, threads, json, label_weights, group_field
+        model,
+        predictions,
+        inputs,
+        loss,
+        raw,
+        metrics,
+        parsed,
+        format,
+        threads,
+        json,
+        label_weights,
+        group_field,
+        cluster,
     )
     with Log(quiet=quiet, verbose=verbose) as log:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
@@ -187,20 +211,81 @@ def parse_limit(text: str) -> Limit:
     return Limit(name, value)
 
 
+@dataclass(frozen=True)
+class Result:
+    """What was measured.
+
+    figures : the values of the metrics by name.
+    table : the confusion matrix, unless metrics were chosen.
+    """
+
+    labels: Labels
+    counts: Counts
+    figures: dict[str, float]
+    table: NDArray[np.int64] | None
+
+
 def run(log: Log, request: Request, bad: BadLines) -> None:
     """Evaluate, report, and compare with the limits."""
-    from fmcli.scoring.evaluation import figures, usual_metrics
-
-    labels, outcome, scorer, counts = evaluated(log, request, bad)
-    names = request.named
-    if not request.metrics:
-        usual = usual_metrics(labels.loss, of_model=scorer is not None, grouped=outcome.group is not None)
-        names = list(dict.fromkeys([*usual, *names]))
-    measured = figures(names, outcome, scorer)
-    write_report(report(request, labels, outcome, measured, counts, bad))
-    missed = [text for limit in request.limits if (text := limit.complaint(measured[limit.metric]))]
+    if request.cluster is not None:
+        result = measured_on_cluster(log, request, bad, request.cluster)
+    else:
+        result = measured(log, request, bad)
+    write_report(report(request, result, bad))
+    missed = [text for limit in request.limits if (text := limit.complaint(result.figures[limit.metric]))]
     if missed:
         raise NotMetError(f"worse than --fail-below: {'; '.join(missed)}")
+
+
+def wanted_metrics(request: Request, labels: Labels, grouped: bool) -> list[str]:
+    """The metrics to compute: those that were chosen, or all that fit rows that have groups or none."""
+    from fmcli.scoring.evaluation import usual_metrics
+
+    of_model = request.model is not None
+    usual = () if request.metrics else usual_metrics(labels.loss, of_model=of_model, grouped=grouped)
+    return list(dict.fromkeys([*usual, *request.named]))
+
+
+def wants_table(request: Request, labels: Labels) -> bool:
+    """Whether the report has tables of the classes; kernel-basis treats two label values as numbers."""
+    return labels.values is not None and LOSSES[labels.loss].task in ("binary", "classes") and not request.metrics
+
+
+def measured(log: Log, request: Request, bad: BadLines) -> Result:
+    """Evaluate a model or predictions."""
+    from fmcli.scoring.evaluation import confusion, figures
+
+    labels, outcome, scorer, counts = evaluated(log, request, bad)
+    table = confusion(outcome) if wants_table(request, labels) and outcome.usable else None
+    names = wanted_metrics(request, labels, grouped=outcome.group is not None)
+    return Result(labels, counts, figures(names, outcome, scorer), table)
+
+
+def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> Result:
+    """Evaluate a model on a cluster."""
+    from fmcli.cluster.scoring import Scoring, loaded
+    from fmcli.cluster.tasks import Request as Reading
+    from fmcli.data.reader import Stream
+    from fmcli.scoring.evaluation import check_metrics
+    from fmcli.scoring.prediction import Counts
+    from fmcli.scoring.summary import Joined
+
+    assert request.model is not None
+    scorer, model = loaded(request.model)
+    check_metrics(request.named, scorer.labels.loss, of_model=True)
+    log_model(log, request.model, scorer)
+    counts, joined = Counts(), Joined()
+    stream = Stream(label_weights=request.label_weights, grouping=request.grouping(scorer.labels.loss))
+    with choice.connected(log) as cluster:
+        begin = time.perf_counter()
+        reading = Reading(request.format, True, bad.skip, stream)
+        scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
+        names = wanted_metrics(request, scorer.labels, scoring.grouped)
+        for _ in scoring.evaluate(names, wants_table(request, scorer.labels), joined):
+            log_progress(log, scoring.progress, counts, begin)
+        took = time.perf_counter() - begin
+    log_counts(log, scorer, counts, bad, took)
+    return Result(scorer.labels, counts, joined.figures(names, scorer), joined.table if joined.usable else None)
 
 
 def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcome, Scorer | None, Counts]:
@@ -247,25 +332,22 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
     return labels, outcome, None, counts
 
 
-def report(
-    request: Request, labels: Labels, outcome: Outcome, measured: dict[str, float], counts: Counts, bad: BadLines
-) -> str:
-    """The metrics as text or JSON, with tables of the classes unless metrics were chosen."""
-    from fmcli.scoring.evaluation import class_table, confusion
+def report(request: Request, result: Result, bad: BadLines) -> str:
+    """The metrics as text or JSON, with tables of the classes."""
+    from fmcli.scoring.evaluation import class_table
 
+    labels, counts = result.labels, result.counts
     tables: dict[str, Any] = {}
-    classified = LOSSES[labels.loss].task in ("binary", "classes")  # kernel-basis treats two label values as numbers
-    if labels.values is not None and classified and not request.metrics and outcome.usable:
-        table = confusion(outcome)
-        tables = {"classes": class_table(labels.shown or [], table), "confusion": table.tolist()}
+    if result.table is not None:
+        tables = {"classes": class_table(labels.shown or [], result.table), "confusion": result.table.tolist()}
     if request.json:
         head = {"model": request.model, "predictions": request.predictions, "loss": labels.loss, "rows": counts.rows}
         if request.model is not None:
             head |= {"nonzeros": counts.nonzeros, "unseen": counts.unseen}
         if bad.skip:
             head["bad_lines"] = bad.count
-        return as_json({**head, "metrics": measured, **tables})
-    text = section(measured)
+        return as_json({**head, "metrics": result.figures, **tables})
+    text = section(result.figures)
     if tables and labels.values is not None:
         text += section(tables["classes"], "Classes")
         if len(labels.values) <= MOST_CLASSES_SHOWN:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
 from fmcli.cli.options import (
     SectionCommand,
     bad_line_options,
@@ -31,6 +33,27 @@ if TYPE_CHECKING:
 
 # If the share of unseen non-zeros is larger, the model probably does not belong to the data.
 SUSPECT_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of the command.
+
+    output : a file; None: standard output.
+    output_dir : a folder instead.
+    wanted : the type of output; None: by the loss.
+    """
+
+    model: str
+    inputs: tuple[str, ...]
+    output: str | None
+    output_dir: str | None
+    wanted: OutputType | None
+    format: str
+    threads: int | None
+    stream: Stream
+    unseen: str
+    std: bool
 
 
 @click.command(
@@ -92,6 +115,14 @@ SUSPECT_SHARE = 0.5
     help="Predict each line as soon as it has been read, for a program that waits for the answer. Slower.",
 )
 @option("output", "-o", "--output", metavar="FILE", help="Where to write predictions. [default: standard output]")
+@option(
+    "output",
+    "--output-dir",
+    metavar="DIR",
+    help="With --cluster: a new folder, into which workers write the predictions for each part of the inputs: "
+    "part-00000, part-00001, and so on. This machine and all workers must share it.",
+)
+@cluster_options
 @logging_options
 def command(
     model: str,
@@ -111,6 +142,8 @@ def command(
     passthrough: bool,
     unbuffered: bool,
     output: str | None,
+    output_dir: str | None,
+    cluster: ClusterChoice | None,
     quiet: int,
     verbose: bool,
 ) -> None:
@@ -125,15 +158,38 @@ def command(
     inputs = inputs or ("-",)
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
-    check_last(inputs, "predictions")
-    check_files((model, *inputs), [output] if output is not None else [])
+    if cluster is None:
+        check_last(inputs, "predictions")
+        if output_dir is not None:
+            raise UsageError("--output-dir applies only with --cluster; use -o FILE")
+    else:
+        cluster.check(inputs, threads)
+        if unbuffered:
+            raise UsageError("--unbuffered and --cluster cannot be combined")
+    check_files((model, *inputs) if cluster is None else (model,), [output] if output is not None else [])
+    if output_dir is not None:
+        check_output_dir(output, output_dir)
     if output is not None:
         probe_output(output)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
         bad = bad_lines(on_bad_line, max_bad_lines, log)
         stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
-        run(log, model, inputs, output, wanted, format, threads, bad, stream, unseen, std)
+        request = Request(model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std)
+        if cluster is None:
+            run(log, request, bad)
+        else:
+            run_on_cluster(log, request, bad, cluster)
+
+
+def check_output_dir(output: str | None, folder: str) -> None:
+    """Raise UsageError if a folder cannot be the output."""
+    import os
+
+    if output is not None:
+        raise UsageError("choose one of -o and --output-dir")
+    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
+        raise UsageError(f"--output-dir {folder}: it exists and is not an empty folder; remove it, or name another one")
 
 
 def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: bool) -> OutputType | None:
@@ -150,58 +206,86 @@ def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: boo
     return wanted.pop() if wanted else None
 
 
-def run(
-    log: Log,
-    model: str,
-    inputs: tuple[str, ...],
-    output: str | None,
-    wanted: OutputType | None,
-    format: str,
-    threads: int | None,
-    bad: BadLines,
-    stream: Stream,
-    unseen: str,
-    std: bool,
-) -> None:
+def run(log: Log, request: Request, bad: BadLines) -> None:
     """Load the model, predict, and write."""
     from fmcli.scoring.prediction import Counts, load_model, predict
     from fmcli.system.machine import cpu_count
 
     begin = time.perf_counter()
-    scorer = load_model(model)
-    log_model(log, model, scorer)
+    scorer = load_model(request.model)
+    output = checked_type(log, request, scorer)
+    counts = Counts()
+    lines = predict(
+        scorer,
+        request.inputs,
+        output=output,
+        format=request.format,
+        threads=request.threads or cpu_count(),
+        counts=counts,
+        bad=bad,
+        stream=request.stream,
+        refuse_unseen=request.unseen == "error",
+        with_spread=request.std,
+    )
+    with open_sink(request.output) as sink:
+        for text in lines:
+            sink.write(text)
+            if log.due():
+                speed = counts.rows / (time.perf_counter() - begin)
+                log.progress(f"{counts.rows:,} rows  {speed:,.0f} rows/s")
+    log_result(log, request, scorer, counts, bad, time.perf_counter() - begin)
+
+
+def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> None:
+    """The same, on a cluster."""
+    from fmcli.cluster.scoring import Scoring, loaded
+    from fmcli.cluster.tasks import Request as Reading
+    from fmcli.scoring.prediction import Counts
+
+    scorer, model = loaded(request.model)
+    output = checked_type(log, request, scorer)
+    counts = Counts()
+    with choice.connected(log) as cluster:
+        begin = time.perf_counter()
+        reading = Reading(request.format, False, bad.skip, request.stream, request.unseen == "error")
+        scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
+        progress = scoring.progress
+        if request.output_dir is not None:
+            for _ in scoring.write(output, request.output_dir, request.std):
+                log_progress(log, progress, counts, begin)
+        else:
+            with open_sink(request.output) as sink:
+                for text in scoring.predict(output, request.std):
+                    sink.write(text)
+                    log_progress(log, progress, counts, begin)
+        took = time.perf_counter() - begin
+    log_result(log, request, scorer, counts, bad, took)
+
+
+def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
+    """The type of output for a model, which is logged. Raises UsageError if the model does not have the chosen one."""
+    wanted = request.wanted
+    log_model(log, request.model, scorer)
     if wanted == "prob" and not scorer.has_probabilities:
         raise UsageError(
             f"a model with {scorer.labels.loss} loss has no probabilities; use --output-type raw for its scores"
         )
     if wanted == "value" and scorer.has_probabilities:
         raise UsageError(f"a model with {scorer.labels.loss} loss does not predict numbers; use --output-type prob")
-    if std and not scorer.draws:
-        raise UsageError(f"{model} has a single draw of its parameters; --std needs a model that -s mcmc has trained")
-    if std and wanted in ("label", "raw") and scorer.labels.values:
+    if request.std and not scorer.draws:
+        raise UsageError(
+            f"{request.model} has a single draw of its parameters; --std needs a model that -s mcmc has trained"
+        )
+    if request.std and wanted in ("label", "raw") and scorer.labels.values:
         raise UsageError(f"--std is that of probabilities; leave out --output-type {wanted}")
-    counts = Counts()
-    lines = predict(
-        scorer,
-        inputs,
-        output=wanted or scorer.default_output(),
-        format=format,
-        threads=threads or cpu_count(),
-        counts=counts,
-        bad=bad,
-        stream=stream,
-        refuse_unseen=unseen == "error",
-        with_spread=std,
-    )
-    with open_sink(output) as sink:
-        for text in lines:
-            sink.write(text)
-            if log.due():
-                speed = counts.rows / (time.perf_counter() - begin)
-                log.progress(f"{counts.rows:,} rows  {speed:,.0f} rows/s")
-    if unseen == "warn" and counts.unseen:
+    return wanted or scorer.default_output()
+
+
+def log_result(log: Log, request: Request, scorer: Scorer, counts: Counts, bad: BadLines, took: float) -> None:
+    """Log what was predicted, with warnings."""
+    if request.unseen == "warn" and counts.unseen:
         log.warning(f"{counts.unseen:,} non-zeros have features that did not occur in training")
-    log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
+    log_counts(log, scorer, counts, bad, took)
 
 
 def log_model(log: Log, path: str, scorer: Scorer) -> None:

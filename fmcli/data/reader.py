@@ -9,21 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds, of_numbers
-from fmcli.data.faults import BadLines, describe, is_other_format, quote
+from fmcli.data.faults import BadLines, is_other_format, quote
 from fmcli.data.labels import NUMBERS, Names, as_names, is_number, listed_texts, sorted_names
 from fmcli.data.numbering import occurring
 from fmcli.data.parser import Fault, Rows
 from fmcli.data.pieces import is_sparse
-from fmcli.data.sources import Block, LongLineError, blocks, name_of, size_on_disk
+from fmcli.data.sources import Block, Input, LongLineError, blocks, name_of, size_on_disk
 from fmcli.data.workers import Appender, closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError
 
@@ -89,10 +90,12 @@ class Grouping:
 
     field : the field; None: query numbers.
     optional : whether rows have no groups if the first one has no query number.
+    known : whether the first row, which another text may have, is known to have one.
     """
 
     field: int | None = None
     optional: bool = False
+    known: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ def read(
     NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
     """
     bad = bad or BadLines()
-    text = _Text(paths, format, keep_fields, bad=bad, stream=Stream(label_weights=label_weights))
+    text = _Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights))
     groups = text.groups(grouping)
     named = text.has_label_names() if labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
@@ -204,20 +207,20 @@ def read(
     total = new_rows(known)
     appender = Appender(total, first=1)
 
-    def parse(number: int, block: Block) -> _Parsed[int]:
+    def parse(number: int, block: Block) -> Parsed[int]:
         # A single thread appends to `total`; several threads fill separate rows, except for the first block.
         alone = threads == 1 or number == 0
         rows = total if alone else appender.idle.pop() if appender.idle else new_rows()
         before, bytes_before = rows.rows, rows.nbytes
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
-        parsed = _Parsed(lines, faulty, faults, rows.rows - before, rows.nbytes - bytes_before)
+        parsed = Parsed(lines, faulty, faults, rows.rows - before, rows.nbytes - bytes_before)
         if not alone and (bad.skip or not faulty):
             appender.append(number, rows)
         return parsed
 
     size = taken = looked_at = 0
     on_disk = sum(map(size_on_disk, paths))
-    with closing(text.parsed(parse, threads, blank_is_row=False)) as results:
+    with closing(text.parsed(parse, threads, Account(bad, blank_is_row=False))) as results:
         for block, parsed in results:
             first = size == 0  # at this time, no other thread has started
             size += block.size
@@ -266,7 +269,7 @@ def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
 
 
 def score_chunks(
-    paths: Sequence[str],
+    paths: Sequence[Input],
     work: Callable[[Piece], T],
     *,
     format: str = "auto",
@@ -283,6 +286,7 @@ def score_chunks(
     hash_bits: int = 0,
     refuse_unseen: bool = False,
     growing: bool = False,
+    account: Account | None = None,
 ) -> Generator[Chunk[T], None, None]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
@@ -295,22 +299,23 @@ def score_chunks(
     a label have NaN. A blank line is a row without entries. The Datasets have `limit` columns (at most 2**31 - 1);
     entries beyond are left out and counted. With `labelled`, each row needs a label, blank lines are skipped as in
     training. `check` gets the rows first; it and `work` may raise RowError. `model` is for messages.
-    `labels` are as in `read`, but other names may follow them. All else is as in `read`; an error is raised after the
-    chunks before it.
+    `labels` are as in `read`, but other names may follow them. `account` takes what the blocks say about their lines,
+    in place of `bad`. All else is as in `read`; an error is raised after the chunks before it.
     """
-    bad = bad or BadLines()
-    text = _Text(paths, format, keep_fields, model, bad=bad, stream=stream)
+    account = account or Account(bad or BadLines(), blank_is_row=not labelled)
+    skip = account.bad.skip
+    text = _Text(paths, format, keep_fields, model, stream=stream)
     groups = text.groups(stream.grouping)
     named = text.has_label_names() if labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
-    def parse(_: int, block: Block) -> _Parsed[Chunk[T] | None]:
+    def parse(_: int, block: Block) -> Parsed[Chunk[T] | None]:
         rows = Rows(
             ffm=text.ffm,
             keep_fields=keep_fields,
             training=labelled,
             limit=limit,
-            skip=bad.skip,
+            skip=skip,
             id_column=stream.id_column,
             label_weights=stream.label_weights,
             label_names=known if named else None,
@@ -323,9 +328,9 @@ def score_chunks(
         )
         lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
         if rows.refused:
-            return _Parsed(lines, faulty - 1, faults[:-1], rows.rows, None, faults[-1])
-        if lines == 0 or (faulty and not bad.skip):
-            return _Parsed(lines, faulty, faults, rows.rows, None)
+            return Parsed(lines, faulty - 1, faults[:-1], rows.rows, None, faults[-1])
+        if lines == 0 or (faulty and not skip):
+            return Parsed(lines, faulty, faults, rows.rows, None)
         read, unseen, span = rows.rows, rows.unseen, rows.span
         labelled_rows, comments, skipped = rows.labelled, rows.comments, rows.skipped
         repeated = 0 if hash_bits else rows.repeated
@@ -339,13 +344,13 @@ def score_chunks(
             result = work(Piece(data, skipped, stream.keys(block), names, grown))
             about = labelled_rows, comments, unseen, repeated, span, features, block.size, text.format
             chunk = Chunk(result, read, data.nnz, *about)
-            return _Parsed(lines, faulty, faults, read, chunk)
+            return Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
             before, column, token = _find(block, error, labelled, text.ffm)
             fault = Fault(before, column, token, error.expected, "", b"", error.complaint, b"")
-            return _Parsed(lines, faulty, faults, read, None, fault)
+            return Parsed(lines, faulty, faults, read, None, fault)
 
-    for _, parsed in text.parsed(parse, threads, blank_is_row=not labelled):
+    for _, parsed in text.parsed(parse, threads, account):
         if parsed.payload is not None:
             yield parsed.payload
 
@@ -363,39 +368,22 @@ class RowError(Exception):
         self.row, self.expected, self.complaint, self.feature = row, expected, complaint, feature
 
 
-class _Parsed(NamedTuple, Generic[T]):
-    """A block that was parsed, up to its first fault if lines with faults are not skipped.
-
-    lines, faulty, faults : as Rows.parse returns them.
-    wrong : a row for which `work` raised RowError.
-    """
-
-    lines: int
-    faulty: int
-    faults: list[Fault]
-    rows: int
-    payload: T
-    wrong: Fault | None = None
-
-
 class _Text:
     """The text of inputs, and its format."""
 
     def __init__(
         self,
-        paths: Sequence[str],
+        paths: Sequence[Input],
         format: str,
         needs_fields: bool,
         model: str = "this model",
         *,
-        bad: BadLines,
         stream: Stream = Stream(),
     ):
         self._spare: list[bytearray] = []
         self._blocks = blocks(paths, self._spare, BLOCK_BYTES, stream.unbuffered)
         before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
         self._form = re.compile(rb"^[ \t\r]*" + before + FEATURE, re.MULTILINE)
-        self._bad = bad
         self._label_weights = stream.label_weights
         self._ahead = [next(self._blocks)]
         self._sure = True
@@ -448,6 +436,8 @@ class _Text:
                     group_field=LEAVE_OUT,
                 )
             return {"grouped": True, "group_field": grouping.field}
+        if grouping.known:
+            return {"grouped": True}
         row = self._first_row()
         if row is None or QUERY.match(row[0]):
             return {"grouped": row is not None}
@@ -473,10 +463,9 @@ class _Text:
         return self._form.search(block.data, block.start, block.stop)
 
     def parsed(
-        self, parse: Callable[[int, Block], _Parsed[T]], threads: int, blank_is_row: bool
-    ) -> Generator[tuple[Block, _Parsed[T]], None, None]:
+        self, parse: Callable[[int, Block], Parsed[T]], threads: int, account: Account
+    ) -> Generator[tuple[Block, Parsed[T]], None, None]:
         """Yield all parsed blocks in order; raise the first error of the text after the blocks before it."""
-        lines = rows = faulty = 0
         # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
         parsed_blocks = in_order(chain(self._ahead, self._blocks), parse, threads)
         with closing_unless_read(self._blocks), closing(parsed_blocks) as results:
@@ -486,27 +475,39 @@ class _Text:
                 except StopIteration:
                     return
                 except LongLineError as error:
-                    raise LongLineError(error.name, error.line or lines + 1) from None
-                if block.first:
-                    lines = rows = faulty = 0
-                if parsed.faulty:
-                    self._bad.add(block.name, lines, parsed.faults, parsed.faulty)
-                if parsed.wrong:
-                    raise BadInputError(describe(block.name, lines + parsed.wrong.number + 1, parsed.wrong))
-                lines += parsed.lines
-                rows += parsed.rows
-                faulty += parsed.faulty
-                if block.last and rows == 0 and not blank_is_row:
-                    but = f" but {faulty:,} lines with errors" if faulty else ""
-                    raise BadInputError(f"{block.name}: the file has no rows{but}")
-                if not (self._sure or (self._whole and blank_is_row)):
-                    raise BadInputError(
-                        f"{block.name}: the format cannot be detected, because no row at the start of the file has a "
-                        "feature",
-                        format={"libsvm": "", "ffm": ""},
-                    )
+                    raise account.located(error) from None
+                account.add(block.name, block.first, block.last, parsed)
+                self.require_format(account.blank_is_row, block.name)
                 yield block, parsed
                 self._spare.append(block.data)
+
+    def require_format(self, blank_is_row: bool, name: str) -> None:
+        """Raise BadInputError if the format is not known, and matters: blank rows have none."""
+        if not (self._sure or (self._whole and blank_is_row)):
+            raise BadInputError(
+                f"{name}: the format cannot be detected, because no row at the start of the file has a feature",
+                format={"libsvm": "", "ffm": ""},
+            )
+
+    def close(self) -> None:
+        """Close the input that was begun."""
+        self._blocks.close()
+
+
+def detected(
+    paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, labelled: bool
+) -> tuple[str, Stream]:
+    """The format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their parts are read: the first
+    row tells whether there are groups. Raises the same errors."""
+    text = _Text(paths, format, needs_fields, model, stream=stream)
+    with closing(text):
+        text.require_format(not labelled, name_of(paths[0]))
+        grouping = stream.grouping
+        if grouping is not None and grouping.field is None:
+            grouping = Grouping(known=True) if text.groups(grouping).get("grouped") else None
+        else:
+            text.groups(grouping)
+    return text.format, replace(stream, grouping=grouping)
 
 
 def _require_memory(paths: Sequence[str], rest: int, taken: int) -> None:

@@ -1,5 +1,7 @@
 """Inputs as text: local and remote files and standard input, compressed or not, split into blocks of whole lines."""
 
+from __future__ import annotations
+
 import os
 import select
 import sys
@@ -18,6 +20,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NEWLINE = 10
 # The number of compressed bytes that are read at a time.
 COMPRESSED_BYTES = 1 << 17
+# Bytes that are read at a time beyond a part, for its last line.
+TAIL_BYTES = 1 << 12
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 # Parallel zstd writers begin with a skippable frame, which has one of sixteen magic numbers.
 MAGIC |= {bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)}
@@ -38,6 +42,33 @@ class LongLineError(BadInputError):
         super().__init__(f"{where}: the line is longer than {limit}; write shorter rows, each with a line break")
         self.name, self.line = name, line
 
+    def __reduce__(self) -> tuple[type[LongLineError], tuple[str, int | None]]:
+        return LongLineError, (self.name, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The lines of a file that begin in bytes start .. stop - 1.
+
+    stop : None: the end of the file.
+    size : of the file in bytes, which it must still have; None: it may have changed.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    size: int | None = None
+
+    def __str__(self) -> str:
+        if self.start == 0 and self.stop is None:
+            return name_of(self.path)
+        stop = self.size if self.stop is None else self.stop
+        return f"{name_of(self.path)}, bytes {self.start:,} to {stop:,}"
+
+
+# A file, or those of its lines that are to be read.
+Input = str | Part
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -53,9 +84,10 @@ class Block:
 
 
 def blocks(
-    paths: Sequence[str], spare: list[bytearray], size: int, unbuffered: bool = False
+    paths: Sequence[Input], spare: list[bytearray], size: int, unbuffered: bool = False
 ) -> Generator[Block, None, None]:
-    """Yield the text of the inputs in order, at least one block (possibly empty) per input; "-" is standard input.
+    """Yield the text of the inputs in order, at least one block (possibly empty) per input or part; "-" is standard
+    input.
 
     Blocks have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
     caller puts it there when it no longer needs a block. With `unbuffered`, a block has the whole lines that are there,
@@ -64,12 +96,30 @@ def blocks(
     not text, and a line that is too long (LongLineError).
     """
     for path in paths:
+        part = Part(path) if isinstance(path, str) else path
         with ExitStack() as stack:
-            source = _Raw(path, stack)
-            kind = next((kind for magic, kind in MAGIC.items() if source.head.startswith(magic)), None)
-            if not kind and (reason := binary(source.head)):
+            source = _Raw(part, stack)
+            text: _Source = source
+            if part.start == 0 and (kind := source.compression()):
+                text = _Inflated(source, kind)
+            elif part.start == 0 and (reason := binary(source.head)):
                 raise BadInputError(f"{source.name}: {reason}")
-            yield from _cut(_Inflated(source, kind) if kind else source, source.name, spare, size, unbuffered)
+            if part.start or part.stop is not None:
+                text = _Lines(source, part)
+            yield from _cut(text, part, spare, size, unbuffered)
+
+
+def parts(path: str, size: int) -> list[Part]:
+    """The parts of a file, in order, of at most this many bytes and a line; a file that is compressed or remote is one
+    part. Raises MissingInputError."""
+    with ExitStack() as stack:
+        whole = _Raw(Part(path), stack).compression() is not None
+    total = 0 if whole or is_remote(path) else size_on_disk(path)
+    if total <= size or not os.path.isfile(path):
+        return [Part(path)]
+    count = -(-total // size)
+    starts = [total * number // count for number in range(count)]
+    return [Part(path, start, stop, total) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
 
 
 def name_of(path: str) -> str:
@@ -96,10 +146,11 @@ class _Source(Protocol):
 
 
 def _cut(
-    source: _Source, name: str, spare: list[bytearray], size: int, unbuffered: bool
+    source: _Source, part: Part, spare: list[bytearray], size: int, unbuffered: bool
 ) -> Generator[Block, None, None]:
+    name = name_of(part.path)
     rest = b""  # the beginning of a line that has not been read completely
-    first, ended = True, False
+    first, ended = part.start == 0, False
     while not ended:
         data = spare.pop() if spare else bytearray(size + PADDING)
         data[: len(rest)] = rest
@@ -120,7 +171,7 @@ def _cut(
             data[filled] = NEWLINE
             stop = filled + 1
         rest = bytes(memoryview(data)[stop:filled])
-        yield Block(name, data, start, stop, stop - start - missing, first, ended)
+        yield Block(name, data, start, stop, stop - start - missing, first, ended and part.stop is None)
         first = False
 
 
@@ -139,9 +190,13 @@ def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[in
 
 
 class _Raw:
-    """The bytes of a file or of standard input. `head` has the first bytes, which `readinto` returns again."""
+    """The bytes of a file or of standard input. `head` has the first bytes, which `readinto` returns again.
 
-    def __init__(self, path: str, stack: ExitStack):
+    The bytes of a part begin one before its start.
+    """
+
+    def __init__(self, part: Part, stack: ExitStack):
+        path = part.path
         self.name = name_of(path)
         self.head = b""
         self._received = self._size = 0  # in bytes; a file can grow, but must not become shorter
@@ -159,6 +214,14 @@ class _Raw:
             try:
                 self._raw = stack.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115
                 self._size = size_on_disk(path)
+                if part.size is not None and part.size != self._size:
+                    raise TransferError(
+                        f"{self.name}: the file has {self._size:,} bytes here, but {part.size:,} when the run began: "
+                        "every worker must see the same file"
+                    )
+                if part.start:
+                    self._received = self._raw.seek(part.start - 1)
+                    return
             except OSError as error:
                 raise self._unreadable(error) from error
         head = bytearray(LONGEST_HEAD)
@@ -167,6 +230,10 @@ class _Raw:
         while filled < LONGEST_HEAD and b"\n" not in head and (count := self.readinto(memoryview(head)[filled:])):
             filled += count
         self.head = bytes(head[:filled])
+
+    def compression(self) -> str | None:
+        """The format in which the file is compressed."""
+        return next((kind for magic, kind in MAGIC.items() if self.head.startswith(magic)), None)
 
     def readinto(self, room: memoryview) -> int:
         if self.head:
@@ -190,6 +257,43 @@ class _Raw:
 
     def _unreadable(self, error: OSError) -> MissingInputError:
         return MissingInputError(f"cannot read {self.name}: {error.strerror or error}")
+
+
+class _Lines:
+    """The bytes of those lines that begin in a part of a file."""
+
+    def __init__(self, source: _Raw, part: Part):
+        self._source, self._stop = source, part.stop
+        self._position = max(part.start - 1, 0)  # of the next byte of the source
+        self._begun, self._ended = part.start == 0, False
+
+    def readinto(self, room: memoryview) -> int:
+        while not self._ended:
+            # Little is read beyond the part.
+            size = len(room) if self._stop is None else max(self._stop - self._position, TAIL_BYTES)
+            count = self._source.readinto(room[:size])
+            before, self._position = self._position, self._position + count
+            begin = 0
+            if not self._begun:  # up to the first line break, the text belongs to the part before
+                begin = bytes(room[:count]).find(b"\n") + 1
+                self._begun = begin > 0
+            end = self._end(room, before, count)
+            self._ended = count == 0 or end is not None
+            end = count if end is None else end
+            if self._begun and begin < end:
+                if begin:
+                    room[: end - begin] = bytes(room[begin:end])
+                return end - begin
+        return 0
+
+    def _end(self, room: memoryview, before: int, count: int) -> int | None:
+        """The place in these bytes where the part ends: behind the first line break at `stop - 1` or later. None: it
+        ends later."""
+        if self._stop is None or before + count < self._stop:
+            return None
+        at = max(self._stop - 1 - before, 0)
+        found = bytes(room[at:count]).find(b"\n")
+        return None if found < 0 else at + found + 1
 
 
 class _Decompressor(Protocol):

@@ -6,9 +6,9 @@ The rows are read block by block; only labels and scores are kept, because most 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,15 @@ OF_MODELS = (LOSS, SPARSITY)
 LEAVE_OUT = "remove such rows, or train a model on data that has them"
 # Bytes of predictions that are read at a time.
 BLOCK_BYTES = 1 << 20
+
+
+class LabelledScores(NamedTuple):
+    """Encoded labels (rows), raw scores (rows, outputs), weights (rows), and groups (rows), or none."""
+
+    label: Floats
+    score: Floats
+    weight: Floats
+    group: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -112,21 +121,12 @@ def evaluate_model(
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
-    labels, outputs = scorer.labels, scorer.model.outputs
-
-    def work(piece: Piece) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-        label = labels_of(piece)
-        known = labels.known(label)
-        if not known.all():
-            raise unknown(labels, int(known.argmin()))
-        weight = np.ones(len(label)) if piece.data.weight is None else piece.data.weight
-        return labels.encode(label), scorer.scores(piece.data), weight, groups_of(piece)
-
+    outputs = scorer.model.outputs
     pieces = []
     scored = each_chunk(
         scorer,
         paths,
-        work,
+        labelled_scores(scorer),
         format=format,
         threads=threads,
         labelled=True,
@@ -139,10 +139,30 @@ def evaluate_model(
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
+    return outcome_of(scorer, pieces, counts, label_weights)
+
+
+def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
+    """A function that scores some labelled rows, and raises RowError for a label that the model does not know."""
+    labels = scorer.labels
+
+    def work(piece: Piece) -> LabelledScores:
+        label = labels_of(piece)
+        known = labels.known(label)
+        if not known.all():
+            raise unknown(labels, int(known.argmin()))
+        weight = np.ones(len(label)) if piece.data.weight is None else piece.data.weight
+        return LabelledScores(labels.encode(label), scorer.scores(piece.data), weight, groups_of(piece))
+
+    return work
+
+
+def outcome_of(scorer: Scorer, pieces: Sequence[LabelledScores], counts: Counts, weighted: bool) -> Outcome:
+    """The outcome of consecutive pieces, at least one; rows without a finite score are added to `counts`."""
     label, score, weight, group = map(np.concatenate, zip(*pieces, strict=True))
-    counts.not_finite = len(score) - int(np.isfinite(score).all(axis=1).sum())
-    weights, groups = weight if label_weights else None, group if len(group) else None
-    return Outcome(labels.loss, label, score, weights, clip=scorer.clip, group=groups)
+    counts.not_finite += len(score) - int(np.isfinite(score).all(axis=1).sum())
+    weights, groups = weight if weighted else None, group if len(group) else None
+    return Outcome(scorer.labels.loss, label, score, weights, clip=scorer.clip, group=groups)
 
 
 def unknown(labels: Labels, row: int) -> RowError:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,12 +60,16 @@ LOG_LOSSES = {"logistic": Logistic, PROBIT: Probit}
 
 
 class ClassWeights(NamedTuple):
-    """The weight of the rows by class. Each array has the shape (classes), for classes that are a label or a prediction
-    of some row."""
+    """The weight of the rows by class. Each array has the shape (classes)."""
 
     correct: Floats  # rows whose label and prediction are this class
     labelled: Floats
     predicted: Floats
+
+    def present(self) -> ClassWeights:
+        """Those of the classes that are a label or a prediction of some row."""
+        present = (self.labelled > 0) | (self.predicted > 0)
+        return ClassWeights(*(weight[present] for weight in self))
 
 
 class Ranking(NamedTuple):
@@ -73,6 +77,20 @@ class Ranking(NamedTuple):
 
     positive: Floats  # rows with label +1
     negative: Floats
+
+
+class Ranked(Protocol):
+    """What has a Ranking."""
+
+    @property
+    def ranking(self) -> Ranking: ...
+
+
+class Classified(Protocol):
+    """What has ClassWeights."""
+
+    @property
+    def class_weights(self) -> ClassWeights: ...
 
 
 # How many arrays of the size of the scores, and of the labels, the metrics have at a time; the AUC needs most.
@@ -182,14 +200,13 @@ class Outcome:
         score = self.score[:, 0]
         if self._weight is None:
             return self._counted_ranking(np.ascontiguousarray(score))
-        order = np.argsort(score, kind="stable")  # the order of equal scores decides the last bits of the sums
-        score = score[order]
-        starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
-        weight = self.weight[order]
-        is_positive = self.label[order] > 0
-        positive = np.add.reduceat(np.where(is_positive, weight, 0.0), starts)
-        negative = np.add.reduceat(np.where(is_positive, 0.0, weight), starts)
-        return Ranking(positive, negative)
+        return self.by_score()[1]
+
+    def by_score(self) -> tuple[Floats, Ranking]:
+        """The distinct scores, and the weights of the rows with each."""
+        is_positive = self.label > 0
+        weights = Ranking(np.where(is_positive, self.weight, 0.0), np.where(is_positive, 0.0, self.weight))
+        return summed_by_score(self.score[:, 0], weights)
 
     def _counted_ranking(self, score: Floats) -> Ranking:
         """The ranking if all weights are 1: the scores of both labels are sorted apart, and merged."""
@@ -215,16 +232,26 @@ class Outcome:
     @cached_property
     def class_weights(self) -> ClassWeights:
         """The weight of the rows by label and prediction."""
+        return self.all_class_weights().present()
+
+    def all_class_weights(self) -> ClassWeights:
+        """The same, for all classes."""
         classes = max(2, self.score.shape[1])  # a model of two classes has a single score
 
         def total(of: NDArray[np.intp], weight: Floats) -> Floats:
             return np.asarray(np.bincount(of, weight, classes), np.float64)
 
-        labelled = total(self.class_label, self.weight)
-        predicted = total(self.class_predicted, self.weight)
         correct = total(self.class_label, self.weight * self.correct)
-        present = (labelled > 0) | (predicted > 0)
-        return ClassWeights(correct[present], labelled[present], predicted[present])
+        return ClassWeights(correct, total(self.class_label, self.weight), total(self.class_predicted, self.weight))
+
+
+def summed_by_score(score: Floats, weights: Ranking) -> tuple[Floats, Ranking]:
+    """The distinct scores, in increasing order, and the sums of the weights with each. `score` has the shape (scores),
+    in any order."""
+    order = np.argsort(score, kind="stable")  # the order of equal scores decides the last bits of the sums
+    score = score[order]
+    starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
+    return score[starts], Ranking(*(np.add.reduceat(weight[order], starts) for weight in weights))
 
 
 def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
@@ -261,7 +288,7 @@ def logloss(outcome: Outcome) -> float:
     return outcome.mean(np.minimum(losses, -math.log(SMALLEST_PROBABILITY)))
 
 
-def auc(outcome: Outcome) -> float:
+def auc(outcome: Ranked) -> float:
     """The share of the pairs of a +1 row and a -1 row in which the +1 row has the higher score; a tie counts 1/2."""
     positive, negative = outcome.ranking
     up_to = np.cumsum(negative)
@@ -272,7 +299,7 @@ def auc(outcome: Outcome) -> float:
     return min(1.0, float(won / pairs))  # rounding errors of the sums may make it exceed 1
 
 
-def pr_auc(outcome: Outcome) -> float:
+def pr_auc(outcome: Ranked) -> float:
     """Average precision: the mean over the +1 rows of the precision among the rows with their score or a higher one."""
     positive, negative = outcome.ranking
     found = np.cumsum(positive[::-1])
@@ -321,13 +348,13 @@ def r2(outcome: Outcome) -> float:
     return 1.0 - outcome.mean(outcome.error**2) / variance if variance > 0 else math.nan
 
 
-def macro_f1(outcome: Outcome) -> float:
+def macro_f1(outcome: Classified) -> float:
     """The mean over the classes of F1 = 2 correct / (labelled + predicted)."""
     correct, labelled, predicted = outcome.class_weights
     return float((2.0 * correct / (labelled + predicted)).mean())
 
 
-def macro_f1_pr(outcome: Outcome) -> float:
+def macro_f1_pr(outcome: Classified) -> float:
     """2PR / (P + R), where P and R are the means over the classes of precision and recall, which are 0 if undefined."""
     correct, labelled, predicted = outcome.class_weights
     precision = _ratio(correct, predicted).mean()

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.account import Account
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
@@ -18,6 +19,7 @@ from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.reader import Piece, RowError, Stream, score_chunks
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
+from fmcli.data.sources import Input
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.model_file.check import (
@@ -203,6 +205,15 @@ class Counts:
     comments: int = 0
     span: tuple[int, int] | None = None  # the smallest and the largest index
 
+    def add(self, other: Counts) -> None:
+        """Take the counts of further rows."""
+        self.rows += other.rows
+        self.nonzeros += other.nonzeros
+        self.unseen += other.unseen
+        self.not_finite += other.not_finite
+        self.comments += other.comments
+        self.widen(other.span)
+
     def widen(self, span: tuple[int, int] | None) -> None:
         """Take the smallest and the largest index of further rows."""
         if span and self.span:
@@ -280,22 +291,10 @@ def predict(
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
 
-    def work(piece: Piece) -> tuple[bytes, int]:
-        predictions = scorer.predictions(piece.data, output)
-        if with_spread:
-            predictions = np.hstack([predictions, scorer.spread(piece.data)])
-        with np.errstate(over="ignore"):
-            finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
-        predictions[piece.skipped] = np.nan
-        text = scorer.text(predictions, output)
-        if piece.keys is not None:
-            text = b"".join(map(b"%b\t%b\n".__mod__, zip(piece.keys, text.splitlines(), strict=True)))
-        return text, piece.data.rows - int(finite.sum())
-
     chunks = each_chunk(
         scorer,
         paths,
-        work,
+        predicted_lines(scorer, output, with_spread),
         format=format,
         threads=threads,
         counts=counts,
@@ -308,9 +307,29 @@ def predict(
         yield lines
 
 
+def predicted_lines(
+    scorer: Scorer, output: OutputType, with_spread: bool = False
+) -> Callable[[Piece], tuple[bytes, int]]:
+    """A function that returns the lines of the predictions for some rows, and how many rows have no finite score."""
+
+    def work(piece: Piece) -> tuple[bytes, int]:
+        predictions = scorer.predictions(piece.data, output)
+        if with_spread:
+            predictions = np.hstack([predictions, scorer.spread(piece.data)])
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
+        predictions[piece.skipped] = np.nan
+        text = scorer.text(predictions, output)
+        if piece.keys is not None:
+            text = b"".join(map(b"%b\t%b\n".__mod__, zip(piece.keys, text.splitlines(), strict=True)))
+        return text, piece.data.rows - int(finite.sum())
+
+    return work
+
+
 def each_chunk(
     scorer: Scorer,
-    paths: Sequence[str],
+    paths: Sequence[Input],
     work: Callable[[Piece], T],
     *,
     format: str,
@@ -320,10 +339,11 @@ def each_chunk(
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
     refuse_unseen: bool = False,
+    account: Account | None = None,
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labelled` every row needs a label, see fmcli.data.reader.score_chunks.
+    With `labelled` every row needs a label; see fmcli.data.reader.score_chunks, which has also `account`.
     """
 
     def counted(piece: Piece) -> tuple[T, int]:
@@ -353,6 +373,7 @@ def each_chunk(
         dictionary=dictionary,
         hash_bits=scorer.hash_bits,
         refuse_unseen=refuse_unseen,
+        account=account,
     ):
         result, cold = piece.result
         counts.rows += piece.rows

@@ -1,0 +1,102 @@
+"""The options of the commands that run on a Dask cluster."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from fmcli.cli.options import option
+from fmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from fmcli.cli.output import Log
+    from fmcli.cluster.connection import Cluster
+    from fmcli.cluster.scoring import Progress
+    from fmcli.scoring.prediction import Counts
+
+ADDRESS = re.compile(r"local:[1-9]\d{0,3}|(tcp|tls)://\S+:\d+")
+SECURE = "tls://"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ClusterChoice:
+    """The choices of a command, as in fmcli.cluster.connection.Address."""
+
+    address: str
+    ca: str | None
+    cert: str | None
+    key: str | None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError if the address is none, or certificates have no use."""
+        if not ADDRESS.fullmatch(self.address):
+            raise UsageError(
+                f"--cluster {self.address}: it must be tcp://HOST:PORT or tls://HOST:PORT of a scheduler, or local:N "
+                "for N processes on this machine"
+            )
+        if (self.ca or self.cert or self.key) and not self.address.startswith(SECURE):
+            raise UsageError(f"--tls-ca-file, --tls-cert and --tls-key apply only to {SECURE} addresses")
+
+    def check(self, inputs: Sequence[str], threads: int | None) -> None:
+        """Raise UsageError for inputs that workers cannot read, and for -j."""
+        if "-" in inputs:
+            raise UsageError("the workers of a cluster cannot read standard input; give files that they can read")
+        if threads is not None:
+            raise UsageError("-j does not apply to --cluster: dask worker --nthreads has the threads of a worker")
+
+    @contextmanager
+    def connected(self, log: Log) -> Iterator[Cluster]:
+        """A connection with the cluster, which is logged. After it, a signal that came meanwhile ends the process."""
+        from fmcli.cluster.connection import Address, connected
+        from fmcli.system.interrupt import Deferred
+
+        with Deferred() as signals, connected(Address(self.address, self.ca, self.cert, self.key), signals) as cluster:
+            page = f", dashboard {cluster.dashboard}" if cluster.dashboard else ""
+            log.line(f"cluster {self.address}: workers {cluster.workers}, threads {cluster.threads}{page}")
+            yield cluster
+
+
+def cluster_options(function: F) -> F:
+    """--cluster and the certificates; the command gets a ClusterChoice, or None, as `cluster`."""
+
+    @option("run", "--tls-key", metavar="FILE", help="With --cluster tls://: the key of this client.")
+    @option("run", "--tls-cert", metavar="FILE", help="With --cluster tls://: the certificate of this client.")
+    @option("run", "--tls-ca-file", metavar="FILE", help="With --cluster tls://: the certificate of the authority.")
+    @option(
+        "run",
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT of its scheduler, or local:N for N processes "
+        "on this machine. Workers read the inputs, so that these are paths or patterns of files that they can see.",
+    )
+    @wraps(function)
+    def with_choice(
+        *arguments: Any,
+        cluster: str | None,
+        tls_ca_file: str | None,
+        tls_cert: str | None,
+        tls_key: str | None,
+        **keywords: Any,
+    ) -> Any:
+        choice = None
+        if cluster is not None:
+            choice = ClusterChoice(cluster, tls_ca_file, tls_cert, tls_key)
+        elif tls_ca_file or tls_cert or tls_key:
+            raise UsageError("--tls-ca-file, --tls-cert and --tls-key apply only with --cluster")
+        return function(*arguments, cluster=choice, **keywords)
+
+    return cast(F, with_choice)
+
+
+def log_progress(log: Log, progress: Progress, counts: Counts, begin: float) -> None:
+    """Show how many parts and rows have been scored since a time."""
+    if log.due():
+        speed = counts.rows / (time.perf_counter() - begin)
+        log.progress(f"{progress.done:,} of {progress.parts:,} parts  {counts.rows:,} rows  {speed:,.0f} rows/s")

@@ -1,0 +1,247 @@
+"""The connection with a Dask cluster: its workers, and the results of tasks in order.
+
+Dask sends tasks to workers, and repeats those of workers that end. What is done here is to keep the number of results
+that wait bounded, to notice that the scheduler is gone, and to make messages of Dask's errors.
+"""
+
+from __future__ import annotations
+
+import logging
+import pydoc
+import signal
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.resource_tracker import ensure_running
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from fmcli.cluster.tasks import BUILD
+from fmcli.errors import FmcliError, NotEnoughMemoryError, UnavailableError, UsageError
+from fmcli.system.interrupt import Deferred
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+LOCAL = "local:"
+# Seconds within which a scheduler must answer, and a worker must be there.
+PATIENCE = 15
+# Seconds between two looks at signals, and at the scheduler, while results are awaited.
+POLL = 0.2
+# Tasks in flight for each thread of the workers: while one runs, the next is there, and results wait for those before.
+AHEAD = 3
+# How many workers in turn may end during a task, before the task is considered the reason.
+DEATHS = 10
+# Those to which Dask gives a level; its errors are raised again here.
+LOGGERS = ("distributed", "distributed.client")
+# What identifies the build of a worker. Found by name, by a function that is also on workers without fmcli.
+VERSION, REAL_NAME = "fmcli.__version__", "fmcli.kernels.simd.REAL"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the cluster is.
+
+    text : tcp://host:port, tls://host:port, or local:N for N worker processes on this machine.
+    ca, cert, key : files with the certificate of the authority, and the certificate and the key of this client.
+    """
+
+    text: str
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    @property
+    def processes(self) -> int | None:
+        """The number of worker processes on this machine; None: the cluster is elsewhere."""
+        return int(self.text.removeprefix(LOCAL)) if self.text.startswith(LOCAL) else None
+
+
+class InterruptedRunError(Exception):
+    """A signal is waiting, which ends the process after the cluster is clean."""
+
+
+class Cluster:
+    """A connection with workers that have this fmcli.
+
+    threads : of all workers.
+    """
+
+    def __init__(self, client: Client, name: str, signals: Deferred) -> None:
+        self._client, self._name, self._signals = client, name, signals
+        self._pending: set[Future] = set()
+        self.workers, self.threads = self._checked_workers()
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of the scheduler's web pages, which it has if bokeh is installed there."""
+        with suppress(Exception):
+            if self._client.run_on_scheduler(pydoc.locate, "bokeh.__version__"):
+                return str(self._client.dashboard_link)
+        return None
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future:
+        """Send a task, whose arguments may be other futures."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a large argument, such as a model
+            future = self._client.submit(function, *arguments, pure=False)
+        self._pending.add(future)
+        return future
+
+    def result(self, future: Future, purpose: str) -> Any:
+        """The result of a task. `purpose` is for messages.
+
+        Raises UnavailableError, NotEnoughMemoryError if workers end in the task again and again, and
+        InterruptedRunError.
+        """
+        from distributed import TimeoutError, wait
+
+        try:
+            while True:
+                if self._signals.signal:
+                    raise InterruptedRunError
+                if self._client.status != "running":
+                    self._lost()
+                with suppress(TimeoutError):
+                    wait([future], timeout=POLL)
+                if future.done():
+                    result = future.result()
+                    self._pending.discard(future)
+                    return result
+        except (FmcliError, InterruptedRunError):
+            raise
+        except Exception as error:
+            self._fail(error, purpose)
+
+    def in_order(
+        self, items: Iterable[T], send: Callable[[T], Future], purpose: Callable[[T], str]
+    ) -> Iterator[tuple[T, Any]]:
+        """Each item and the result of its task, in order. A bounded number of tasks is in flight."""
+        waiting: deque[tuple[T, Future]] = deque()
+        rest = iter(items)
+        most = AHEAD * self.threads
+        while True:
+            while len(waiting) < most and (item := next(rest, None)) is not None:
+                waiting.append((item, send(item)))
+            if not waiting:
+                return
+            item, future = waiting.popleft()
+            yield item, self.result(future, purpose(item))
+
+    def close(self) -> None:
+        """Cancel what is running."""
+        with suppress(Exception):
+            self._client.cancel(list(self._pending), force=True)
+        self._pending.clear()
+
+    def _checked_workers(self) -> tuple[int, int]:
+        from distributed import TimeoutError
+
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise UnavailableError(
+                f"the cluster {self._name} has no workers; start some: dask worker ADDRESS"
+            ) from None
+        threads = dict(self._client.nthreads())
+        for name in (VERSION, REAL_NAME):
+            for worker, found in self._client.run(pydoc.locate, name, on_error="return").items():
+                if found is None or isinstance(found, Exception):
+                    raise UsageError(f"worker {worker} has no fmcli; install {BUILD} where it runs, and start it again")
+                if found != pydoc.locate(name):
+                    raise UsageError(f"worker {worker} has fmcli {found}, but {BUILD} runs here; install the same one")
+        return len(threads), sum(threads.values())
+
+    def _lost(self) -> NoReturn:
+        raise UnavailableError(f"the scheduler of the cluster {self._name} is gone; start it and run the command again")
+
+    def _fail(self, error: Exception, purpose: str) -> NoReturn:
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
+        if isinstance(error, KilledWorker):
+            raise NotEnoughMemoryError(
+                f"{purpose}: {error.allowed_failures + 1} workers in turn ended during it, the last one "
+                f"{error.last_worker.address}; if they had too little memory, give them more, or fewer threads"
+            ) from error
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "fmcli":
+            raise UsageError(f"{purpose}: a worker has no fmcli; install {BUILD} where it runs") from error
+        if isinstance(error, (CancelledError, CommClosedError)):
+            self._lost()
+        raise error
+
+
+@contextmanager
+def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
+    """A connection with a cluster; at the end, nothing of this run remains there, and local workers are stopped.
+
+    Raises UsageError if Dask is missing, or a worker has another build, and UnavailableError.
+    """
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+        from distributed.security import Security
+    except ImportError as error:
+        raise UsageError(
+            f"a cluster needs Dask, which is not installed ({error.name}); pip install 'fmcli[cluster]'"
+        ) from error
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    count = address.processes
+    with dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}):
+        if count is not None:
+            try:
+                with _blocked(signal.SIGINT):
+                    local = LocalCluster(
+                        n_workers=count,
+                        threads_per_worker=1,
+                        processes=True,
+                        dashboard_address="127.0.0.1:0",
+                        silence_logs=logging.CRITICAL,
+                    )
+            except (RuntimeError, OSError) as error:
+                raise UnavailableError(f"the workers of {address.text} cannot be started: {error}") from error
+            with local, Client(local) as client, _used(client, address.text, signals) as cluster:
+                yield cluster
+            return
+        security = None
+        if address.text.startswith("tls://") and (address.ca or address.cert or address.key):
+            security = Security(
+                tls_ca_file=address.ca,
+                tls_client_cert=address.cert,
+                tls_client_key=address.key,
+                require_encryption=True,
+            )
+        try:
+            client = Client(address.text, timeout=PATIENCE, security=security)
+        except (OSError, ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise UnavailableError(f"cannot connect to the cluster {address.text}: {reason}") from error
+        with client, _used(client, address.text, signals) as cluster:
+            yield cluster
+
+
+@contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    """A signal waits until the end of the block. In processes that are started meanwhile, or later by threads of the
+    block, it waits for ever: a terminal sends Ctrl-C to workers too, but only the client should answer."""
+    ensure_running()  # this process of Python's unblocks the signal when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _used(client: Client, name: str, signals: Deferred) -> Iterator[Cluster]:
+    cluster = Cluster(client, name, signals)
+    try:
+        yield cluster
+    finally:
+        cluster.close()

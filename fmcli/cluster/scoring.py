@@ -1,0 +1,173 @@
+"""predict and evaluate on a cluster.
+
+The inputs are split into parts, which depend only on the files. Workers score them, and the client takes the results in
+order, so that lines, counts and errors are those of one machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fmcli.cluster import tasks
+from fmcli.cluster.connection import Cluster
+from fmcli.cluster.tasks import Request, SharedModel, Survey
+from fmcli.data.account import Account
+from fmcli.data.faults import BadLines
+from fmcli.data.sources import Part, name_of
+from fmcli.errors import OutputError
+from fmcli.model_file.container import load
+from fmcli.scoring.prediction import Counts, OutputType, Scorer, scorer_of
+from fmcli.scoring.summary import Joined
+from fmcli.system.leftovers import new_name
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+# Bytes of text in a part: with a tenth of a second of work, sending a task (some milliseconds) is negligible, and the
+# results that wait are small. It decides which rows are summed up together, and so the last bits of some metrics.
+PART_BYTES = 32 << 20
+
+T = TypeVar("T")
+
+
+@dataclass
+class Progress:
+    """How many parts have been scored, of how many."""
+
+    done: int = 0
+    parts: int = 0
+
+
+def loaded(path: str) -> tuple[Scorer, SharedModel]:
+    """The model in a file, for this machine and for workers. Raises the errors of `load_model`."""
+    file = load(path)
+    return scorer_of(path, file), SharedModel(path, file)
+
+
+class Scoring:
+    """The rows of some inputs, which are to be scored on a cluster.
+
+    bad, counts : as in fmcli.scoring.prediction.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        model: SharedModel,
+        paths: Sequence[str],
+        request: Request,
+        counts: Counts,
+        bad: BadLines,
+    ) -> None:
+        self._cluster, self._paths, self._request = cluster, paths, request
+        self._counts = counts
+        self._account = Account(bad, blank_is_row=not request.labelled)
+        self._model = cluster.submit(_itself, model)
+        self.progress = Progress()
+
+    def predict(self, output: OutputType, with_spread: bool = False) -> Iterator[bytes]:
+        """Yield the lines of the predictions for all rows, in order. Raises the errors of fmcli.scoring.prediction, and
+        those of Cluster."""
+
+        def send(part: Part) -> Future:
+            return self._cluster.submit(tasks.predicted, self._model, part, self._settled, output, with_spread)
+
+        return self._each(self._survey.parts, send, lambda part: part)
+
+    def write(self, output: OutputType, folder: str, with_spread: bool = False) -> Iterator[None]:
+        """Write the lines of the predictions for each part into a file of the folder, which must not exist, or be
+        empty, and is there when all are complete. This machine and all workers must see it at the same path.
+
+        Raises as `predict`, and OutputError.
+        """
+        with _complete_folder(folder, files := [_file_name(i) for i in range(len(self._survey.parts))]) as unfinished:
+
+            def send(numbered: tuple[str, Part]) -> Future:
+                file, part = numbered
+                path = os.path.join(unfinished, file)
+                return self._cluster.submit(tasks.written, self._model, part, self._settled, output, with_spread, path)
+
+            for _ in self._each(list(zip(files, self._survey.parts, strict=True)), send, lambda numbered: numbered[1]):
+                yield
+
+    def evaluate(self, metrics: Iterable[str], with_table: bool, joined: Joined) -> Iterator[None]:
+        """Score labelled rows, and add the summaries of all parts, in order, for these metrics. Raises as `predict`,
+        and NotEnoughMemoryError."""
+        names = list(metrics)
+
+        def send(part: Part) -> Future:
+            return self._cluster.submit(tasks.evaluated, self._model, part, self._settled, names, with_table)
+
+        for summary in self._each(self._survey.parts, send, lambda part: part):
+            if summary is not None:
+                joined.add(summary)
+            yield
+
+    @cached_property
+    def _survey(self) -> Survey:
+        names = " ".join(map(name_of, self._paths))
+        future = self._cluster.submit(tasks.survey, self._model, self._paths, PART_BYTES, self._request)
+        found = self._cluster.result(future, f"looking at {names}")
+        if not isinstance(found, Survey):
+            raise found
+        self.progress.parts = len(found.parts)
+        return found
+
+    @property
+    def _settled(self) -> Request:
+        """The request with what is known of the inputs."""
+        return replace(self._request, format=self._survey.format, stream=self._survey.stream)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the rows have groups."""
+        return self._survey.stream.grouping is not None
+
+    def _each(self, items: Sequence[T], send: Callable[[T], Future], part_of: Callable[[T], Part]) -> Iterator[Any]:
+        results = self._cluster.in_order(items, send, lambda item: f"scoring {part_of(item)}")
+        for item, scored in results:
+            self._counts.add(scored.counts)
+            error = self._account.error_in(name_of(part_of(item).path), scored.blocks, scored.error)
+            self.progress.done += 1
+            yield scored.result
+            if error is not None:
+                raise error
+
+
+@contextmanager
+def _complete_folder(folder: str, files: Sequence[str]) -> Iterator[str]:
+    """A hidden folder beside another one, whose place it takes at the end if it has all files; otherwise it is
+    removed."""
+    target = os.path.abspath(folder)
+    unfinished = new_name(os.path.dirname(target))
+    try:
+        os.mkdir(unfinished)
+        try:
+            yield unfinished
+            found = set(os.listdir(unfinished))
+            if missing := [file for file in files if file not in found]:
+                raise OutputError(
+                    f"{folder}: {missing[0]} was written by a worker, but cannot be seen here; name a folder on a file "
+                    "system that this machine and all workers share"
+                )
+            for other in found.difference(files):  # of workers that were killed
+                os.unlink(os.path.join(unfinished, other))
+            os.rename(unfinished, target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _file_name(number: int) -> str:
+    return f"part-{number:05d}"
+
+
+def _itself(model: SharedModel) -> SharedModel:
+    return model

@@ -1,0 +1,230 @@
+"""What workers do: score the rows of a part of the inputs.
+
+The same code runs as on one machine. A task returns what the blocks of its part say about their lines, because only the
+client knows the lines before the part. An error is returned too: it may come after one in another part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from glob import glob, has_magic
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+import fmcli
+from fmcli.data.account import Block, Record, StoppedError
+from fmcli.data.reader import Piece, Stream, detected
+from fmcli.data.sources import Part, name_of, parts
+from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, OutputError, UsageError
+from fmcli.kernels.simd import REAL
+from fmcli.model_file.container import ModelFile
+from fmcli.models.layout import allocate
+from fmcli.scoring.evaluation import labelled_scores, outcome_of
+from fmcli.scoring.prediction import Counts, OutputType, Scorer, each_chunk, predicted_lines, scorer_of
+from fmcli.scoring.summary import Summary, summary_of
+from fmcli.system.addresses import is_remote
+from fmcli.system.files import atomic_output
+
+# What the results of different builds may depend on.
+BUILD = f"fmcli {fmcli.__version__} ({REAL})"
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class SharedModel:
+    """A model file on its way to workers, each of which makes a scorer of it once."""
+
+    def __init__(self, path: str, file: ModelFile) -> None:
+        self.path, self.file = path, file
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[SharedModel], tuple[str, ModelFile]]:
+        return SharedModel, (self.path, self.file)
+
+    @property
+    def scorer(self) -> Scorer:
+        """The model, ready to score rows."""
+        with self._lock:
+            return self._scorer
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        tensors = {}
+        for name, array in self.file.tensors.items():
+            tensors[name] = allocate(array.size, array.dtype)[: array.size].reshape(array.shape)  # aligned
+            np.copyto(tensors[name], array)
+        self.file = ModelFile(self.file.meta, tensors)  # so that there is one copy
+        return scorer_of(self.path, self.file)
+
+
+@dataclass(frozen=True)
+class Request:
+    """How rows are read.
+
+    format : libsvm or ffm.
+    labelled, stream, refuse_unseen : as in `score_chunks`.
+    skip : whether lines with errors are skipped.
+    build : BUILD of the client.
+    """
+
+    format: str
+    labelled: bool
+    skip: bool
+    stream: Stream
+    refuse_unseen: bool = False
+    build: str = BUILD
+
+
+@dataclass(frozen=True)
+class Scored(Generic[T]):
+    """The result of a task.
+
+    blocks : what each block says about its lines.
+    result : of the rows before an error.
+    error : what ended the task.
+    """
+
+    blocks: list[Block]
+    counts: Counts
+    result: T
+    error: FmcliError | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The parts of the inputs, in order, and how each is read.
+
+    format, stream : as in Request.
+    """
+
+    parts: list[Part]
+    format: str
+    stream: Stream
+
+
+def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request) -> Survey | FmcliError:
+    """Split the inputs, of which some may be patterns of file names, into parts of at most `size` bytes. An error is
+    returned."""
+    try:
+        _require_build(request)
+        files = [file for path in paths for file in _matching(path)]
+        found = [part for file in files for part in parts(file, size)]
+        scorer = model.scorer
+        needs_fields = scorer.needs_fields
+        stream = request.stream
+        format, stream = detected(files, request.format, needs_fields, scorer.path, stream, request.labelled)
+        return Survey(found, format, stream)
+    except (FmcliError, MemoryError) as error:
+        return _told(error, "")
+
+
+def predicted(model: SharedModel, part: Part, request: Request, output: OutputType, with_spread: bool) -> Scored[bytes]:
+    """The lines of the predictions for a part."""
+
+    def finish(pieces: Sequence[tuple[bytes, int]], counts: Counts) -> bytes:
+        counts.not_finite += sum(not_finite for _, not_finite in pieces)
+        return b"".join(lines for lines, _ in pieces)
+
+    return _scored(model, part, request, lambda scorer: predicted_lines(scorer, output, with_spread), finish)
+
+
+def written(
+    model: SharedModel, part: Part, request: Request, output: OutputType, with_spread: bool, path: str
+) -> Scored[bytes]:
+    """Write the lines of the predictions for a part into a file, completely or not at all; the result is empty."""
+    scored = predicted(model, part, request, output, with_spread)
+    if scored.error is not None:
+        return scored
+    error: FmcliError | None = None
+    try:
+        with atomic_output(path) as file:
+            file.write(scored.result)
+    except OutputError as failed:
+        error = _told(failed, str(part))
+    return Scored(scored.blocks, scored.counts, b"", error)
+
+
+def evaluated(
+    model: SharedModel, part: Part, request: Request, metrics: Sequence[str], with_table: bool
+) -> Scored[Summary | None]:
+    """The summary of the labels and scores of a part; None if it has no rows."""
+
+    def finish(pieces: Sequence[Any], counts: Counts) -> Summary | None:
+        if not pieces:
+            return None
+        outcome = outcome_of(model.scorer, pieces, counts, request.stream.label_weights)
+        return summary_of(outcome, metrics, model.scorer, with_table)
+
+    return _scored(model, part, request, labelled_scores, finish)
+
+
+def _scored(
+    model: SharedModel,
+    part: Part,
+    request: Request,
+    work: Callable[[Scorer], Callable[[Piece], T]],
+    finish: Callable[[list[T], Counts], U],
+) -> Scored[U]:
+    record, counts, pieces = Record(request.skip, blank_is_row=not request.labelled), Counts(), []
+    error: FmcliError | None = None
+    try:
+        _require_build(request)
+        scorer = model.scorer
+        chunks = each_chunk(
+            scorer,
+            [part],
+            work(scorer),
+            format=request.format,
+            threads=1,
+            labelled=request.labelled,
+            counts=counts,
+            stream=request.stream,
+            refuse_unseen=request.refuse_unseen,
+            account=record,
+        )
+        with suppress(StoppedError):
+            for piece in chunks:
+                pieces.append(piece)
+        return Scored(record.blocks, counts, finish(pieces, counts), None)
+    except (FmcliError, MemoryError) as failed:
+        error = _told(failed, str(part))
+    return Scored(record.blocks, counts, finish(pieces, counts), error)
+
+
+def _require_build(request: Request) -> None:
+    if request.build != BUILD:
+        raise UsageError(f"it has {BUILD}, but {request.build} runs the command; install the same one")
+
+
+def _matching(path: str) -> list[str]:
+    """The files that a pattern matches, in the order of their names; the path itself if it is none."""
+    if is_remote(path) or not has_magic(path) or os.path.lexists(path):
+        return [path]
+    files = sorted(glob(path))
+    if not files:
+        raise MissingInputError(f"no file matches {name_of(path)}")
+    return files
+
+
+def _told(error: FmcliError | MemoryError, part: str) -> FmcliError:
+    """The error, which says where it occurred unless it names a line of the input."""
+    if isinstance(error, MemoryError):
+        error = NotEnoughMemoryError("there is not enough memory; give the workers more, or fewer threads")
+    if isinstance(error, (MissingInputError, NotEnoughMemoryError, OutputError, UsageError)):
+        of = f", {part}" if part else ""
+        told = type(error)(f"worker {_worker()}{of}: {error}", **error.options)
+        return told
+    return error
+
+
+def _worker() -> str:
+    from distributed import get_worker
+
+    return str(get_worker().address)

@@ -1,0 +1,99 @@
+"""What the blocks of a text say about their lines, and the errors that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from fmcli.data.faults import BadLines, describe
+from fmcli.data.parser import Fault
+from fmcli.data.sources import LongLineError
+from fmcli.errors import BadInputError, FmcliError
+
+T = TypeVar("T")
+
+
+class Parsed(NamedTuple, Generic[T]):
+    """A block that was parsed, up to its first fault if lines with faults are not skipped.
+
+    lines, faulty, faults : as Rows.parse returns them.
+    wrong : a row for which `work` raised RowError.
+    """
+
+    lines: int
+    faulty: int
+    faults: list[Fault]
+    rows: int
+    payload: T
+    wrong: Fault | None = None
+
+
+class Block(NamedTuple):
+    """What a block says about its lines; `first` and `last` as in sources.Block."""
+
+    first: bool
+    last: bool
+    parsed: Parsed[None]
+
+
+class Account:
+    """Takes the blocks of the inputs in order, and knows the numbers of their lines.
+
+    bad : what happens to lines with errors.
+    blank_is_row : whether an input may have no rows, because its blank lines are rows.
+    """
+
+    def __init__(self, bad: BadLines, blank_is_row: bool) -> None:
+        self.bad, self.blank_is_row = bad, blank_is_row
+        self.lines = self.rows = self.faulty = 0  # of the input so far
+
+    def add(self, name: str, first: bool, last: bool, parsed: Parsed[T]) -> None:
+        """Take a block of the input with this name. Raises BadInputError for the first error of its lines, and for an
+        input without rows."""
+        if first:
+            self.lines = self.rows = self.faulty = 0
+        if parsed.faulty:
+            self.bad.add(name, self.lines, parsed.faults, parsed.faulty)
+        if parsed.wrong:
+            raise BadInputError(describe(name, self.lines + parsed.wrong.number + 1, parsed.wrong))
+        self.lines += parsed.lines
+        self.rows += parsed.rows
+        self.faulty += parsed.faulty
+        if last and self.rows == 0 and not self.blank_is_row:
+            but = f" but {self.faulty:,} lines with errors" if self.faulty else ""
+            raise BadInputError(f"{name}: the file has no rows{but}")
+
+    def error_in(self, name: str, blocks: Iterable[Block], error: FmcliError | None) -> FmcliError | None:
+        """Take the blocks of a part, whose Record ended by an error, or None. Returns the first error."""
+        try:
+            for first, last, parsed in blocks:
+                self.add(name, first, last, parsed)
+        except BadInputError as earlier:
+            return earlier
+        return self.located(error) if isinstance(error, LongLineError) else error
+
+    def located(self, error: LongLineError) -> LongLineError:
+        """The error with the number of the line."""
+        return LongLineError(error.name, error.line or self.lines + 1)
+
+
+class StoppedError(Exception):
+    """A block of a Record has an error; what follows it is of no use."""
+
+
+class Record(Account):
+    """Keeps what the blocks of a part say for an Account, which knows the lines before the part."""
+
+    def __init__(self, skip: bool, blank_is_row: bool) -> None:
+        super().__init__(BadLines(skip), blank_is_row)
+        self.blocks: list[Block] = []
+
+    def add(self, name: str, first: bool, last: bool, parsed: Parsed[T]) -> None:
+        """Keep a block. Raises StoppedError if it has an error."""
+        self.blocks.append(Block(first, last, parsed._replace(payload=None)))  # type: ignore[arg-type]
+        if parsed.wrong or (parsed.faulty and not self.bad.skip):
+            raise StoppedError
+
+    def located(self, error: LongLineError) -> LongLineError:
+        """The error as it is."""
+        return error

@@ -1,0 +1,222 @@
+"""Summaries of the rows of parts of the inputs, from which the metrics of all rows are computed.
+
+AUC, average precision, and the metrics of classes depend on sums of weights only: they are exact if all weights are 1.
+The others are means, which are equal to those of all rows at once except for rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.scoring.evaluation import LOSS, OF_MODELS, confusion, training_loss
+from fmcli.scoring.metrics import (
+    METRICS,
+    ClassWeights,
+    Floats,
+    Outcome,
+    Ranking,
+    accuracy,
+    auc,
+    macro_f1,
+    macro_f1_pr,
+    metric_of,
+    need_groups,
+    pr_auc,
+    r2,
+    rmse,
+    summed_by_score,
+)
+from fmcli.scoring.prediction import Scorer
+from fmcli.scoring.sparsity import SPARSITY, model_sparsity
+from fmcli.system.memory import require_if_large
+
+OF_RANKINGS = {"auc": auc, "pr-auc": pr_auc}
+OF_CLASSES = {"macro-f1": macro_f1, "macro-f1-pr": macro_f1_pr}
+ACCURACIES = tuple(name for name, metric in METRICS.items() if metric.compute is accuracy)
+ROOTS = tuple(name for name, metric in METRICS.items() if metric.compute is rmse)
+SHARES = tuple(name for name, metric in METRICS.items() if metric.compute is r2)
+# Arrays of the size of the distinct scores that are held while those of all parts are joined.
+RANKING_ARRAYS = 9
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The weight, the mean, and the sum of the squared distances from the mean of some labels."""
+
+    weight: float
+    mean: float
+    squares: float
+
+    def joined(self, other: Moments) -> Moments:
+        """Those of both."""
+        weight, apart = self.weight + other.weight, other.mean - self.mean
+        mean = self.mean + apart * other.weight / weight
+        return Moments(weight, mean, self.squares + other.squares + apart**2 * self.weight * other.weight / weight)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the metrics need to know about some rows; what no chosen metric needs is None.
+
+    rows : with a weight above 0.
+    weight : the sum of their weights.
+    finite : whether all scores are finite; if not, there are no other numbers.
+    means : by metric: its mean over these rows; for rmse and r2 the mean squared error.
+    scores : the distinct scores, in increasing order.
+    ranking : the weights of the rows with each of them.
+    table : the confusion matrix.
+    grouped : labels, scores and groups of the rows, because a group may have rows of several parts.
+    """
+
+    rows: int
+    weight: float
+    finite: bool
+    means: dict[str, float] = field(default_factory=dict)
+    label: Moments | None = None
+    scores: Floats | None = None
+    ranking: Ranking | None = None
+    classes: ClassWeights | None = None
+    table: NDArray[np.int64] | None = None
+    grouped: Outcome | None = None
+
+
+def summary_of(outcome: Outcome, metrics: Iterable[str], scorer: Scorer, with_table: bool) -> Summary:
+    """The summary for these metrics, of which `figures` in fmcli.scoring.evaluation has the names."""
+    names = set(metrics)
+    of_groups = set(need_groups(names - {*OF_MODELS}))
+    names -= of_groups
+    rows, finite = len(outcome.label), bool(np.isfinite(outcome.score).all())
+    if not rows or not finite:
+        return Summary(rows, 0.0, finite)
+    means = {}
+    with np.errstate(over="ignore", invalid="ignore"):  # as in `measure`
+        for name in names & {*METRICS} - {*OF_RANKINGS, *OF_CLASSES, *ACCURACIES, *ROOTS, *SHARES}:
+            means[name] = METRICS[name].compute(outcome)
+        if names & {*ROOTS, *SHARES}:
+            means["rmse"] = outcome.mean(outcome.error**2)
+    if LOSS in names:
+        means[LOSS] = training_loss(outcome, scorer)
+    weight = float(outcome.weight.sum())
+    scores, ranking = outcome.by_score() if names & {*OF_RANKINGS} else (None, None)
+    return Summary(
+        rows,
+        weight,
+        finite,
+        means,
+        _moments(outcome, weight) if names & {*SHARES} else None,
+        scores,
+        ranking,
+        outcome.all_class_weights() if names & {*OF_CLASSES, *ACCURACIES} else None,
+        confusion(outcome) if with_table else None,
+        Outcome(outcome.loss, outcome.label, outcome.score, group=outcome.group) if of_groups else None,
+    )
+
+
+def _moments(outcome: Outcome, weight: float) -> Moments:
+    label = outcome.label - outcome.label[0]  # exactly 0 if all labels are the same
+    mean = outcome.mean(label)
+    return Moments(weight, float(outcome.label[0]) + mean, weight * outcome.mean((label - mean) ** 2))
+
+
+class Joined:
+    """The summary of all parts, which are added in order."""
+
+    def __init__(self) -> None:
+        self._parts: list[Summary] = []
+        self._finite = True
+        self._scores = self._rows = 0
+        self.label: Moments | None = None
+        self._classes: ClassWeights | None = None
+        self.table: NDArray[np.int64] | None = None
+
+    def add(self, part: Summary) -> None:
+        """Add the summary of the next part. Raises NotEnoughMemoryError if there are too many distinct scores."""
+        self._finite &= part.finite
+        if not part.rows or not part.finite:
+            return
+        if part.label is not None:
+            self.label = part.label if self.label is None else self.label.joined(part.label)
+        if part.classes is not None:
+            so_far = self._classes
+            self._classes = part.classes if so_far is None else ClassWeights(*map(np.add, so_far, part.classes))
+        if part.table is not None:
+            self.table = part.table if self.table is None else self.table + part.table
+        if part.scores is not None:
+            held = np.dtype(np.float64).itemsize * self._scores
+            self._scores += len(part.scores)
+            needed = RANKING_ARRAYS * np.dtype(np.float64).itemsize * self._scores
+            require_if_large(needed, f"the AUC of {self._scores:,} scores", held=3 * held)
+        if part.grouped is not None:
+            self._rows += part.rows
+            held = np.dtype(np.float64).itemsize * 3 * self._rows
+            require_if_large(Outcome.bytes_needed(self._rows, 1), f"ranking {self._rows:,} rows", held=held)
+        self._parts.append(replace(part, classes=None, table=None))
+
+    @property
+    def usable(self) -> bool:
+        """As `Outcome.usable`."""
+        return self._finite and bool(self._parts)
+
+    @property
+    def ranking(self) -> Ranking:
+        """The weights of all rows, by score."""
+        scores = np.concatenate([part.scores for part in self._parts if part.scores is not None])
+        rankings = [part.ranking for part in self._parts if part.ranking is not None]
+        return summed_by_score(scores, Ranking(*map(np.concatenate, zip(*rankings, strict=True))))[1]
+
+    @property
+    def class_weights(self) -> ClassWeights:
+        """The weights of all rows, by class."""
+        assert self._classes is not None
+        return self._classes.present()
+
+    def mean(self, name: str) -> float:
+        """The mean over all rows. The training loss has no weights."""
+        weights = [part.rows if name == LOSS else part.weight for part in self._parts]
+        values = [part.means[name] for part in self._parts]
+        if not all(map(math.isfinite, values)):
+            return math.nan if any(map(math.isnan, values)) else math.inf
+        return math.fsum(w * v for w, v in zip(weights, values, strict=True)) / math.fsum(weights)
+
+    def figures(self, names: Iterable[str], scorer: Scorer) -> dict[str, float]:
+        """Values by name, in the order of the names; nan if undefined. The parts must have been summed up for these."""
+        return {
+            name: model_sparsity(scorer.model) if name == SPARSITY else self._figure(name) if self.usable else math.nan
+            for name in names
+        }
+
+    @cached_property
+    def _grouped(self) -> Outcome:
+        """All rows with their groups."""
+        parts = [part.grouped for part in self._parts if part.grouped is not None]
+        groups = [part.group for part in parts if part.group is not None]
+        return Outcome(
+            parts[0].loss,
+            np.concatenate([part.label for part in parts]),
+            np.concatenate([part.score for part in parts]),
+            group=np.concatenate(groups) if groups else None,
+        )
+
+    def _figure(self, name: str) -> float:
+        if need_groups([name] if name != LOSS else []):
+            return metric_of(name).compute(self._grouped)
+        if name in OF_RANKINGS:
+            return OF_RANKINGS[name](self)
+        if name in OF_CLASSES:
+            return OF_CLASSES[name](self)
+        if name in ACCURACIES:
+            correct, labelled, _ = self.class_weights
+            return float(correct.sum() / labelled.sum())
+        if name in ROOTS:
+            return math.sqrt(self.mean("rmse"))
+        if name in SHARES:
+            assert self.label is not None
+            variance = self.label.squares / self.label.weight
+            return 1.0 - self.mean("rmse") / variance if variance > 0 else math.nan
+        return self.mean(name)

@@ -1,0 +1,293 @@
+"""A cluster gives the lines, numbers and messages of one machine, also if workers are killed."""
+
+import gzip
+import os
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from modelfiles import write
+
+from fmcli.cluster import connection, scoring, tasks
+from fmcli.cluster.connection import Address, Cluster, InterruptedRunError, connected
+from fmcli.cluster.scoring import Scoring, loaded
+from fmcli.cluster.tasks import Request, SharedModel
+from fmcli.data.faults import BadLines
+from fmcli.data.reader import Grouping, Stream
+from fmcli.data.sources import Part
+from fmcli.errors import (
+    BadInputError,
+    FmcliError,
+    MissingInputError,
+    NotEnoughMemoryError,
+    OutputError,
+    UnavailableError,
+    UsageError,
+)
+from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
+from fmcli.scoring.prediction import Counts, load_model, predict
+from fmcli.scoring.summary import Joined
+
+pytest.importorskip("distributed")
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def signals():
+    return SimpleNamespace(signal=0)
+
+
+@pytest.fixture(scope="module")
+def cluster(signals):
+    with connected(Address("local:2"), signals) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(scoring, "PART_BYTES", 1000)
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    """A model, and the patterns of three files of rows, of which one is compressed."""
+    write(str(tmp_path / "m"), "fm", None, "logistic")
+    texts = []
+    for number in range(3):
+        rows = [f"{rng.integers(2)} {i % 3}:{rng.normal():.3f} {3 + i % 3}:1" for i in range(ROWS)]
+        texts.append("\n".join(rows).encode())
+        (tmp_path / f"rows{number}").write_bytes(gzip.compress(texts[-1]) if number == 1 else texts[-1])
+    return str(tmp_path / "m"), [str(tmp_path / "rows[01]"), str(tmp_path / "rows2")], tmp_path
+
+
+def scored(cluster, path, inputs, bad=None, labelled=False, stream=None, refuse_unseen=False, build=tasks.BUILD):
+    scorer, model = loaded(path)
+    counts, bad = Counts(), bad or BadLines()
+    request = Request("auto", labelled, bad.skip, stream or Stream(), refuse_unseen, build)
+    return scorer, counts, Scoring(cluster, model, inputs, request, counts, bad)
+
+
+@pytest.mark.parametrize(
+    ("output", "stream", "skip"),
+    [("prob", Stream(), False), ("label", Stream(passthrough=True), True), ("raw", Stream(id_column=1), True)],
+)
+def test_the_lines_are_those_of_one_machine(cluster, small_parts, files, output, stream, skip):
+    path, patterns, folder = files
+    if skip:
+        (folder / "rows2").write_bytes((folder / "rows2").read_bytes().replace(b"1 1:", b"1 1:x", 9))
+    messages: list[list[str]] = [[], []]
+    inputs = [str(folder / f"rows{number}") for number in range(3)]
+    expected, alone = Counts(), BadLines(skip, None, messages[0].append)
+    whole = b"".join(predict(load_model(path), inputs, output=output, counts=expected, bad=alone, stream=stream))
+    bad = BadLines(skip, None, messages[1].append)
+    _, counts, run = scored(cluster, path, patterns, bad, stream=stream)
+    assert b"".join(run.predict(output)) == whole
+    assert counts == expected
+    assert bad.count == alone.count
+    assert messages[0] == messages[1]
+    assert bool(messages[0]) == skip
+    assert run.progress.done == run.progress.parts > 6
+
+
+def test_metrics_are_those_of_one_machine(cluster, small_parts, files):
+    path, patterns, folder = files
+    inputs = [str(folder / f"rows{number}") for number in range(3)]
+    expected = Counts()
+    scorer, counts, run = scored(cluster, path, patterns, labelled=True)
+    outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=expected)
+    names, joined = usual_metrics("logistic", of_model=True, grouped=False), Joined()
+    for _ in run.evaluate(names, True, joined):
+        pass
+    assert counts == expected
+    assert joined.table.sum() == 3 * ROWS
+    got, want = joined.figures(names, scorer), figures(names, outcome, scorer)
+    assert got == pytest.approx(want, rel=1e-13)
+    assert got["auc"] == want["auc"]
+
+
+def test_groups_may_have_rows_of_several_parts(cluster, small_parts, files, rng):
+    path, _, folder = files
+    rows = [f"{rng.integers(2)} qid:{i % 9} {i % 3}:{rng.normal():.3f} {3 + i % 3}:1\n" for i in range(ROWS)]
+    inputs = [str(folder / "rows0")]
+    (folder / "rows0").write_text("".join(rows))
+    grouping = Grouping(optional=True)
+    scorer, _, run = scored(cluster, path, inputs, labelled=True, stream=Stream(grouping=grouping))
+    assert run.grouped
+    names, joined = ["gauc", "ndcg", "map"], Joined()
+    for _ in run.evaluate(names, False, joined):
+        pass
+    outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=Counts(), grouping=grouping)
+    assert joined.figures(names, scorer) == figures(names, outcome, scorer)
+    (folder / "rows0").write_text("1 0:1\n" + "".join(rows))
+    *_, run = scored(cluster, path, inputs, labelled=True, stream=Stream(grouping=grouping))
+    assert not run.grouped
+
+
+@pytest.mark.parametrize("refuse", [False, True])
+def test_an_error_has_the_line_of_its_file(cluster, small_parts, files, refuse):
+    path, patterns, folder = files
+    lines = (folder / "rows2").read_text().split("\n")
+    lines[333] = "1 77:1" if refuse else "1 1:x"
+    (folder / "rows2").write_text("\n".join(lines))
+    with pytest.raises(BadInputError) as alone:
+        list(predict(load_model(path), [str(folder / "rows2")], output="raw", counts=Counts(), refuse_unseen=refuse))
+    assert "rows2:334:3: found" in str(alone.value)
+    *_, run = scored(cluster, path, patterns, refuse_unseen=refuse)
+    before = []
+    with pytest.raises(BadInputError) as error:
+        before.extend(run.predict("raw"))
+    assert str(error.value) == str(alone.value)
+    assert b"".join(before).count(b"\n") >= 2 * ROWS + 300
+
+
+def test_a_folder_of_parts(cluster, small_parts, files):
+    path, patterns, folder = files
+    *_, run = scored(cluster, path, patterns)
+    whole = b"".join(run.predict("prob"))
+    (folder / "out").mkdir()
+    *_, run = scored(cluster, path, patterns)
+    list(run.write("prob", str(folder / "out")))
+    names = sorted(os.listdir(folder / "out"))
+    assert names == [f"part-{number:05d}" for number in range(run.progress.parts)]
+    assert b"".join((folder / "out" / name).read_bytes() for name in names) == whole
+    (folder / "rows2").write_bytes(b"1 1:1\n" * 900 + b"1 1:x\n")
+    *_, run = scored(cluster, path, patterns)
+    with pytest.raises(BadInputError):
+        list(run.write("prob", str(folder / "other")))
+    with pytest.raises(OutputError, match="cannot be written"):
+        list(run.write("prob", str(folder / "none" / "other")))
+    assert sorted(os.listdir(folder)) == ["m", "out", "rows0", "rows1", "rows2"]
+
+
+def test_killed_workers_change_nothing(cluster, small_parts, files):
+    path, patterns, _ = files
+    *_, run = scored(cluster, path, patterns)
+    whole = b"".join(run.predict("prob"))
+    *_, run = scored(cluster, path, patterns)
+    lines = []
+    for number, text in enumerate(run.predict("prob")):
+        lines.append(text)
+        if number == 2:
+            os.kill(next(iter(cluster._client.run(os.getpid).values())), signal.SIGKILL)
+    assert b"".join(lines) == whole
+
+
+def test_errors_of_workers_name_the_worker(cluster, files):
+    path, _, folder = files
+    for inputs in ([str(folder / "none")], [str(folder / "none*")]):
+        *_, run = scored(cluster, path, inputs)
+        with pytest.raises(MissingInputError, match=r"worker tcp://127\S+: (cannot read|no file matches) .*none"):
+            list(run.predict("raw"))
+    *_, run = scored(cluster, path, [str(folder / "rows0")], build="fmcli 0")
+    with pytest.raises(UsageError, match=r"worker .* has fmcli .*, but fmcli 0 runs the command; install"):
+        list(run.predict("raw"))
+
+
+def test_a_signal_cancels_what_runs(cluster, signals, small_parts, files, monkeypatch):
+    path, patterns, _ = files
+    *_, run = scored(cluster, path, patterns)
+    lines = run.predict("raw")
+    next(lines)
+    monkeypatch.setattr(signals, "signal", 2)
+    with pytest.raises(InterruptedRunError):
+        list(lines)
+    cluster.close()
+
+    def tasks_left(dask_scheduler):
+        return len(dask_scheduler.tasks)
+
+    deadline = time.monotonic() + 20
+    while cluster._client.run_on_scheduler(tasks_left) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert cluster._client.run_on_scheduler(tasks_left) == 0
+
+
+def test_tasks_that_fail_because_of_their_worker(cluster):
+    from distributed.scheduler import KilledWorker
+
+    killed = KilledWorker("task", SimpleNamespace(address="tcp://there:1"), 3)
+    with pytest.raises(NotEnoughMemoryError, match=r"scoring a: 4 workers in turn ended .* tcp://there:1; if they had"):
+        cluster._fail(killed, "scoring a")
+    with pytest.raises(UsageError, match="scoring a: a worker has no fmcli"):
+        cluster._fail(ModuleNotFoundError("", name="fmcli.cluster"), "scoring a")
+
+
+def test_workers_with_another_fmcli(cluster, monkeypatch):
+    monkeypatch.setattr("fmcli.__version__", "9.8")
+    with pytest.raises(UsageError, match=r"worker tcp://\S+ has fmcli \S+, but .* runs here"):
+        cluster._checked_workers()
+    monkeypatch.setattr(connection, "VERSION", "fmcli.nothing")
+    with pytest.raises(UsageError, match=r"worker tcp://\S+ has no fmcli; install"):
+        cluster._checked_workers()
+
+
+def test_a_scheduler_that_is_not_there(monkeypatch, signals):
+    monkeypatch.setattr(connection, "PATIENCE", 0.2)
+    with (
+        pytest.raises(UnavailableError, match=r"cannot connect to the cluster tcp://127.0.0.1:9: "),
+        connected(Address("tcp://127.0.0.1:9"), signals),
+    ):
+        pass
+
+
+def test_a_scheduler_that_is_gone():
+    client = SimpleNamespace(
+        status="connecting", wait_for_workers=lambda *_, **__: None, nthreads=dict, run=lambda *_, **__: {}
+    )
+    gone = Cluster(client, "tcp://there:1", SimpleNamespace(signal=0))
+    with pytest.raises(UnavailableError, match="the scheduler of the cluster tcp://there:1 is gone"):
+        gone.result(None, "scoring a")
+
+
+def test_a_bounded_number_of_tasks_is_in_flight(monkeypatch):
+    monkeypatch.setattr(Cluster, "_checked_workers", lambda _: (2, 2))
+    cluster = Cluster(None, "", None)
+    sent, most = [], connection.AHEAD * 2
+    monkeypatch.setattr(cluster, "result", lambda future, purpose: (future, purpose))
+    for number, (item, result) in enumerate(cluster.in_order(range(20), lambda i: sent.append(i) or -i, "n {}".format)):
+        assert (item, result) == (number, (-number, f"n {number}"))
+        assert len(sent) <= number + most
+    assert sent == list(range(20))
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), NotEnoughMemoryError("scoring rows needs 9 GiB")])
+def test_memory_of_a_worker(files, monkeypatch, failure):
+    path, _, folder = files
+    monkeypatch.setattr(tasks, "_worker", lambda: "tcp://there:1")
+
+    def work(*_):
+        raise failure
+
+    monkeypatch.setattr(tasks, "predicted_lines", lambda *_: work)
+    _, model = loaded(path)
+    request = Request("libsvm", False, False, Stream())
+    done = tasks.predicted(model, Part(str(folder / "rows0"), 0, 99, None), request, "raw", False)
+    assert isinstance(done.error, NotEnoughMemoryError)
+    assert str(done.error).startswith(f"worker tcp://there:1, {folder}/rows0, bytes 0 to 99: ")
+    assert done.result == b""
+
+
+def test_a_model_that_was_sent_is_the_same(files):
+    import pickle
+
+    path, _, _ = files
+    scorer, model = loaded(path)
+    copy = pickle.loads(pickle.dumps(model))
+    assert isinstance(copy, SharedModel)
+    assert copy.scorer is copy.scorer
+    for name, array in scorer.model.exported().items():
+        np.testing.assert_array_equal(copy.scorer.model.exported()[name], array)
+
+
+def test_dask_is_imported_only_for_a_cluster():
+    root = Path(tasks.__file__).parent.parent
+    for source in root.rglob("*.py"):
+        if source.parent.name != "cluster":
+            text = source.read_text()
+            assert "import dask" not in text, source
+            assert "from distributed" not in text, source
+    assert issubclass(UnavailableError, FmcliError)
+    assert UnavailableError.exit_status == 69
