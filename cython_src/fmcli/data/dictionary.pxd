@@ -21,9 +21,15 @@ cdef extern from "fmcli/data/ids.h" namespace "fmcli" nogil:
     bint before(const Id&, const Id&)
     int32_t hashed_column(const Id&, int)
 
+    cppclass NameText "fmcli::Names::Text":
+        const char* begin
+        size_t length
+
     cppclass Names:
         size_t size()
         size_t text_bytes()
+        NameText text(size_t)
+        void prefetch_text(size_t)
         Id name(size_t)
         int32_t column(size_t)
         vector[int32_t] in_order() except +

@@ -12,6 +12,9 @@ BLANKS = b" \t\r\n"
 BYTES_TO_SEARCH = 55  # at most, for each id: a number takes 8/3 slots of 16 bytes, and 12; a name 4 slots of 8, and 23
 SHARED = "(rare)"  # no id, because it would be a name
 
+cdef enum:
+    AHEAD = 16  # names whose memory is asked for in advance
+
 
 cdef class FeatureIds:
     """Ids of features, which get the columns 0, 1, 2, ... in the order in which they are added.
@@ -73,19 +76,23 @@ cdef class FeatureIds:
         cdef int64_t[::1] ends = ends_
         cdef int32_t[::1] columns = columns_
         cdef const uint8_t[::1] is_used = occurs.view(np.uint8)
-        cdef vector[int32_t] by_name = known.in_order()
+        cdef vector[int32_t] by_name
         cdef int32_t column
-        cdef Id name
+        cdef NameText name
         count = len(order)
-        for i in range(ends.shape[0]):
-            column = known.column(by_name[i])
-            if is_used[column]:
-                name = known.name(by_name[i])
-                memcpy(&text[0] + start, name.name, name.length)
-                start += name.length
-                ends[names] = start
-                columns[column] = count + names
-                names += 1
+        with nogil:
+            by_name = known.in_order()
+            for i in range(ends.shape[0]):
+                if i + AHEAD < ends.shape[0]:
+                    known.prefetch_text(by_name[i + AHEAD])
+                column = known.column(by_name[i])
+                if is_used[column]:
+                    name = known.text(by_name[i])
+                    memcpy(&text[0] + start, name.begin, name.length)
+                    start += name.length
+                    ends[names] = start
+                    columns[column] = count + names
+                    names += 1
         return Dictionary(numbers[order], text_[:start], ends_[:names]), columns_
 
 

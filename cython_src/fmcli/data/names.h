@@ -87,45 +87,32 @@ class Names {
         return header.column;
     }
 
+    // The bytes of name i.
+    struct Text {
+        const char* begin;
+        size_t length;
+    };
+
+    Text text(size_t i) const { return {text_of(order_[i]), header_of(order_[i]).length}; }
+
+    // Asks for the memory of name i.
+    void prefetch_text(size_t i) const { __builtin_prefetch(at_record(order_[i])); }
+
     // The positions of the names in increasing order of their bytes. They are sorted by eight bytes, then those for
     // which these are the same by the next eight that differ, and so on.
     std::vector<int32_t> in_order() const {
-        struct Key {
-            uint64_t bytes;  // as a number with the same order
-            size_t count;    // of bytes, less than eight at the end of the name
-            int32_t place;
-        };
         struct Range {
             size_t first, last, common;  // the names from first to last - 1 have so many bytes in common
         };
-        std::vector<Key> keys(size());
+        std::vector<Key> keys(size()), room;
         for (size_t i = 0; i < keys.size(); ++i) keys[i].place = static_cast<int32_t>(i);
         std::vector<Range> left = {{0, keys.size(), 0}};
         while (!left.empty()) {
-            Range range = left.back();
+            const Range range = left.back();
             left.pop_back();
             if (range.last - range.first < 2) continue;
-            const auto text_at = [this, &keys](size_t i) { return text_in(order_[static_cast<size_t>(keys[i].place)]); };
-            const Text one = text_at(range.first);
-            size_t common = one.length;
-            for (size_t i = range.first + 1; i < range.last && common > range.common; ++i) {
-                const Text other = text_at(i);
-                common = std::min(common, other.length);
-                const auto differ = std::mismatch(one.begin + range.common, one.begin + common, other.begin + range.common);
-                common = static_cast<size_t>(differ.first - one.begin);
-            }
-            for (size_t i = range.first; i < range.last; ++i) {
-                const Text text = text_at(i);
-                keys[i].count = std::min(text.length - common, sizeof keys[i].bytes);
-                keys[i].bytes = 0;
-                for (size_t j = 0; j < keys[i].count; ++j)
-                    keys[i].bytes |= static_cast<uint64_t>(static_cast<unsigned char>(text.begin[common + j])) << 8 * (7 - j);
-            }
-            const auto begin = keys.begin() + static_cast<std::ptrdiff_t>(range.first);
-            const auto end = keys.begin() + static_cast<std::ptrdiff_t>(range.last);
-            std::sort(begin, end, [](const Key& a, const Key& b) {
-                return a.bytes != b.bytes ? a.bytes < b.bytes : a.count < b.count;
-            });
+            const size_t common = take_bytes(keys.data() + range.first, keys.data() + range.last, range.common);
+            sort_keys(keys.data() + range.first, keys.data() + range.last, room);
             for (size_t i = range.first, j; i < range.last; i = j) {
                 for (j = i + 1; j < range.last && keys[j].bytes == keys[i].bytes && keys[j].count == keys[i].count;) ++j;
                 left.push_back({i, j, common + keys[i].count});
@@ -157,9 +144,11 @@ class Names {
         Record record = 0;
     };
 
-    struct Text {
-        const char* begin;
-        size_t length;
+    // Some bytes of a name, by which it is sorted.
+    struct Key {
+        uint64_t bytes;  // as a number with the same order
+        int32_t place;
+        uint8_t count;  // of bytes, less than eight at the end of the name
     };
 
     static constexpr size_t UNIT = 8;  // bytes; records begin at multiples of it
@@ -183,16 +172,66 @@ class Names {
     }
 
     const char* text_of(Record record) const { return at_record(record) + sizeof(Header); }
-    Text text_in(Record record) const { return {text_of(record), header_of(record).length}; }
 
     bool is_name(Record record, const Id& name) const {
         return header_of(record).length == name.length && same_bytes(text_of(record), name.name, name.length);
     }
 
+    // Sets the bytes of the keys of some names, which have `common` first bytes in common, to those behind the first
+    // bytes that all of them have in common. Returns the number of these.
+    size_t take_bytes(Key* first, Key* last, size_t common) const {
+        constexpr ptrdiff_t AHEAD = 16;  // names whose memory is asked for in advance
+        const auto text_at = [this](const Key* key) { return text(static_cast<size_t>(key->place)); };
+        const Text one = text_at(first);
+        size_t shared = one.length;
+        for (const Key* key = first + 1; key < last && shared > common; ++key) {
+            if (key + AHEAD < last) prefetch_text(static_cast<size_t>(key[AHEAD].place));
+            const Text other = text_at(key);
+            shared = std::min(shared, other.length);
+            const auto differing = std::mismatch(one.begin + common, one.begin + shared, other.begin + common);
+            shared = static_cast<size_t>(differing.first - one.begin);
+        }
+        for (Key* key = first; key < last; ++key) {
+            if (key + AHEAD < last) prefetch_text(static_cast<size_t>(key[AHEAD].place));
+            const Text name = text_at(key);
+            key->count = static_cast<uint8_t>(std::min(name.length - shared, sizeof key->bytes));
+            key->bytes = 0;
+            for (int i = 0; i < key->count; ++i)
+                key->bytes |= static_cast<uint64_t>(static_cast<unsigned char>(name.begin[shared + i])) << 8 * (7 - i);
+        }
+        return shared;
+    }
+
+    // Sorts keys by their bytes, and then by the number of these: if there are many, by one digit after the other, from
+    // the last one.
+    static void sort_keys(Key* first, Key* last, std::vector<Key>& room) {
+        constexpr size_t FEW = 512, DIGITS = sizeof first->bytes + 1;
+        const size_t size = static_cast<size_t>(last - first);
+        if (size <= FEW) {
+            std::sort(first, last, [](const Key& a, const Key& b) {
+                return a.bytes != b.bytes ? a.bytes < b.bytes : a.count < b.count;
+            });
+            return;
+        }
+        room.resize(size);
+        for (size_t digit = 0; digit < DIGITS; ++digit) {
+            const auto digit_of = [digit](const Key& key) {
+                return digit == 0 ? key.count : static_cast<uint8_t>(key.bytes >> 8 * (digit - 1));
+            };
+            size_t starts[257] = {};
+            for (const Key* key = first; key < last; ++key) ++starts[digit_of(*key) + 1];
+            if (starts[digit_of(*first) + 1] == size) continue;  // all have the same one
+            for (size_t i = 1; i <= 256; ++i) starts[i] += starts[i - 1];
+            for (const Key* key = first; key < last; ++key) room[starts[digit_of(*key)]++] = *key;
+            std::copy_n(room.data(), size, first);
+        }
+    }
+
     // The place of a name in the table: its own, or the free one where it belongs.
     size_t place_of(const Id& name) const {
         size_t at = first(name);
-        while (slots_[at].record && !(slots_[at].hash == hash_in_slot(name) && is_name(slots_[at].record, name))) at = next(at);
+        for (; slots_[at].record; at = next(at))
+            if (slots_[at].hash == hash_in_slot(name) && is_name(slots_[at].record, name)) break;
         return at;
     }
 

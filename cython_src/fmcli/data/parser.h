@@ -410,7 +410,7 @@ class Parser {
     }
 
     // Reads the value at p if it is a plain decimal. Returns its end, or else nullptr.
-    static const char* plain_value(const char* p, float& value) {
+    __attribute__((always_inline)) static const char* plain_value(const char* p, float& value) {
         if (*p == '1' && ends_token(p[1])) {
             value = 1;
             return p + 1;
