@@ -15,9 +15,11 @@ models of all seeds are then trained on all training rows, and evaluated once on
 figures for this loss.
 
 The rule for each set: the mean of `gauc` by bpr minus by logistic, over the seeds on the test rows, is more than TWICE
-times its standard error. It failed on all three: `gauc` by bpr was lower by 0.0085, 0.0020 and 0.0012. That is not
-because a row has one partner in an epoch: a linear model that minimizes the loss over all pairs of the ratings has 0.710
-on their test rows, with drawn pairs 0.709, and by the logistic loss 0.710.
+times its standard error.
+
+It failed on all three: `gauc` by bpr was lower by 0.0085, 0.0020 and 0.0012, the last of which is about the standard
+error. The reason is not that a row has one partner in an epoch: on the test rows of the ratings, a linear model that
+minimizes the loss over all pairs has 0.710, one with drawn pairs 0.709, and one of the logistic loss 0.710.
 """
 
 import argparse
