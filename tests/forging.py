@@ -73,10 +73,11 @@ SMALL_NUMBERS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 
 
 def corpus() -> list[ModelFile]:
-    """Return small models that cover every kind, solver and loss, with and without solver state."""
+    """Return small models that cover every kind, solver and loss, with and without solver state or several draws."""
     runs = [(kind, None, "squared", False) for kind in MODELS]
     runs += [(kind, None, "softmax", True) for kind, piece in MODELS.items() if not piece.closed_form]
-    runs += [("fm", solver, "logistic", True) for solver in SOLVERS]
+    runs += [("fm", name, "logistic", True) for name, solver in SOLVERS.items() if not solver.losses]
+    runs += [(kind, "mcmc", loss, False) for kind, loss in (("ffm", "squared"), ("fm", "probit"))]
     runs += [("linear", None, loss, False) for loss in LOSSES if LOSSES[loss].task != "binary"]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "m")

@@ -33,13 +33,14 @@ def taken(kind: str, solver: str) -> dict[str, object]:
     piece = MODELS[kind]
     names = {*piece.options, "epochs"} - {*piece.refuses, *(SOLVERS[solver].refuses if solver in SOLVERS else ())}
     by_degree = {"rank": [2, 1]} if "rank" in piece.by_degree else {}
-    return {name: value for name, value in {**SMALL, **by_degree}.items() if name in names}
+    several_draws = {"epochs": 3} if solver in SOLVERS and SOLVERS[solver].samples else {}
+    return {name: value for name, value in {**SMALL, **by_degree, **several_draws}.items() if name in names}
 
 
 def write(path: str, kind: str, solver: str | None = None, loss: str = "squared", keep_state: bool = False) -> None:
     """Train a small model and save it."""
     data = rows()
-    if loss == "logistic":
+    if loss in ("logistic", "probit"):
         data = data.changed(label=(data.label > 0).astype(float))
     elif LOSSES[loss].task == "soft":
         data = data.changed(label=data.label / 2)

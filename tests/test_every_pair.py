@@ -163,7 +163,7 @@ def test_planted_data(model, solver, loss):
     # kernel weights first.
     spread = 0.3 if solver == "cd" and "fit_beta" in MODELS[model].options else 0.1
     model_options = {"rank": RANK, "init_std": spread} if "rank" in MODELS[model].options else {}
-    epochs = EPOCHS // 2 if COSTLY & set(MODELS[model].options) and solver != "sgd" else EPOCHS
+    epochs = EPOCHS // 2 if COSTLY & set(MODELS[model].options) and solver not in ("sgd", "mcmc") else EPOCHS
     epochs *= 2 if solver == "lbfgs" else 1
     trained = run(
         model,

@@ -7,6 +7,7 @@ import pytest
 from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
+from fmcli.data.fields import fields_of_features, without_fields
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Squared
@@ -43,10 +44,15 @@ def joint(name, sampler, replicates, **options):
     return z_scores(list(differences(partial(make, name, data), data, sampler, replicates, **options)))
 
 
-@pytest.mark.parametrize(("name", "probit"), [*((name, False) for name in KINDS), ("fm", True)])
-def test_sweeps_keep_the_joint_distribution(name, probit):
+# With all kinds; with probit; and with fields, whose features have their own priors.
+CASES = [*((name, {}) for name in KINDS), ("fm", {"probit": True})]
+CASES += [(name, {"fields": np.array([0, 1, 1, 0], dtype=np.int32)}) for name in ("fm", "lifted-anova", "llfm")]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{'-'.join(options)}" for name, options in CASES])
+def test_sweeps_keep_the_joint_distribution(name, options):
     """scripts/bench/gibbs.py does the same with many more starts."""
-    found = joint(name, GibbsSampler, 150, probit=probit)
+    found = joint(name, GibbsSampler, 100, **options)
     assert len(found) > 10
     assert max(map(abs, found.values())) < LARGEST, found
 
@@ -100,6 +106,31 @@ def test_draws_of_a_linear_model_have_its_exact_posterior():
     assert np.abs(errors).max() < 6  # successive draws depend on each other
     scale = np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
     np.testing.assert_allclose(np.cov(found.T) / scale, covariance / scale, atol=0.12)
+
+
+def test_the_fields_of_features():
+    rows = [{(0, 3): 1.0, (2, 0): 0.5, (2, 3): 2.0}, {}, {(2, 7): 1.5, (3, 7): 4.0}]
+    data = dataset(rows, 4, [1.0, 2.0, 3.0])
+    assert fields_of_features(data).tolist() == [1, 0, 0, 2], "fields are counted without gaps: 0, 3, 7"
+    merged, wanted = without_fields(data), dataset([{0: 1.0, 2: 2.5}, {}, {2: 1.5, 3: 4.0}], 4, [1.0, 2.0, 3.0])
+    assert merged.field is None
+    for ours, theirs in zip(merged.arrays, wanted.arrays, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    once = dataset([{(0, 1): 1.0, (2, 0): 1.0}], 3)
+    assert without_fields(once).index is once.index
+
+
+@pytest.mark.parametrize("model", ["fm", "ffm"])
+def test_features_of_a_field_have_priors_of_their_own(model, tmp_path):
+    data, _ = planted("ffm", "squared", rows=500)
+    plans = [
+        job.plan(rows, make_spec(model, "mcmc", None, {"epochs": 3, "norm": False}))
+        for rows in (data, *([without_fields(data)] if model == "fm" else []))
+    ]
+    assert plans[0].source.fields.max() == 2
+    files = [saved(job.train(plan), tmp_path / str(number)) for number, plan in enumerate(plans)]
+    assert len(set(files)) == len(plans), "without fields, there is one prior for all features"
+    assert prediction.load_model(str(tmp_path / "0")).meta["fields"] == (3 if model == "ffm" else 0)
 
 
 def trained_model(data, *, model="fm", loss=None, valid=None, threads=1, **options):

@@ -164,6 +164,7 @@ def read(
     *,
     format: str = "auto",
     keep_fields: bool = False,
+    fields_if_any: bool = False,
     compact: bool = False,
     threads: int = 1,
     bad: BadLines | None = None,
@@ -175,14 +176,15 @@ def read(
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
     `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
-    which libsvm text does not have; otherwise the entries of a row are merged by index. With `compact`, there are
-    columns only for the features that occur. With `hash_bits`, columns are the last bits of hashes of the ids.
-    Otherwise ids that are names, or numbers that are very large compared with their count, get columns by a dictionary,
-    which is then the numbering of the rows. With `label_weights`, a label may be followed by a colon and the weight of
-    the row. `labels` are the names that labels can have, in increasing order, or NUMBERS; by default, labels are names
-    if the first one is not a number. `grouping` gives the rows groups. `bad` determines what happens to lines with
-    errors, and counts them; by default, the first one is an error. Raises BadInputError, MissingInputError and
-    NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
+    which libsvm text does not have; with `fields_if_any`, those of ffm text do; otherwise the entries of a row are
+    merged by index. With `compact`, there are columns only for the features that occur. With `hash_bits`, columns are
+    the last bits of hashes of the ids. Otherwise ids that are names, or numbers that are very large compared with their
+    count, get columns by a dictionary, which is then the numbering of the rows. With `label_weights`, a label may be
+    followed by a colon and the weight of the row. `labels` are the names that labels can have, in increasing order, or
+    NUMBERS; by default, labels are names if the first one is not a number. `grouping` gives the rows groups. `bad`
+    determines what happens to lines with errors, and counts them; by default, the first one is an error.
+
+    Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights))
@@ -193,7 +195,7 @@ def read(
     def new_rows(names: Sequence[bytes] = ()) -> Rows:
         return Rows(
             ffm=text.ffm,
-            keep_fields=keep_fields,
+            keep_fields=keep_fields or fields_if_any,
             training=True,
             limit=LARGEST_INDEX + 1,
             skip=bad.skip,

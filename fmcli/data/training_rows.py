@@ -35,10 +35,11 @@ class TrainingRows:
     ----------
     data : Dataset; if there are several blocks, one of them.
     rows : int32, the numbers of those of its rows that are trained on.
+    fields : int32 (features), the field of each feature, for solvers that know them; None: not known.
     """
 
-    def __init__(self, data: Dataset, rows: RowNumbers) -> None:
-        self.data, self.rows = data, rows
+    def __init__(self, data: Dataset, rows: RowNumbers, fields: NDArray[np.int32] | None = None) -> None:
+        self.data, self.rows, self.fields = data, rows, fields
 
     @property
     def sizes(self) -> list[int]:
@@ -84,7 +85,7 @@ class TrainingRows:
     @property
     def distinguishing(self) -> list[NDArray[Any]]:
         """Arrays that differ if the rows do."""
-        return [*self.data.arrays, self.rows]
+        return [*self.data.arrays, self.rows, *([] if self.fields is None else [self.fields])]
 
     @property
     def in_memory(self) -> bool:
@@ -101,7 +102,7 @@ class TrainingRows:
 
     def whole(self) -> TrainingRows:
         """The same rows with those that are held out."""
-        return TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32))
+        return TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32), self.fields)
 
     def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         """The blocks with these numbers, in this order: the data, and the rows to train on."""

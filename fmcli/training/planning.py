@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, of_numbers
+from fmcli.data.fields import fields_of_features, without_fields
 from fmcli.data.labels import NUMBERS, Labels, fit_labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.paired_rows import PairedRows
@@ -163,6 +164,11 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     if settings.min_count > 1:
         change = without_rare(data, rows, settings)
         data, valid = change(data), valid and change(valid)
+    fields = None
+    if spec.solver_entry.samples and data.field is not None:
+        fields = fields_of_features(data)
+        if not MODELS[spec.model].needs_fields(spec.values):
+            data, valid = without_fields(data), valid and without_fields(valid)
     seen, counts = TrainingRows(data, rows).occurrences(settings.threads)
     if valid is None:
         validation_data = data.take(held)
@@ -180,14 +186,14 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     if spec.values["norm"]:
         data = data.normalised()
         validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
-    fields = max(data.fields, warm_start.preprocessing.fields if warm_start else 0)
+    number = max(data.fields, warm_start.preprocessing.fields if warm_start else 0)
     preprocessed = Preprocessed(
-        source=(PairedRows if LOSSES[labels.loss].pairwise else TrainingRows)(data, rows),
+        source=PairedRows(data, rows) if LOSSES[labels.loss].pairwise else TrainingRows(data, rows, fields),
         all_rows=data.rows,
         all_nonzeros=data.nnz,
         seen=seen,
         counts=counts,
-        preprocessing=Preprocessing(labels, fields, label_range, scale),
+        preprocessing=Preprocessing(labels, number, label_range, scale),
         odd_columns=odd,
         validation_data=validation_data,
         held_out=valid is None,

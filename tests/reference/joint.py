@@ -22,8 +22,14 @@ PROPER = Hyperpriors(
 )
 
 
-def draw_prior(model: Model, rng: np.random.Generator, prior: Hyperpriors = PROPER) -> float:
-    """Draw all parameters of an allocated model from the prior; returns the precision of the labels."""
+def draw_prior(
+    model: Model, rng: np.random.Generator, fields: np.ndarray | None = None, prior: Hyperpriors = PROPER
+) -> float:
+    """Draw all parameters of an allocated model from the prior; returns the precision of the labels.
+
+    fields : (features) the field of each feature; each has its own distributions. None: all features are in one.
+    """
+    fields = np.zeros(model.features, dtype=np.int32) if fields is None else fields
     for layout in model.layout:
         if layout.trained and is_bias(layout):
             model.parameters["bias"][...] = rng.normal(size=model.parameters["bias"].shape) / prior.bias_precision**0.5
@@ -34,11 +40,16 @@ def draw_prior(model: Model, rng: np.random.Generator, prior: Hyperpriors = PROP
             names = [*(array.name for array in layout.body), *([layout.weight] if layout.weight else [])]
             for name in names:
                 values = model.parameters[name]
-                # By feature, everything but the axis of features has its own prior.
-                axis = model.feature_axis(name)
-                shape = [1 if i == axis else size for i, size in enumerate(values.shape)] if axis is not None else [1]
+                # By feature, each field has a distribution for each place beside the axis of features.
+                axis, shape = model.feature_axis(name), list(values.shape)
+                if axis is None:
+                    shape = [1]
+                else:
+                    shape[axis] = fields.max() + 1
                 precision = rng.gamma(prior.prior_shape, 1 / prior.prior_rate, size=shape)
                 mean = rng.normal(size=shape) / np.sqrt(prior.mean_strength * precision)
+                if axis is not None:
+                    precision, mean = (np.take(array, fields, axis=axis) for array in (precision, mean))
                 values[...] = mean + rng.normal(size=values.shape) / np.sqrt(precision)
     model.project()
     model.remeasure()
@@ -68,6 +79,7 @@ def differences(
     replicates: int,
     *,
     probit: bool = False,
+    fields: np.ndarray | None = None,
     sweeps: int = 2,
     seed: int = 0,
 ) -> Iterator[dict[str, float]]:
@@ -76,7 +88,7 @@ def differences(
     model = make()
     model.allocate(0)
     for number in range(replicates):
-        noise = draw_prior(model, rng)
+        noise = draw_prior(model, rng, fields)
         score = score_rows(model, data)[:, 0]
         label = score + rng.normal(size=data.rows) / (1 if probit else noise) ** 0.5
         label = np.where(label > 0, 1.0, -1.0) if probit else label
@@ -90,6 +102,7 @@ def differences(
             hyperpriors=PROPER,
             seed=seed,
             swept=sweeps * number,
+            fields=fields,
             generator=lambda sweep, block: np.random.default_rng([seed + 1, sweep, block]),
         )
         engine.run(sweeps, lambda loss, penalty: False)

@@ -107,6 +107,7 @@ def read_rows(
         inputs,
         format=format,
         keep_fields=kind.needs_fields(spec.values),
+        fields_if_any=spec.solver_entry.samples,
         compact=kind.compact and not request.disk,
         threads=request.settings.threads,
         bad=bad,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Probit, Squared
 from fmcli.models.layout import BlockLayout, padded
 from fmcli.models.model import Model
@@ -24,6 +23,8 @@ Floats = NDArray[np.float64]
 
 # The number that stands for the noise among those of the blocks, in the keys of generators.
 NOISE = 1 << 8
+# Numbers that each prior takes: mean and precision, and the sum and the squares of its parameters.
+TABLES = 4
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class GibbsSampler(CoordinateDescent):
         each parameter ~ N(mu, 1 / lambda); mu | lambda ~ N(0, 1 / (k lambda)); alpha, lambda ~ Gamma
         bias ~ N(0, 1 / lambda_0); weights of degrees uniform on the simplex
 
-    All features have the same mu and lambda, one pair for each factor of each array. An array that is not by feature
-    has one pair. A sweep draws alpha, or the z_i; and then for each block its pairs, lambda with mu integrated out, and
-    its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and lambda.
+    The features of a field have the same mu and lambda, one pair for each factor of each array. An array that is not by
+    feature has one pair. A sweep draws alpha, or the z_i; and then for each block its pairs, lambda with mu integrated
+    out, and its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and lambda.
 
     The next sweep depends on its number and the parameters only.
     """
@@ -65,6 +66,7 @@ class GibbsSampler(CoordinateDescent):
         seed: int = 0,
         generator: Callable[[int, int], np.random.Generator] = lambda sweep, block: default_rng([sweep, block]),
         swept: int = 0,
+        fields: NDArray[np.int32] | None = None,
     ) -> None:
         """Allocate the states of samples.
 
@@ -74,12 +76,13 @@ class GibbsSampler(CoordinateDescent):
         seed : of the numbers that parameters and latent variables are drawn with.
         generator : for the sweep and the number of a block, or NOISE: of what the priors are drawn with.
         swept : sweeps of earlier runs, whose numbers are not used again.
+        fields : (features) the field of each feature, each of which has priors of its own; None: all are in one.
         """
         self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
         self.latent = isinstance(self.loss, Probit)
         self.rows = self.data.rows if self.data.weight is None else int(np.count_nonzero(self.data.weight))
         self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient)
-        self.priors = Priors(self.descent, seed)
+        self.priors = Priors(self.descent, seed, fields)
         self.priors.flat = hyperpriors.bias_precision
         self.draws = [GibbsUpdater(self.priors) for _ in range(self.threads)]
         self._begin(self.draws)
@@ -87,13 +90,6 @@ class GibbsSampler(CoordinateDescent):
             self.priors.precision[number][...] = np.inf  # of padding
             if is_bias(layout):
                 self.priors.precision[number][:, -1] = hyperpriors.bias_precision
-
-    @staticmethod
-    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
-        """Bytes of coordinate descent, and of the priors with their moments."""
-        tables = sum((layout.rows_each if layout.by_feature else 1) * (layout.lanes + 1) for layout in model.layout)
-        numbers = 4 * tables
-        return CoordinateDescent.bytes_needed(model, data, threads) + np.dtype(np.float64).itemsize * numbers
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.model.end_epoch()  # by now it is known which rows enter samples at all
@@ -150,6 +146,13 @@ class GibbsSampler(CoordinateDescent):
         precision = generator.gamma(prior.prior_shape + count / 2) / (prior.prior_rate + deviations / 2)
         mean = generator.normal(total / (k + count), 1 / np.sqrt((k + count) * precision))
         return mean, precision
+
+
+def bytes_of_priors(model: Model, fields: int) -> int:
+    """Bytes of the priors for features of so many fields, and of their moments."""
+    rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]
+    numbers = sum(TABLES * count * (layout.lanes + 1) for count, layout in zip(rows, model.layout, strict=True))
+    return np.dtype(np.float64).itemsize * numbers
 
 
 def is_bias(layout: BlockLayout) -> bool:

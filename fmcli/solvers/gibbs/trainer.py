@@ -7,7 +7,7 @@ from fmcli.losses.loss import Loss, Squared
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import HYPERPRIORS
 from fmcli.registry.streams import SAMPLING_STREAM, generator
-from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors
+from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors, bytes_of_priors
 from fmcli.solvers.minimizer import MinimizingTrainer
 from fmcli.solvers.trainer import Observer
 
@@ -16,6 +16,11 @@ class GibbsTrainer(MinimizingTrainer):
     """Draws parameters; an epoch is a sweep. Its draws are kept by training/draws.py."""
 
     minimizer = GibbsSampler
+
+    def bytes_needed(self) -> int:
+        fields = self.task.source.fields
+        count = 1 if fields is None else 1 + int(fields.max(initial=0))
+        return super().bytes_needed() + bytes_of_priors(self.task.model, count)
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task, spec = self.task, self.task.spec
@@ -36,4 +41,5 @@ class GibbsTrainer(MinimizingTrainer):
             seed=spec.values["seed"],
             generator=lambda sweep, block: generator(spec, SAMPLING_STREAM, sweep, block),
             swept=task.epochs_before,
+            fields=task.source.fields,
         )
