@@ -55,7 +55,8 @@ above it in this list, so that there are no circles:
 
     system        memory, cores, threads, signals, locks, remote files, what recognises an input, files that are written
                   whole or not at all
-    base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors
+    base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
+                  kept.py: the state of a run as arrays by name, and their checks
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
     data          rows in compressed form, the reader of text, the cache of rows, the rows to train on (in blocks),

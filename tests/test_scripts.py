@@ -57,7 +57,7 @@ def test_scripts_run(name):
     assert "fm" in done.stdout
 
 
-@pytest.mark.parametrize("target", ["cache", "model"])
+@pytest.mark.parametrize("target", ["cache", "checkpoint", "model"])
 def test_forged_files_are_tried(target, tmp_path):
     done = run(ROOT / "scripts" / "fuzz" / "files.py", target, "--runs", "20", "--folder", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

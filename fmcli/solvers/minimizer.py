@@ -60,8 +60,9 @@ class Minimizer(ABC):
         """Where the search is, at the end of an epoch: what the next one depends on beside the model's live arrays."""
 
     @abstractmethod
-    def move_to(self, position: Position) -> None:
-        """Go on from such a position, with the live arrays that the model had then."""
+    def move_to(self, position: Position, epochs: int) -> None:
+        """Go on from such a position, after so many epochs, with the live arrays that the model had then. Raises
+        ValueError if it is not a position of such a run."""
 
 
 class MinimizingTrainer(Trainer):
@@ -81,8 +82,8 @@ class MinimizingTrainer(Trainer):
     def position(self) -> Position:
         return self.engine.position()
 
-    def move_to(self, position: Position) -> None:
-        self.engine.move_to(position)
+    def move_to(self, position: Position, epochs: int) -> None:
+        self.engine.move_to(position, epochs)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.engine.run(epochs, after)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.kept import require_names
 from fmcli.data.dataset import Dataset
 from fmcli.data.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
@@ -126,8 +127,10 @@ class Trainer(ABC):
         """
         return {}
 
-    def move_to(self, position: Position) -> None:  # noqa: B027 (nothing to do if all is in the model)
-        """Go on from such a position; called after `prepare`, with the live arrays that the model had then."""
+    def move_to(self, position: Position, epochs: int) -> None:
+        """Go on from such a position, after so many epochs; called after `prepare`, with the live arrays that the model
+        had then. Raises ValueError if it is not a position of such a run: it may come from a file."""
+        require_names(position, ())
 
     @property
     def row(self) -> int:

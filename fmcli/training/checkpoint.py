@@ -14,13 +14,16 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
+from fmcli.base.kept import part, under
 from fmcli.errors import BadInputError, OutputError, UsageError
+from fmcli.model_file.check import are_figures, are_names
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.options import OPTIONS
@@ -29,6 +32,8 @@ from fmcli.training.planning import Plan
 
 State = Mapping[str, NDArray[Any]]
 
+WAY_OUT = "remove it to train from the beginning"
+LONGEST_SHOWN = 200  # characters of a value in a message
 # The entry of the file that says which run it belongs to.
 RUN = "run"
 # The parts of an identity that are data, with their names in messages.
@@ -62,6 +67,11 @@ class Keeper:
 
     def belongs_to(self, plan: Plan, refits: bool) -> None:
         """Name the run. `refits` : whether the model is trained again on all rows."""
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """In this block, a ValueError says that the kept state is not valid."""
+        yield
 
     def done(self) -> None:
         """The command has ended, so that nothing need be kept any more."""
@@ -102,9 +112,9 @@ class Checkpoint(Keeper):
         is of a run on other data."""
         self._run = identity(plan, refits)
         if self._file:
-            check_same(self.path, self._file.meta.get(RUN), self._run)
-            runs = 1 + max(int(name.partition(".")[0]) for name in self._file.tensors)
-            self._kept = [part(str(number), self._file.tensors) for number in range(runs)]
+            with self.checking():
+                check_same(self.path, checked_identity(self._file.meta, self._run), self._run)
+                self._kept = states_of(self._file.tensors, 2 if refits else 1)
             self._file = None
 
     def kept(self) -> State | None:
@@ -136,6 +146,13 @@ class Checkpoint(Keeper):
         tensors = {name: array for state in states for name, array in state.items()}
         save(self.path, ModelFile({RUN: self._run}, tensors, kind=CHECKPOINT))
 
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise BadInputError(f"{self.path} is not a valid checkpoint: {error}; {WAY_OUT}") from error
+
     def done(self) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self.path)
@@ -149,24 +166,13 @@ class Checkpoint(Keeper):
                 self._signals = None
 
 
-def under(prefix: str, state: State) -> dict[str, NDArray[Any]]:
-    """The state with a prefix before all names."""
-    return {f"{prefix}.{name}": array for name, array in state.items()}
-
-
-def part(prefix: str, state: State) -> dict[str, NDArray[Any]]:
-    """Those arrays of a state that have a prefix, by the rest of their names."""
-    return {name.removeprefix(f"{prefix}."): array for name, array in state.items() if name.startswith(f"{prefix}.")}
-
-
-def numbered(arrays: Iterable[NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Arrays by their numbers."""
-    return {str(number): array for number, array in enumerate(arrays)}
-
-
-def in_order(state: State) -> list[NDArray[Any]]:
-    """The arrays that `numbered` has named."""
-    return [state[str(number)] for number in range(len(state))]
+def states_of(arrays: State, most: int) -> list[State]:
+    """The states of the runs of a file, of which there are at most so many. Raises ValueError for other names."""
+    runs = {name.partition(".")[0] for name in arrays}
+    names = [str(number) for number in range(len(runs))]
+    if runs != set(names) or not 1 <= len(runs) <= most:
+        raise ValueError("its arrays are not those of such a run")
+    return [part(name, arrays) for name in names]
 
 
 def identity(plan: Plan, refits: bool) -> dict[str, Any]:
@@ -203,17 +209,32 @@ def digest(arrays: Iterable[NDArray[Any]], others: Any = None) -> list[Any]:
     return [*sizes, checksum]
 
 
-def check_same(path: str, found: Any, wanted: Mapping[str, Any]) -> None:
+def checked_identity(meta: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The identity in the metadata of a file. Raises ValueError unless it can be compared with this one and printed."""
+    found = meta.get(RUN)
+    if meta.keys() != {RUN} or type(found) is not dict or not are_figures(found):
+        raise ValueError("it does not say which run it belongs to")
+    options, given = found.get("options", {}), found.get("given", [])
+    if type(options) is not dict or not are_names(given):
+        raise ValueError("the options of its run are not valid")
+    return found
+
+
+def check_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raises UsageError or BadInputError, which names what differs, unless both are the identity of the same run."""
     if found == wanted:
         return
-    way_out = "remove it to train from the beginning"
-    if not isinstance(found, dict) or found.keys() != wanted.keys():
-        raise BadInputError(f"{path} is the checkpoint of another version of fmcli; {way_out}")
+    if found.keys() != wanted.keys():
+        raise BadInputError(f"{path} is the checkpoint of another version of fmcli; {WAY_OUT}")
     if choices := "; ".join(changes(found, wanted)):
-        raise UsageError(f"{path} is the checkpoint of another run: {choices}. Give the same options, or {way_out}")
+        raise UsageError(f"{path} is the checkpoint of another run: {choices}. Give the same options, or {WAY_OUT}")
     differ = " and ".join(text for name, text in DATA.items() if found[name] != wanted[name])
-    raise BadInputError(f"{path} is the checkpoint of another run: {differ} have changed. Restore them, or {way_out}")
+    raise BadInputError(f"{path} is the checkpoint of another run: {differ} have changed. Restore them, or {WAY_OUT}")
+
+
+def shown(value: Any) -> str:
+    """A value for a message, shortened if it is long."""
+    return shorten(str(value), LONGEST_SHOWN, placeholder=" ...")
 
 
 def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
@@ -221,11 +242,11 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str
     for name in sorted(wanted["options"].keys() | found["options"].keys()):
         before, now = found["options"].get(name), wanted["options"].get(name)
         if before != now:
-            yield f"{OPTIONS[name].flag if name in OPTIONS else name} was {before} and is {now}"
+            yield f"{OPTIONS[name].flag if name in OPTIONS else name} was {shown(before)} and is {shown(now)}"
     given = set(found["given"]) ^ set(wanted["given"])
     for name in sorted(wanted.keys() - {"options", "given"} - DATA.keys()):
         if found[name] != wanted[name]:
-            yield f"{name} was {found[name]} and is {wanted[name]}"
+            yield f"{name} was {shown(found[name])} and is {shown(wanted[name])}"
     if given and found["options"] == wanted["options"]:
         flags = ", ".join(OPTIONS[name].flag if name in OPTIONS else name for name in sorted(given))
         yield f"only one of them was given {flags}"

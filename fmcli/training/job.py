@@ -10,6 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.kept import (
+    array_of,
+    in_order,
+    numbered,
+    part,
+    real_number,
+    require_like,
+    require_names,
+    under,
+    whole_number,
+    within,
+)
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Loss
@@ -23,7 +35,7 @@ from fmcli.scoring.rows import score_rows
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.baseline import baseline_of
-from fmcli.training.checkpoint import Keeper, State, in_order, numbered, part, under
+from fmcli.training.checkpoint import Keeper, State
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
 from fmcli.training.planning import Plan, prepare
@@ -86,7 +98,8 @@ class Run:
     def __init__(self, plan: Plan, on_epoch: Callable[[Epoch], None], observer: Observer, keeper: Keeper) -> None:
         self.plan, self.model, self.on_epoch, self.keeper = plan, plan.model, on_epoch, keeper
         kept = keeper.kept()
-        self.epochs = [] if kept is None else epochs_of(kept, plan)
+        with keeper.checking():
+            self.epochs = [] if kept is None else epochs_of(kept, plan)
         self.stopped, self.late, self.begun = False, False, 0.0
         spec, labels = plan.spec, plan.preprocessing.labels
         self.loss, self.trainer = build_loss(spec, labels.loss, labels.outputs), build_trainer(plan.task)
@@ -109,27 +122,34 @@ class Run:
         seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
         self.trained = Trained(plan, seen, self.baseline, self.epochs)
         if kept is not None:
-            self._continue_from(kept, observer)
+            with keeper.checking():
+                place = self._continue_from(kept)
+            self.trained = replace(self.trained, continued=place)
+            for epoch in self.epochs:
+                self.divergence.epoch(epoch.number, epoch.loss)
+                on_epoch(epoch)
+            if not self.stopped:
+                observer.continues(len(self.epochs) + 1, self.trainer.row)
         self.trainer.pause = keeper.pause
 
-    def _continue_from(self, state: State, observer: Observer) -> None:
-        self.model.restore(in_order(part("model", state)))
-        self.best.continue_from(part("best", state))
-        self.stopped = bool(state["stopped"])
-        ended = self.plan.epochs_before + len(self.epochs)
+    def _continue_from(self, state: State) -> tuple[int, int]:
+        """Move to a state that was kept. Returns the epoch and the row. Raises ValueError if it is not valid."""
+        model, best, position = (part(name, state) for name in ("model", "best", "trainer"))
+        parts = [*under("model", model), *under("best", best), *under("trainer", position)]
+        require_names(state, ["stopped", "updates", "seconds", "epochs", *parts])
+        arrays, ended = in_order(model), len(self.epochs)
+        self.model.require_snapshot(arrays)
+        self.model.restore(arrays)
+        self.best.continue_from(best, ended)
+        self.stopped = bool(whole_number(state, "stopped", 0, 1))
+        updates, seconds = whole_number(state, "updates"), real_number(state, "seconds")
         if self.stopped:
-            self.trainer.resume(int(state["updates"]))
-            place = ended, self.plan.source.visits
-        else:
-            self.trainer.move_to(part("trainer", state))
-            self.begun = float(state["seconds"])
-            place = ended + 1, self.trainer.row
-        self.trained = replace(self.trained, continued=place)
-        for epoch in self.epochs:
-            self.divergence.epoch(epoch.number, epoch.loss)
-            self.on_epoch(epoch)
-        if not self.stopped:
-            observer.continues(len(self.epochs) + 1, self.trainer.row)
+            require_names(position, ())
+            self.trainer.resume(updates)
+            return self.plan.epochs_before + ended, self.plan.source.visits
+        self.trainer.move_to(position, ended)
+        self.begun = seconds
+        return self.plan.epochs_before + ended + 1, self.trainer.row
 
     def train(self) -> None:
         """Train, until the last epoch or until a rule ends training."""
@@ -190,11 +210,15 @@ def table_of(epochs: list[Epoch]) -> NDArray[np.float64]:
 
 
 def epochs_of(state: State, plan: Plan) -> list[Epoch]:
-    """The epochs that have ended in a state of `Run`."""
+    """The epochs that have ended in a state of `Run`. Raises ValueError if they are not valid."""
     names = plan.validation.metrics if plan.validation else ()
+    table = array_of(state, "epochs")
+    ended = table.shape[0] if table.ndim else 0
+    require_like("epochs", table, np.empty((ended, 3 + len(names)) if ended else 0))
+    within("the number of epochs", ended, 0, plan.spec.values["epochs"])
     return [
         Epoch(number, loss, penalty, dict(zip(names, valid, strict=True)), seconds)
-        for number, (loss, penalty, seconds, *valid) in enumerate(state["epochs"].tolist(), start=1)
+        for number, (loss, penalty, seconds, *valid) in enumerate(table.tolist(), start=1)
     ]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.kept import Kept, in_order, numbered, part, real_number, require_names, under, whole_numbers, within
 from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, UsageError
 from fmcli.models.model import Model
@@ -197,11 +198,17 @@ class BestEpoch:
         return {
             "numbers": np.array([self.number, self._worse, self._updates]),
             "value": np.array(self._value),
-            **{f"snapshot.{number}": array for number, array in enumerate(self._snapshot)},
+            **under("snapshot", numbered(self._snapshot)),
         }
 
-    def continue_from(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue the search that was in this state."""
-        self.number, self._worse, self._updates = state["numbers"].tolist()
-        self._value = float(state["value"])
-        self._snapshot = [state[f"snapshot.{number}"].copy() for number in range(len(state) - 2)]
+    def continue_from(self, state: Kept, epochs: int) -> None:
+        """Continue the search that was in this state, after so many epochs. Raises ValueError if it is not valid."""
+        best, worse, updates = whole_numbers(state, "numbers", 3)
+        self.number = within("the best epoch", best, 0, epochs if self.validation else 0)
+        self._worse, self._updates = within("numbers", worse), within("numbers", updates)
+        self._value = real_number(state, "value", defined=bool(best))
+        snapshot = part("snapshot", state)
+        require_names(state, ["numbers", "value", *under("snapshot", snapshot)])
+        if snapshot:
+            self.model.require_snapshot(in_order(snapshot))
+        self._snapshot = [array.copy() for array in in_order(snapshot)]

@@ -108,7 +108,36 @@ def caches(folder: Path, share: float, sanitized: bool) -> Target:
     return Target(forging.corpus, forging.parsed, forging.changed, read)
 
 
+def checkpoints(folder: Path, share: float, sanitized: bool) -> Target:
+    """The reader of checkpoints, and the runs that go on from them."""
+    import forging
+    import forging_checkpoints
+
+    forging_checkpoints.use_small_sizes()
+    path, files = folder / "checkpoint", list[Any]()
+
+    def parsed(file: bytes) -> Any:
+        parts = forging.parsed(file)
+        if parts is not None and parts.tensors:
+            files.append(parts)
+        return parts
+
+    def changed(rng: random.Random, parts: Any) -> bytes:
+        return forging_checkpoints.changed(rng, parts, files)
+
+    def read(file: bytes) -> Outcome:
+        path.write_bytes(file)
+        return forging_checkpoints.use(str(path))
+
+    if sanitized:
+        forging.watch_memory()
+    return Target(forging_checkpoints.corpus, parsed, changed, read)
+
+
+# What continues from a checkpoint has probes, too.
+CONTINUING = ("fmcli.training.job", "fmcli.training.checkpoint", "fmcli.training.validation", "fmcli.solvers")
 TARGETS = {
     "cache": Entry(("fmcli.data.cache", "fmcli.data.cache_check", "fmcli.data.labels"), caches),
+    "checkpoint": Entry(("fmcli.base.kept", "fmcli.model_file", *CONTINUING), checkpoints),
     "model": Entry(("fmcli.model_file", "fmcli.data.labels", "fmcli.registry.specs"), models),
 }

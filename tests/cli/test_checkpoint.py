@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.system.lock import locked
 
 KEEP = ("--checkpoint", "c")
@@ -105,12 +107,20 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
     run(*command, "--max-seconds", "1e-9", rows)
     before = (tmp_path / "c").read_bytes()
     (tmp_path / "t").write_text(rows.read_text() + "1 3:1\n")
+    file = load(str(tmp_path / "c"), kind=CHECKPOINT)
+    forged = ModelFile(file.meta, {**file.tensors, "0.updates": np.array(-1)}, kind=CHECKPOINT)
+    save(str(tmp_path / "f"), forged)
     for arguments, status, message in [
         ((*command, rows), 2, "c exists: --resume continues its run; remove it"),
         ((*command, "--resume", "-k", "4", rows), 2, "another run: --rank was 2 and is 4. Give the same options"),
         ((*command, "--resume", "-r", "0.05", rows), 2, "only one of them was given --learning-rate"),
         ((*command, "--resume", "t"), 65, "another run: the training data or the weights of rows have changed"),
         ((*command[:-3], "m", "--resume", "-o", "n", rows), 65, "m: is a model, not the checkpoint of an unfinished"),
+        (
+            (*command[:-3], "f", "--resume", "-o", "n", rows),
+            65,
+            "f is not a valid checkpoint: updates is -1; it must",
+        ),
         (("predict", "c", rows), 65, "c: is the checkpoint of an unfinished training run, not a model"),
         (("train", "--resume", rows), 2, "--resume continues the run of a checkpoint; name it with --checkpoint FILE"),
         (("train", "--checkpoint-every", "9", rows), 2, "--checkpoint-every needs the name of a file"),
@@ -121,7 +131,7 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
         done = run(*arguments)
         assert (done.returncode, message in done.stderr) == (status, True), done.stderr
         assert (tmp_path / "c").read_bytes() == before
-    assert sorted(os.listdir(tmp_path)) == ["c", "m", "t"]
+    assert sorted(os.listdir(tmp_path)) == ["c", "f", "m", "t"]
 
 
 def test_training_goes_on_if_a_checkpoint_cannot_be_written(run, rows, tmp_path):

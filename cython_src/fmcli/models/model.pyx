@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from fmcli.base.kept import require_each_like
 from fmcli.models.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
 
 from fmcli.base.simplex cimport project_to_simplex
@@ -249,6 +250,10 @@ cdef class Model:
     def snapshot(self):
         """A copy of the live arrays, for `restore`."""
         return [array.copy() for array in self.live()]
+
+    def require_snapshot(self, snapshot):
+        """Raise ValueError unless these may be the live arrays of this model; they may be from a file."""
+        require_each_like("the model", snapshot, self.live())
 
     def restore(self, snapshot):
         """Restore the live arrays, as they were at some moment, of this model or of one with the same rows."""

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.kept import require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model, Workspace
 from fmcli.solvers.coordinate.columns import most_entries
@@ -156,8 +157,9 @@ class CoordinateDescent(Minimizer):
         """Scores and caches do not belong to it, because they are recomputed after each epoch."""
         return {"ended": np.array(self.ended)}
 
-    def move_to(self, position: Position) -> None:
-        self.ended = int(position["ended"])
+    def move_to(self, position: Position, epochs: int) -> None:
+        require_names(position, self.position())
+        self.ended = whole_number(position, "ended", epochs, epochs)
         self._recompute_sweeps()
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:

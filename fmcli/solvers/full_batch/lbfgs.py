@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.kept import real_number, require_finite, require_like, require_names, whole_numbers, within
 from fmcli.data.dataset import Dataset
 from fmcli.data.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
@@ -215,16 +216,27 @@ class LBFGS(Minimizer):
     def position(self) -> Position:
         counts = np.array([self.iteration, self.round_began, len(self.pairs)])
         found = {"counts": counts, "point": self.point, "value": np.array(self.value), "gradient": self.gradient}
-        for number, pair in enumerate(self.pairs):
-            found |= {f"step.{number}": pair.step, f"change.{number}": pair.change}
-        return found
+        vectors = [vector for pair in self.pairs for vector in (pair.step, pair.change)]
+        return {**found, **dict(zip(pair_names(len(self.pairs)), vectors, strict=True))}
 
-    def move_to(self, position: Position) -> None:
-        self.iteration, self.round_began, pairs = position["counts"].tolist()
-        self.point, self.gradient = position["point"].copy(), position["gradient"].copy()
-        self.value, self.pairs = float(position["value"]), []
-        for number in range(pairs):
-            self._remember(position[f"step.{number}"].copy(), position[f"change.{number}"].copy())
+    def move_to(self, position: Position, epochs: int) -> None:
+        self.iteration, self.round_began, pairs = whole_numbers(position, "counts", 3)
+        within("counts", self.iteration, epochs, epochs)
+        within("counts", self.round_began, 0, epochs)
+        vectors = ["point", "gradient", *pair_names(within("counts", pairs, 0, MEMORY))]
+        require_names(position, ["counts", "value", *vectors])
+        for name in vectors:
+            require_like(name, position[name], np.empty(self.objective.size))
+            require_finite(name, position[name])
+        self.point, self.gradient, *kept = (position[name].copy() for name in vectors)
+        self.value, self.pairs = real_number(position, "value"), []
+        for step, change in zip(kept[::2], kept[1::2], strict=True):
+            self._remember(step, change)
+
+
+def pair_names(pairs: int) -> list[str]:
+    """The names of the vectors of pairs in a position."""
+    return [f"{name}.{pair}" for pair in range(pairs) for name in ("step", "change")]
 
 
 class LBFGSTrainer(MinimizingTrainer):

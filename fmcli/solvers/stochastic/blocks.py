@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.errors import BadInputError
 from fmcli.models.model import Workspace
 from fmcli.registry.streams import BLOCK_STREAM, generator
 from fmcli.solvers.stochastic.block_loop import BlockLoop
@@ -126,7 +127,9 @@ class BlockEpochs:
             if self._next == len(self._ends):
                 self._begin_piece()
             self._next = int(np.searchsorted(self._ends, done, side="right"))
-            self._done = int(self._ends[self._next - 1])
+            self._done = int(self._ends[self._next - 1]) if self._next else self._done
+            if self._next < len(self._ends) and self._done < done:  # `done` may come from a file
+                raise BadInputError(f"the checkpoint is not valid: no block of rows ends after {done} rows; remove it")
 
     def end(self) -> None:
         """Count the samples of an epoch, which the deadline may have cut short."""

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from fmcli.base.kept import real_number, require_names, whole_number
 from fmcli.data.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
@@ -59,11 +60,14 @@ class StochasticTrainer(Trainer):
         sums = {"total": np.array(self.total), "weight": np.array(self.weight)}
         return {**self.solver.position(), **place, **sums, "updates": np.array(self.updates)}
 
-    def move_to(self, position: Position) -> None:
-        self.number, self.done = int(position["number"]), int(position["done"])
-        self.total, self.weight = float(position["total"]), float(position["weight"])
+    def move_to(self, position: Position, epochs: int) -> None:
+        require_names(position, self.position())
+        self.number = whole_number(position, "number", epochs + 1, epochs + 1)
+        self.done = whole_number(position, "done", 0, self.task.source.visits - 1)
+        self.total, self.weight = real_number(position, "total"), real_number(position, "weight")
+        updates = whole_number(position, "updates")
         self.solver.move_to(position)
-        self.resume(int(position["updates"]))
+        self.resume(updates)
 
     def bytes_needed(self) -> int:
         """Bytes that training takes: those of the solver, of its steps, and of the rows' numbers in two orders."""

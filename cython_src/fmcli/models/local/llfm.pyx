@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fmcli.base.kept import require_each_like
 from fmcli.models.local.coding import Adaptive, Soft
 from fmcli.models.local.kmeans import bytes_needed, kmeans
 from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout, allocate
@@ -166,6 +167,12 @@ cdef class LLFM(Model):
     def live(self):
         touched = np.zeros((0, self.anchors), dtype=np.uint8) if self.touched is None else self.touched
         return [*super().live(), np.asarray(self.scale), np.asarray(self.squares), touched]
+
+    def require_snapshot(self, snapshot):
+        *live, _ = self.live()
+        marks = [len(array) for array in snapshot[len(live):]] != [0]
+        touched = np.zeros((max(self.features, 1) if marks else 0, self.anchors), dtype=np.uint8)
+        require_each_like("the model", snapshot, [*live, touched])
 
     def restore(self, snapshot):
         *_, touched = snapshot

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fmcli.base.kept import require_like, whole_number, within
 from fmcli.solvers.stochastic.adagrad import AdaGrad
 from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain
@@ -140,12 +141,14 @@ cdef class FOBOS(Solver):
         return {**super().position(), "steps": np.array(self.now), **visited}
 
     def move_to(self, position):
-        cdef int step, missed = int(position["steps"])
-        if not 0 <= missed < LONGEST:
-            raise ValueError(f"rows cannot have missed {missed} steps")
+        cdef int step, missed = whole_number(position, "steps", 0, LONGEST - 1)
         super().move_to(position)
         for b, array in enumerate(self.memory):
-            np.asarray(array)[...] = position[f"visited.{b}"]
+            name = f"visited.{b}"
+            require_like(name, position[name], np.asarray(array))
+            within(name, int(position[name].min()), 0, missed)
+            within(name, int(position[name].max()), 0, missed)
+            np.asarray(array)[...] = position[name]
         self.now = 0 if self.scheduled else missed
         for step in range(1, missed + 1 if self.scheduled else 0):
             self.now = step

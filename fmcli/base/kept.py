@@ -1,0 +1,106 @@
+"""Arrays by name, in which the state of a run is kept, and checks of them before another run goes on from them.
+
+The arrays may come from a file that others have changed. The checks raise ValueError, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.base.finite import are_finite
+
+Kept = Mapping[str, NDArray[Any]]
+LARGEST = 2**53  # of counts: exact as a float
+LONGEST_NAME = 40  # characters in a message
+
+
+def under(prefix: str, kept: Kept) -> dict[str, NDArray[Any]]:
+    """The arrays with a prefix before all names."""
+    return {f"{prefix}.{name}": array for name, array in kept.items()}
+
+
+def part(prefix: str, kept: Kept) -> dict[str, NDArray[Any]]:
+    """Those arrays that have a prefix, by the rest of their names."""
+    return {name.removeprefix(f"{prefix}."): array for name, array in kept.items() if name.startswith(f"{prefix}.")}
+
+
+def numbered(arrays: Iterable[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays by their numbers."""
+    return {str(number): array for number, array in enumerate(arrays)}
+
+
+def in_order(kept: Kept) -> list[NDArray[Any]]:
+    """The arrays that `numbered` has named. Raises ValueError if it has not."""
+    names = [str(number) for number in range(len(kept))]
+    require_names(kept, names)
+    return [kept[name] for name in names]
+
+
+def require_names(kept: Kept, names: Collection[str]) -> None:
+    """Raise unless these are the names of the arrays."""
+    for name in names:
+        array_of(kept, name)
+    for name in kept:
+        if name not in names:
+            raise ValueError(f"the array {name[:LONGEST_NAME]!r} is unknown")
+
+
+def array_of(kept: Kept, name: str) -> NDArray[Any]:
+    """The array with this name."""
+    if name not in kept:
+        raise ValueError(f"the array {name} is missing")
+    return kept[name]
+
+
+def require_like(name: str, array: NDArray[Any], wanted: NDArray[Any]) -> None:
+    """Raise unless an array has the shape and the type of another one."""
+    if array.shape != wanted.shape or array.dtype != wanted.dtype:
+        shape, right = list(array.shape), list(wanted.shape)
+        raise ValueError(f"the array {name} is {array.dtype}{shape}, but must be {wanted.dtype}{right}")
+
+
+def require_each_like(name: str, arrays: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> None:
+    """Raise unless arrays have the shapes and the types of others."""
+    if len(arrays) != len(wanted):
+        raise ValueError(f"{name} has {len(arrays)} arrays; it must have {len(wanted)}")
+    for number, (array, like) in enumerate(zip(arrays, wanted, strict=True)):
+        require_like(f"{name}.{number}", array, like)
+
+
+def require_finite(name: str, array: NDArray[Any]) -> None:
+    """Raise unless all numbers of an array are finite."""
+    if not are_finite([array]):
+        raise ValueError(f"the array {name} has numbers that are not finite")
+
+
+def whole_numbers(kept: Kept, name: str, count: int) -> list[int]:
+    """The integers of an array of this length."""
+    require_like(name, array_of(kept, name), np.empty(count, dtype=np.int64))
+    values: list[int] = kept[name].tolist()
+    return values
+
+
+def whole_number(kept: Kept, name: str, lowest: int = 0, highest: int = LARGEST) -> int:
+    """The integer in an array without dimensions."""
+    require_like(name, array_of(kept, name), np.empty((), dtype=np.int64))
+    return within(name, int(kept[name]), lowest, highest)
+
+
+def within(name: str, value: int, lowest: int = 0, highest: int = LARGEST) -> int:
+    """The value; raises unless it is within bounds."""
+    if not lowest <= value <= highest:
+        wanted = f"{lowest}" if lowest == highest else f"from {lowest} to {highest}"
+        raise ValueError(f"{name} is {value}; it must be {wanted}")
+    return value
+
+
+def real_number(kept: Kept, name: str, *, defined: bool = True) -> float:
+    """The number in an array without dimensions. defined : whether it must be finite."""
+    require_like(name, array_of(kept, name), np.empty((), dtype=np.float64))
+    if defined:
+        require_finite(name, kept[name])
+    return float(kept[name])

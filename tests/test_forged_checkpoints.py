@@ -1,0 +1,106 @@
+"""Checkpoints whose contents were changed, with correct checksums: they are refused, or the run goes on."""
+
+import random
+from collections import Counter
+
+import forging_checkpoints as forged
+import numpy as np
+import pytest
+from forging import parsed
+
+from fmcli.model_file.container import ModelFile, save
+from fmcli.training.checkpoint import RUN
+
+FOBOS, BLOCKS, LLFM, FFM, CD, LBFGS = 2, 4, 5, 7, 9, 10
+
+
+@pytest.fixture(scope="module")
+def files():
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, size in forged.SMALL:
+            patch.setattr(module, name, size)
+        yield [parsed(data) for data in forged.corpus()]
+
+
+def number(value):
+    return np.array(value)
+
+
+def changed_at(place, value):
+    """A change of a number of an array."""
+
+    def change(array):
+        array = array.copy()
+        array.reshape(-1)[place] = value
+        return array
+
+    return change
+
+
+INVALID = {
+    "a step that the tables do not have": (FOBOS, "0.trainer.visited.1", changed_at(1, 1000), "visited.1 is 1000"),
+    "too many steps": (FOBOS, "0.trainer.steps", lambda _: number(2**20), "steps is 1048576; it must be from 0 to"),
+    "another epoch": (FOBOS, "0.trainer.number", lambda _: number(3), "number is 3; it must be 1"),
+    "a row beyond the last": (FOBOS, "0.trainer.done", lambda _: number(12), "done is 12; it must be from 0 to 11"),
+    "a row within a block": (BLOCKS, "0.trainer.done", lambda array: array - 1, "no block of rows ends after"),
+    "no number": (FOBOS, "0.trainer.total", lambda _: number(np.nan), "total has numbers that are not finite"),
+    "updates": (FOBOS, "0.updates", lambda _: number(-1), "updates is -1; it must be from 0 to"),
+    "the shape of parameters": (FOBOS, "0.model.1", lambda array: array[:1], "the array the model.1 is float"),
+    "the type of parameters": (FOBOS, "0.model.0", lambda array: array.astype(np.int64), "the model.0 is int64"),
+    "fewer arrays": (FOBOS, "0.model.1", None, "the model has 1 arrays; it must have 2"),
+    "too few marks": (LLFM, "0.model.5", lambda array: array[:2], "the model.5 is uint8"),
+    "the figures of epochs": (FFM, "0.epochs", lambda array: array[:, :2], "the array epochs is float64"),
+    "more epochs": (FFM, "0.epochs", lambda array: np.resize(array, (9, array.shape[1])), "of epochs is 9"),
+    "the best epoch": (FFM, "0.best.numbers", changed_at(0, 3), "the best epoch is 3; it must be from 0 to"),
+    "its parameters": (FFM, "0.best.snapshot.0", lambda array: array[:1], "the array the model.0 is float"),
+    "a search of another epoch": (CD, "0.trainer.ended", lambda _: number(1), "ended is 1; it must be 2"),
+    "too many vectors": (LBFGS, "0.trainer.counts", changed_at(2, 99), "counts is 99; it must be from 0 to"),
+    "a vector": (LBFGS, "0.trainer.gradient", changed_at(0, np.inf), "gradient has numbers that are not finite"),
+    "an unknown array": (LBFGS, "0.trainer.more", lambda _: number(0), "the array 'more' is unknown"),
+    "another run": (LBFGS, "x.updates", lambda _: number(0), "its arrays are not those of such a run"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_array_is_refused(name, files, tmp_path):
+    run, array, change, message = INVALID[name]
+    file, path = files[run], str(tmp_path / "c")
+    tensors = dict(file.tensors)
+    if change is None:
+        del tensors[array]
+    else:
+        tensors[array] = change(tensors.get(array))
+    save(path, ModelFile(file.meta, tensors, kind=file.kind))
+    outcome = forged.use(path)
+    assert outcome.kind == "refused"
+    assert message in outcome.message
+
+
+IDENTITIES = {
+    "no table": (7, "does not say which run it belongs to"),
+    "control characters": ({"program": "\x1b[31m"}, "does not say which run it belongs to"),
+    "options": ({"options": [1]}, "the options of its run are not valid"),
+    "names": ({"given": [[]]}, "the options of its run are not valid"),
+    "another option": ({"options": {"rank": 10**9}}, "--rank was 1000000000 and is 2"),
+    "a long value": ({"solver": "x y " * 40}, "solver was x y x y"),
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_an_invalid_identity_is_refused(name, files, tmp_path):
+    value, message = IDENTITIES[name]
+    file, path = files[FOBOS], str(tmp_path / "c")
+    meta = {RUN: {**file.meta[RUN], **value} if isinstance(value, dict) else value}
+    save(path, ModelFile(meta, file.tensors, kind=file.kind))
+    outcome = forged.use(path)
+    assert outcome.kind == "refused"
+    assert message in outcome.message
+
+
+def test_forged_checkpoints_are_refused_or_continued(files, tmp_path):
+    path, counts = tmp_path / "c", Counter()
+    for case in range(60):
+        rng = random.Random(case)
+        path.write_bytes(forged.changed(rng, rng.choice(files), files))
+        counts[forged.use(str(path)).kind] += 1
+    assert {"refused", "continued"} <= set(counts)
