@@ -41,6 +41,7 @@ RUNS = (
     ("adagrad", "ffm", "squared", {}, {**HELD_OUT, "refit": False}, 3),
     ("fobos", "fm", "squared", {}, HELD_OUT, 13),
     ("cd", "fm", "squared", {"l1_from_epoch": 2}, {**HELD_OUT, "refit": False}, 2),
+    ("mcmc", "fm", "squared", {"burn_in": 0, "draws": 2}, {**HELD_OUT, "refit": False}, 2),
     ("lbfgs", "fm", "squared", {}, {}, 2),
 )
 EPOCHS = 3

@@ -11,7 +11,7 @@ from forging import parsed
 from fmcli.model_file.container import ModelFile, save
 from fmcli.training.checkpoint import RUN
 
-FOBOS, BLOCKS, LLFM, FFM, CD, LBFGS = 2, 4, 5, 7, 9, 10
+FOBOS, BLOCKS, LLFM, FFM, CD, MCMC, LBFGS = 2, 4, 5, 7, 9, 10, 11
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,8 @@ INVALID = {
     "the best epoch": (FFM, "0.best.numbers", changed_at(0, 3), "the best epoch is 3; it must be from 0 to"),
     "its parameters": (FFM, "0.best.snapshot.0", lambda array: array[:1], "the array the model.0 is float"),
     "a search of another epoch": (CD, "0.trainer.ended", lambda _: number(1), "ended is 1; it must be 2"),
+    "a draw": (MCMC, "0.best.draw.0.w", lambda array: array[0], "the array draw.0.w is float"),
+    "the mean of the draws": (MCMC, "0.best.mean.total.0", lambda array: array[:1], "the array total.0 is float64"),
     "too many vectors": (LBFGS, "0.trainer.counts", changed_at(2, 99), "counts is 99; it must be from 0 to"),
     "a vector": (LBFGS, "0.trainer.gradient", changed_at(0, np.inf), "gradient has numbers that are not finite"),
     "an unknown array": (LBFGS, "0.trainer.more", lambda _: number(0), "the array 'more' is unknown"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.kept import Kept, require_like, require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model
 from fmcli.registry.losses import PROBIT
@@ -53,10 +54,14 @@ class MeanScore:
         """What it knows, for `restore`; the arrays are no copies."""
         return {"count": np.array(self.count), **{f"total.{n}": total for n, total in enumerate(self._totals)}}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state."""
-        self.count = int(state["count"])
-        self._totals = [state[f"total.{number}"].copy() for number in range(len(state) - 1)]
+    def restore(self, state: Kept, count: int, shape: tuple[int, int]) -> None:
+        """Continue from a state after so many draws, whose scores have this shape. Raises ValueError for others."""
+        names = [f"total.{number}" for number in range(2 if self.loss == PROBIT else 1)] if count else []
+        require_names(state, ["count", *names])
+        self.count = whole_number(state, "count", count, count)
+        for name in names:
+            require_like(name, state[name], np.empty(shape))
+        self._totals = [state[name].copy() for name in names]
 
 
 def predictions(loss: str, score: Floats) -> list[Floats]:

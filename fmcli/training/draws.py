@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.kept import Kept, part, require_like, require_names, under, whole_number
 from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
@@ -18,7 +19,7 @@ from fmcli.training.settings import make_model
 from fmcli.training.validation import Validation
 
 # The prefix of what the mean of the predictions depends on, in a checkpoint.
-MEAN = "mean."
+MEAN = "mean"
 # The arrays that a draw has changed, by their names in Model.parameters.
 Draw = Mapping[str, NDArray[Any]]
 
@@ -70,16 +71,20 @@ class KeptDraws:
         """What has been kept so far, for `continue_from`; the arrays are no copies."""
         numbered = enumerate(self.draws)
         arrays = {draw_name(number, name): array for number, draw in numbered for name, array in draw.items()}
-        mean = {f"{MEAN}{name}": array for name, array in self._mean.state().items()}
-        return {"number": np.array(self.number), **arrays, **mean}
+        return {"number": np.array(self.number), **arrays, **under(MEAN, self._mean.state())}
 
-    def continue_from(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from this state."""
-        self.number = int(state["number"])
-        names = drawn_names(self.model)
-        count = sum(draw_name(number, names[0]) in state for number in range(len(state)))
-        self.draws = [{name: state[draw_name(number, name)].copy() for name in names} for number in range(count)]
-        self._mean.restore({name.removeprefix(MEAN): state[name] for name in state if name.startswith(MEAN)})
+    def continue_from(self, state: Kept, epochs: int) -> None:
+        """Continue from this state, after so many sweeps. Raises ValueError if it is not valid."""
+        self.number = whole_number(state, "number", epochs, epochs)
+        count, names, mean = sum(sweep <= epochs for sweep in self._kept), drawn_names(self.model), part(MEAN, state)
+        draws = [{name: draw_name(number, name) for name in names} for number in range(count)]
+        require_names(state, ["number", *(kept for draw in draws for kept in draw.values()), *under(MEAN, mean)])
+        for draw in draws:
+            for name, kept in draw.items():
+                require_like(kept, state[kept], np.asarray(self.model.parameters[name]))
+        self.draws = [{name: state[kept].copy() for name, kept in draw.items()} for draw in draws]
+        rows = self.validation.data.rows if self.validation else 0
+        self._mean.restore(mean, count if self.validation else 0, (rows, self.model.outputs))
 
 
 def kept_sweeps(spec: Spec) -> frozenset[int]:
