@@ -184,7 +184,8 @@ def read(
     NUMBERS; by default, labels are names if the first one is not a number. `grouping` gives the rows groups. `bad`
     determines what happens to lines with errors, and counts them; by default, the first one is an error.
 
-    Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if the memory runs out despite the check.
+    Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if the memory runs out despite the
+    check.
     """
     bad = bad or BadLines()
     text = _Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights))
