@@ -15,7 +15,7 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.solvers.stochastic import trainer
+from fmcli.solvers.stochastic import blocks, trainer
 from fmcli.training import job, saving
 from fmcli.training.refit import refits
 
@@ -283,6 +283,32 @@ def test_normalised_rows():
     np.testing.assert_allclose(known.value, [1.0, 4 / 3, 1.0], rtol=1e-7)
     ones = dataset([{0: 1.0, 1: 1.0}], 2).normalised()
     np.testing.assert_allclose(ones.value, np.sqrt([0.5, 0.5]), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "solver", "options"),
+    [
+        ("fm", "cd", {}),
+        ("fm", "ftrl", {}),
+        ("fm", "adagrad", {"block_size": 4}),
+        ("ffm", "adagrad", {"norm": False}),
+        ("kernel-basis", None, {}),
+    ],
+)
+def test_equal_values_take_the_memory_of_one(name, solver, options, monkeypatch):
+    """All rows have equally many ones."""
+    monkeypatch.setattr(blocks, "SAMPLES_BEFORE", 0)
+    rng = np.random.default_rng(3)
+    rows = [{(int(j), f): 1.0 for f, j in enumerate(sorted(rng.choice(20, 3, replace=False)))} for _ in range(60)]
+    data = dataset(rows, 20, rng.normal(size=60)).normalised().take(rng.permutation(60))
+    apart = data.changed(value=data.value.copy())
+    assert apart.nbytes - data.nbytes == (data.nnz - data.longest) * data.value.itemsize
+    assert data.longest_square() == pytest.approx(apart.longest_square(), rel=1e-6)
+    if name != "ffm":
+        data, apart = data.changed(field=None), apart.changed(field=None)
+    together, single = (train(each, name, solver, rank=3, **options).plan.model.parameters for each in (data, apart))
+    for array in together:
+        np.testing.assert_array_equal(together[array], single[array], err_msg=array)
 
 
 def test_a_model_of_normalised_rows_normalises_what_it_scores(tmp_path):

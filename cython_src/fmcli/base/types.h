@@ -120,7 +120,7 @@ typedef struct Csr {
     const int32_t* index;
     const int32_t* field;  // NULL if there are no fields
     const float* value;
-    int constant;  // 1 if every value is 1: all rows then share one array of ones
+    int constant;  // 1 if all values are equal: all rows then share one array of them
 } Csr;
 
 static inline Sample sample_of(const Csr* rows, ptrdiff_t i) {

@@ -6,8 +6,8 @@ cdef class Dataset:
     cdef readonly Py_ssize_t rows, nnz, longest
     cdef readonly int32_t features
     cdef readonly object indptr, index, value, field, label, weight, group, numbering
-    cdef object ones
-    cdef Csr csr  # if all values are 1, none are stored: every row uses `ones`, which is as long as the longest row
+    cdef object shared
+    cdef Csr csr  # if all values are equal, every row uses `shared`, which is as long as the longest row
     cdef const double* label_
     cdef const double* weight_
 

@@ -34,7 +34,8 @@ cdef class Dataset:
     indptr : int64 array (rows + 1); row i has the entries indptr[i] .. indptr[i + 1] - 1.
     index : int32 array (nnz), the column of each entry, strictly increasing within a row. With fields, the pairs
         (index, field) are strictly increasing, and neither is negative.
-    value : float32 array (nnz) without zeros, or None if every value is 1.
+    value : float32 array (nnz) without zeros, or None if every value is 1. Equal values can be one number in memory, as
+        `repeated` makes them.
     label : float64 array (rows), or None if the rows have no labels.
     features : the number of columns; larger than every index.
     field : int32 array (nnz) or None.
@@ -52,7 +53,7 @@ cdef class Dataset:
     ):
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] index_ = index
-        cdef const float[::1] value_ = value
+        cdef const float[::1] value_
         cdef const int32_t[::1] field_ = field
         cdef const double[::1] label_ = label
         cdef const double[::1] weight_ = weight
@@ -91,12 +92,13 @@ cdef class Dataset:
         self.csr.field = &field_[0] if field is not None and self.nnz else NULL
         self.label_ = &label_[0] if label is not None and self.rows else NULL
         self.weight_ = &weight_[0] if weight is not None and self.rows else NULL
-        self.csr.constant = value is None
+        self.csr.constant = value is None or is_repeated(value)
         if self.csr.constant:
-            self.ones = np.ones(max(self.longest, 1), dtype=np.float32)
-            value_ = self.ones
+            self.shared = np.full(max(self.longest, 1), 1 if value is None else value[0], dtype=np.float32)
+            value_ = self.shared
             self.csr.value = &value_[0]
         else:
+            value_ = value
             self.csr.value = &value_[0] if self.nnz else NULL
         if not trusted:
             self.check_entries()
@@ -140,8 +142,9 @@ cdef class Dataset:
 
     @property
     def arrays(self):
-        """All arrays that are not None."""
-        arrays = [self.indptr, self.index, self.value, self.field, self.label, self.weight, self.group, self.ones]
+        """All arrays that take memory."""
+        value = self.shared if self.csr.constant else self.value
+        arrays = [self.indptr, self.index, value, self.field, self.label, self.weight, self.group]
         arrays += [] if self.numbering is None else self.numbering.arrays
         return [array for array in arrays if array is not None]
 
@@ -195,8 +198,10 @@ cdef class Dataset:
                 ends[i + 1] = ends[i] + self.csr.indptr[row + 1] - self.csr.indptr[row]
         index, field, value = [
             None if array is None else self.entries_of(chosen, ends, array.view(np.int32)).view(array.dtype)
-            for array in (self.index, self.field, self.value)
+            for array in (self.index, self.field, None if self.csr.constant else self.value)
         ]
+        if self.csr.constant and self.value is not None:
+            value = repeated(self.value[0], len(index))
         label, weight, group = [
             None if array is None else array.take(chosen) for array in (self.label, self.weight, self.group)
         ]
@@ -259,7 +264,7 @@ cdef class Dataset:
         cdef const int64_t[::1] indptr = self.indptr
         cdef int32_t[::1] index = self.index
         cdef int32_t[::1] field = self.field
-        cdef float[::1] value = self.value
+        cdef float[::1] value = None if self.csr.constant else self.value  # equal ones need no order
         if not self.nnz:
             return
         entries.indptr, entries.index = &indptr[0], &index[0]
@@ -487,7 +492,7 @@ cdef class Dataset:
     def longest_square(self):
         """The largest squared norm of a row; 0 without rows."""
         if self.csr.constant:
-            return float(self.longest)
+            return self.longest * float(self.shared[0]) ** 2
         cdef double largest = 0, squares
         cdef Py_ssize_t i, j
         cdef Sample x
@@ -556,6 +561,7 @@ cdef class Dataset:
         cdef Sample x
         cdef Py_ssize_t i, j
         cdef double squares, scale
+        cdef bint equal = True
         if marks is not None and marks.shape[0] < self.features:
             raise ValueError(f"`known` has {marks.shape[0]} entries for {self.features} features")
         with nogil:
@@ -568,10 +574,21 @@ cdef class Dataset:
                 scale = 1 / sqrt(squares) if squares > 0 else 1
                 for j in range(x.nnz):
                     out[self.csr.indptr[i] + j] = <float>(scale * x.value[j])
-        return self.changed(value=values)
+                    equal &= out[self.csr.indptr[i] + j] == out[0]
+        # As those of rows with equally many ones, such as one for each field.
+        return self.changed(value=repeated(values[0], self.nnz) if equal and self.nnz else values)
 
     def __len__(self):
         return self.rows
+
+
+def repeated(value, entries):
+    """float32 (entries): the same value for each entry, in the memory of one."""
+    return np.broadcast_to(np.float32(value), entries)
+
+
+cdef is_repeated(array):
+    return array.strides == (0,) and len(array) > 0
 
 
 def most_frequent(const int32_t[::1] times, Py_ssize_t count):

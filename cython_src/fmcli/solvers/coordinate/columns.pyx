@@ -87,7 +87,7 @@ def by_feature(Dataset data):
     cdef Py_ssize_t i, entry
     cdef int64_t at
     cdef Sample x
-    cdef bint keeps = not data.csr.constant or data.csr.field != NULL
+    cdef bint keeps = data.value is not None or data.csr.field != NULL
     for i in range(data.rows):
         data.sample(i, &x)
         for entry in range(x.nnz):

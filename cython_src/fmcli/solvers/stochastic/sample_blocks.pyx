@@ -60,6 +60,8 @@ cdef class SampleBlocks:
     def __init__(
         self, Dataset data, ends, *, double mean_weight=1, bint by_sample=False, GroupingRoom room=None
     ):
+        if data.value is not None and data.csr.constant:
+            data = data.changed(value=data.value.copy())  # an entry of a block has its own value, if that is not 1
         self.data, self.ends, self.end, self.mean_weight, self.by_sample = data, ends, ends, mean_weight, by_sample
         sizes, entries = np.diff(ends), np.diff(data.indptr[ends])
         if len(ends) < 2 or ends[0] != 0 or ends[len(ends) - 1] != data.rows or sizes.min() < 1:
