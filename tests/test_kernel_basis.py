@@ -17,6 +17,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
+from fmcli.scoring.rows import score_rows
 from fmcli.solvers.closed_form import LEAST_ROWS
 from fmcli.training import job, saving
 
@@ -134,7 +135,7 @@ def test_all_rows_make_kernel_ridge_regression(kernel, order, rank):
     theirs = KernelRidge(alpha=40 * l2, kernel="precomputed")
     centred = KernelCenterer().fit_transform(k)
     wanted = theirs.fit(centred, data.label - data.label.mean()).predict(centred) + data.label.mean()
-    found = prediction.score_rows(trained.plan.model, data)[:, 0]
+    found = score_rows(trained.plan.model, data)[:, 0]
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
