@@ -115,10 +115,10 @@ def change_identity(rng: random.Random, file: ModelFile, files: list[Any]) -> No
     if rng.random() < 0.1:
         file.meta[rng.choice((RUN, "other"))] = some_value(rng)
         return
-    if type(file.meta.get(RUN)) is not dict:
+    if type(file.meta.get(RUN)) is not dict or not file.meta[RUN]:
         return
     file.meta[RUN] = table = dict(file.meta[RUN])
-    if type(table.get("options")) is dict and rng.random() < 0.5:
+    if type(table.get("options")) is dict and table["options"] and rng.random() < 0.5:
         table["options"] = table = dict(table["options"])
     name = rng.choice(sorted(table, key=str))
     what = rng.random()
@@ -143,7 +143,7 @@ def change_number(rng: random.Random, file: ModelFile, files: list[Any]) -> None
             old = array.reshape(-1)[place := rng.randrange(array.size)]
             changed = rng.choice(INTEGERS if integers else FLOATS)
             if rng.random() < 0.5:
-                changed = old + rng.choice((-1, 1))
+                changed = old.item() + rng.choice((-1, 1))
             array.reshape(-1)[place] = np.array(changed).astype(array.dtype)
 
 
