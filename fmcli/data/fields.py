@@ -7,7 +7,9 @@ from fmcli.data.dataset import Dataset
 
 
 def fields_of_features(data: Dataset) -> NDArray[np.int32]:
-    """(features) The field of the first entry of each feature, counted without gaps; 0 for those that do not occur."""
+    """(features) The field of the first entry of each feature, counted without gaps; 0 for those that do not occur. The
+    entries must have fields."""
+    assert data.field is not None
     fields = np.zeros(data.features, dtype=np.int32)
     place = np.unique(data.field, return_inverse=True)[1]
     fields[data.index[::-1]] = place[::-1]  # of equal indices, the last one stays
