@@ -44,6 +44,11 @@ class ClusterChoice:
         if (self.ca or self.cert or self.key) and not self.address.startswith(SECURE):
             raise UsageError(f"--tls-ca-file, --tls-cert and --tls-key apply only to {SECURE} addresses")
 
+    @property
+    def files(self) -> list[str]:
+        """The files that this machine reads."""
+        return [path for path in (self.ca, self.cert, self.key) if path is not None]
+
     def check(self, inputs: Sequence[str], threads: int | None) -> None:
         """Raise UsageError for inputs that workers cannot read, and for -j."""
         if "-" in inputs:

@@ -175,7 +175,7 @@ def command(
         if predictions is not None:
             raise UsageError("--cluster applies only to a MODEL, not to --predictions")
         cluster.check(inputs, threads)
-    there = inputs if cluster is None else ()
+    there = inputs if cluster is None else cluster.files
     check_files([path for path in (model, predictions, *there) if path is not None])
     parsed = tuple(map(parse_limit, limits))
     request = Request(

@@ -166,7 +166,7 @@ def command(
         cluster.check(inputs, threads)
         if unbuffered:
             raise UsageError("--unbuffered and --cluster cannot be combined")
-    check_files((model, *inputs) if cluster is None else (model,), [output] if output is not None else [])
+    check_files((model, *(inputs if cluster is None else cluster.files)), [output] if output is not None else [])
     if output_dir is not None:
         check_output_dir(output, output_dir)
     if output is not None:

@@ -29,6 +29,14 @@ def test_choices_that_do_not_fit(run, tmp_path, arguments, message):
     assert message in done.stderr
 
 
+def test_a_certificate_that_is_missing(run, tmp_path):
+    (tmp_path / "M").touch()
+    for command in ("predict", "evaluate"):
+        done = run(command, "--cluster", "tls://127.0.0.1:9", "--tls-key", "none.pem", "M", "x")
+        assert (done.returncode, done.stdout) == (66, b"")
+        assert "cannot read none.pem" in done.stderr
+
+
 def test_without_dask(run, adult_model, sample, tmp_path):
     hidden = "import sys; sys.modules['dask'] = None"
     done = run("predict", "--cluster", "local:1", adult_model, sample / "adult.test.libsvm", before=hidden)
