@@ -144,6 +144,8 @@ def change_number(rng: random.Random, file: ModelFile, files: list[Any]) -> None
             changed = rng.choice(INTEGERS if integers else FLOATS)
             if rng.random() < 0.5:
                 changed = old.item() + rng.choice((-1, 1))
+            if integers:
+                changed = min(max(changed, np.iinfo(array.dtype).min), np.iinfo(array.dtype).max)
             array.reshape(-1)[place] = np.array(changed).astype(array.dtype)
 
 

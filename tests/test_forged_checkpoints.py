@@ -99,6 +99,14 @@ def test_an_invalid_identity_is_refused(name, files, tmp_path):
     assert message in outcome.message
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_search_with_vectors_that_overflow_goes_on(files, tmp_path):
+    file, path = files[LBFGS], str(tmp_path / "c")
+    huge = {name: np.full(file.tensors[name].shape, 1e200) for name in ("0.trainer.step.0", "0.trainer.gradient")}
+    save(path, ModelFile(file.meta, {**file.tensors, **huge}, kind=file.kind))
+    assert forged.use(path).kind == "continued"
+
+
 def test_forged_checkpoints_are_refused_or_continued(files, tmp_path):
     path, counts = tmp_path / "c", Counter()
     for case in range(60):

@@ -160,6 +160,7 @@ class LBFGS(Minimizer):
         self.point = self.free()
         self.value, self.gradient = self.evaluate(self.point)
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a direction that overflows is no descent
     def _iterate(self) -> bool:
         """Take a step; returns whether there is one that lowers the objective. The model has its parameters then."""
         while True:
@@ -197,12 +198,11 @@ class LBFGS(Minimizer):
             return Point(step, value, float(gradient @ direction))
 
         first = 1.0 if self.pairs else 1 / float(np.linalg.norm(direction))
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = search(at, Point(0.0, self.value, slope), first, EVALUATIONS)
-            if found is None:
-                return False
-            if not np.array_equal(point, self.point + found.step * direction):  # an earlier point was the best
-                at(found.step)
+        found = search(at, Point(0.0, self.value, slope), first, EVALUATIONS)
+        if found is None:
+            return False
+        if not np.array_equal(point, self.point + found.step * direction):  # an earlier point was the best
+            at(found.step)
         self._remember(point - self.point, gradient - self.gradient)
         self.point, self.value, self.gradient = point, found.value, gradient
         return True
@@ -219,6 +219,7 @@ class LBFGS(Minimizer):
         vectors = [vector for pair in self.pairs for vector in (pair.step, pair.change)]
         return {**found, **dict(zip(pair_names(len(self.pairs)), vectors, strict=True))}
 
+    @np.errstate(over="ignore", invalid="ignore")  # pairs of a file may overflow, and are left out
     def move_to(self, position: Position, epochs: int) -> None:
         self.iteration, self.round_began, pairs = whole_numbers(position, "counts", 3)
         within("counts", self.iteration, epochs, epochs)

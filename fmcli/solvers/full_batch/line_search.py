@@ -67,13 +67,16 @@ def beyond(start: Point, low: Point) -> float:
 def between(low: Point, high: Point) -> float:
     """A step within the interval."""
     width = high.step - low.step
-    share = (minimum(low, high) - low.step) / width if math.isfinite(high.value + high.slope) else math.nan
+    known = width and math.isfinite(high.value + high.slope)
+    share = (minimum(low, high) - low.step) / width if known else math.nan
     return low.step + width * (min(max(share, MARGIN), 1 - MARGIN) if math.isfinite(share) else 0.5)
 
 
 def minimum(a: Point, b: Point) -> float:
     """The step that minimises the cubic with the values and slopes of both points (equation 3.59); nan if there is
-    none."""
+    none, or if both steps are the same."""
+    if a.step == b.step:
+        return math.nan
     first = a.slope + b.slope - 3 * (a.value - b.value) / (a.step - b.step)
     square = first * first - a.slope * b.slope
     if not square >= 0:
