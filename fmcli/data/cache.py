@@ -268,10 +268,18 @@ class ForeignFileError(BadInputError):
     """A file is not a cache."""
 
 
+class DamagedCacheError(BadInputError):
+    """A cache is damaged, or of another version."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: the cache cannot be used: {reason}; remove it, and it will be made again")
+        self.reason = reason
+
+
 class Cache:
     """The rows in a cache.
 
-    Raises MissingInputError if it cannot be read, ForeignFileError if it is another file, and BadInputError if it is
+    Raises MissingInputError if it cannot be read, ForeignFileError if it is another file, and DamagedCacheError if it is
     damaged or of another version.
 
     facts : about all rows.
@@ -330,9 +338,9 @@ class Cache:
         """Close the file."""
         os.close(self._file)
 
-    def damaged(self, reason: str) -> BadInputError:
+    def damaged(self, reason: str) -> DamagedCacheError:
         """The error for a cache that cannot be used."""
-        return BadInputError(f"{self.path}: the cache cannot be used: {reason}; remove it, and it will be made again")
+        return DamagedCacheError(self.path, reason)
 
     def _check(self, end: int) -> None:
         """Raise ValueError unless the table is that of strips one after the other, up to this position."""

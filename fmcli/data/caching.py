@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.cache import CHUNK_BYTES, Cache, ForeignFileError, LateIdsError, build
+from fmcli.data.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS, Names, listed_texts
 from fmcli.data.pieces import TextRows
@@ -19,6 +19,19 @@ from fmcli.data.sources import name_of
 from fmcli.data.weights import with_row_weights
 from fmcli.errors import BadInputError
 from fmcli.system.identity import can_be_read_again, identity
+
+# What another cache has, by the entry of `Reading.about` in which it differs.
+OTHER = {
+    "format": "another format",
+    "keep_fields": "another use of fields",
+    "label_weights": "another use of weights beside labels",
+    "shuffled": "another order of rows",
+    "labels": "other labels",
+    "hash_bits": "other hash bits",
+    "sample_weights": "other sample weights",
+    "skip": "another treatment of lines with errors",
+    "inputs": "other inputs",
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,7 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
     It is used again if the inputs and the file of weights have the same names, sizes, times of the last change or
     versions, and bytes at both ends, and if they were read in the same way. Standard input is always read again.
 
-    Raises the errors of `reader.read`, ForeignFileError if the path is another file, and OutputError if the cache
+    Raises the errors of `reader.read`, cache.ForeignFileError if the path is another file, and OutputError if the cache
     cannot be written.
     """
     files = [*inputs, *([] if reading.sample_weights is None else [reading.sample_weights])]
@@ -132,15 +145,13 @@ def why_not(path: str, about: dict[str, Any], files: Sequence[str]) -> str:
         return "there was none"
     try:
         cache = Cache(path)
-    except ForeignFileError:
-        raise
-    except BadInputError as error:
-        return str(error)
+    except DamagedCacheError as error:
+        return f"the earlier one cannot be used: {error.reason}"
     cache.close()
     for file, known in zip(files, [*about["inputs"], *about["sample_weights"]], strict=True):
         if known is None and can_be_read_again(file):
             return f"it is not known whether {name_of(file)} has changed"
         if known is None:
             return "an input cannot be read twice"
-    differ = [name for name in about if cache.about.get(name) != about[name]]
-    return f"the earlier one has other {' and '.join(differ).replace('_', ' ')}" if differ else ""
+    differ = [OTHER[name] for name in about if cache.about.get(name) != about[name]]
+    return f"the earlier one has {' and '.join(differ)}" if differ else ""
