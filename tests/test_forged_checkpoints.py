@@ -7,6 +7,7 @@ import forging_checkpoints as forged
 import numpy as np
 import pytest
 from forging import parsed
+from test_corpus import inputs
 
 from fmcli.model_file.container import ModelFile, save
 from fmcli.training.checkpoint import RUN
@@ -114,3 +115,11 @@ def test_forged_checkpoints_are_refused_or_continued(files, tmp_path):
         path.write_bytes(forged.changed(rng, rng.choice(files), files))
         counts[forged.use(str(path)).kind] += 1
     assert {"refused", "continued"} <= set(counts)
+
+
+def test_the_checkpoints_that_the_fuzzer_has_found_are_refused_or_continued(files, tmp_path):
+    path, counts = tmp_path / "c", Counter()
+    for data in inputs("checkpoint"):
+        path.write_bytes(data)
+        counts[forged.use(str(path)).kind] += 1
+    assert {"refused", "continued", "continued, then DivergedError"} <= set(counts)
