@@ -252,10 +252,11 @@ def test_a_cache_is_used_again_for_the_same_rows_only(tmp_path):
     assert reason() == ""
     text.write_text("1 1:1 2:0.6\n0 3:1\n")
     assert reason() == "the earlier one has other inputs"
-    assert reason(Reading("libsvm", False, False, False)) == "the earlier one has another format and another order of rows"
+    libsvm = Reading("libsvm", False, False, False)
+    assert reason(libsvm) == "the earlier one has another format and another order of rows"
     whole = (tmp_path / "c").read_bytes()
     (tmp_path / "c").write_bytes(whole[:-1])
-    assert reason(Reading("libsvm", False, False, False)) == "the earlier one cannot be used: it is truncated"
+    assert reason(libsvm) == "the earlier one cannot be used: it is truncated"
     assert (tmp_path / "c").read_bytes() == whole
     (tmp_path / "c").write_text("1 1:1\n")
     with pytest.raises(BadInputError, match="is not a cache"):

@@ -279,8 +279,8 @@ class DamagedCacheError(BadInputError):
 class Cache:
     """The rows in a cache.
 
-    Raises MissingInputError if it cannot be read, ForeignFileError if it is another file, and DamagedCacheError if it is
-    damaged or of another version.
+    Raises MissingInputError if it cannot be read, ForeignFileError if it is another file, and DamagedCacheError if it
+    is damaged or of another version.
 
     facts : about all rows.
     about : what they were made from.
