@@ -20,6 +20,7 @@ from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_pa
 from libc.stdint cimport int32_t
 
 cdef enum:
+    ROWS_AT_ONCE = 32  # that are caught up before a block, while the next ones are prefetched
     AHEAD = 4  # how many samples of a run ahead the numbers of rows' last steps are prefetched
     # The number of steps that the tables of running sums hold. After this many steps, all rows are brought up to date.
     LONGEST = 1 << 20
@@ -109,7 +110,7 @@ cdef class FOBOS(Solver):
         Solver.bind(self, model, penalty)
         self.memory = []
         for i in range(model.n_blocks):
-            visited = np.zeros(max(model.outputs * model.block[i].rows, 1), dtype=np.int32)
+            visited = allocate(max(model.outputs * model.block[i].rows, 1), np.int32)
             self.memory.append(visited)
             self.visited[i] = &visited[0]
         self.zeros = allocate(max([model.block[i].lanes for i in range(model.n_blocks)]) + 1)
@@ -306,17 +307,29 @@ cdef class FOBOS(Solver):
 
     cdef void block_catch_up(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block
-        cdef Py_ssize_t i, n = gradient.rows.end[MANY_ENTRIES - 1]
-        cdef Py_ssize_t begin = n * share.part // share.parts, end = n * (share.part + 1) // share.parts
+        cdef const int32_t* row = gradient.rows.row
+        cdef Py_ssize_t i, some, n = gradient.rows.end[MANY_ENTRIES - 1]
+        cdef Py_ssize_t at = n * share.part // share.parts, end = n * (share.part + 1) // share.parts
         cdef Block block = self.model.block[b]
-        if not self.penalised[b] or begin == end:
+        if not self.penalised[b]:
             return
         block.room = share.room
-        kernels.fobos_catch_up(
-            &block, gradient.rows.row + begin, end - begin, gradient.first, self.visited[b], &self.body[b],
-            &self.weight[b])
-        for i in range(begin, end):  # `block_step` makes the steps of this block
-            self.visited[b][gradient.first + gradient.rows.row[i]] += self.block_samples
+        self.prefetch_rows(gradient, at, min(at + ROWS_AT_ONCE, end))
+        while at < end:
+            some = min(ROWS_AT_ONCE, end - at)
+            self.prefetch_rows(gradient, at + some, min(at + some + ROWS_AT_ONCE, end))
+            kernels.fobos_catch_up(
+                &block, row + at, some, gradient.first, self.visited[b], &self.body[b], &self.weight[b])
+            for i in range(at, at + some):  # `block_step` makes the steps of this block
+                self.visited[b][gradient.first + row[i]] += self.block_samples
+            at += some
+
+    cdef void prefetch_rows(self, const BlockGradient* gradient, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef const int32_t* last = self.visited[gradient.block] + gradient.first
+        kernels.prefetch(&self.model.block[gradient.block], gradient.rows.row + begin, end - begin, gradient.first)
+        for i in range(begin, end):
+            prefetch_line(last + gradient.rows.row[i])
 
     cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block
