@@ -1,11 +1,13 @@
 """A cluster gives the lines, numbers and messages of one machine, also if workers are killed."""
 
+import gc
 import gzip
 import os
 import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -251,6 +253,23 @@ def test_a_bounded_number_of_tasks_is_in_flight(monkeypatch):
         assert (item, result) == (number, (-number, f"n {number}"))
         assert len(sent) <= number + most
     assert sent == list(range(20))
+
+
+def test_results_in_cycles_are_freed(monkeypatch):
+    class Result:
+        def __init__(self):
+            self.itself = self
+
+    monkeypatch.setattr(Cluster, "_checked_workers", lambda _: (1, 1))
+    cluster, alive = Cluster(None, "", None), WeakSet()
+    monkeypatch.setattr(cluster, "result", lambda future, purpose: Result())
+    gc.disable()  # the command lets Python look for cycles seldom
+    try:
+        for _, result in cluster.in_order(range(50), str, str):
+            alive.add(result)
+            assert len(alive) <= 2 * connection.AHEAD
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("failure", [MemoryError(), NotEnoughMemoryError("scoring rows needs 9 GiB")])

@@ -6,6 +6,7 @@ that wait bounded, to notice that the scheduler is gone, and to make messages of
 
 from __future__ import annotations
 
+import gc
 import logging
 import pydoc
 import signal
@@ -122,7 +123,7 @@ class Cluster:
         """Each item and the result of its task, in order. A bounded number of tasks is in flight."""
         waiting: deque[tuple[T, Future]] = deque()
         rest = iter(items)
-        most = AHEAD * self.threads
+        most, taken = AHEAD * self.threads, 0
         while True:
             while len(waiting) < most and (item := next(rest, None)) is not None:
                 waiting.append((item, send(item)))
@@ -130,6 +131,9 @@ class Cluster:
                 return
             item, future = waiting.popleft()
             yield item, self.result(future, purpose(item))
+            taken += 1
+            if taken % most == 0:  # Dask's objects have cycles, which hold results; the command seldom looks for these
+                gc.collect()
 
     def close(self) -> None:
         """Cancel what is running."""
