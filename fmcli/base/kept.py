@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.finite import are_finite
-
 Kept = Mapping[str, NDArray[Any]]
 LARGEST = 2**53  # of counts: exact as a float
 LONGEST_NAME = 40  # characters in a message
@@ -73,7 +71,7 @@ def require_each_like(name: str, arrays: Sequence[NDArray[Any]], wanted: Sequenc
 
 def require_finite(name: str, array: NDArray[Any]) -> None:
     """Raise unless all numbers of an array are finite."""
-    if not are_finite([array]):
+    if not np.isfinite(array).all():
         raise ValueError(f"the array {name} has numbers that are not finite")
 
 
