@@ -36,12 +36,12 @@ def test_the_page_and_its_figures_are_those_of_the_numbers(page):
     assert sum(sizes) <= MOST_BYTES_OF_ALL
 
 
-def test_every_experiment_has_rules_and_numbers_and_each_failure_a_reason(page):
-    assert {path.stem for path in page.NUMBERS.iterdir()} == {one.name for one in page.ALL}
+def test_every_experiment_has_rules_and_each_failure_a_reason(page):
+    assert {path.stem for path in page.NUMBERS.iterdir()} <= {one.name for one in page.ALL}
     for one in page.ALL:
-        numbers = page.kept(one)["numbers"]
         assert one.rules
-        assert all(rule.reason for rule in one.rules if rule.verdict(numbers) == "FAIL"), one.name
+        if run := page.kept(one):
+            assert all(rule.reason for rule in one.rules if rule.verdict(run["numbers"]) == "FAIL"), one.name
 
 
 def test_the_smallest_experiment_runs(page, tmp_path, monkeypatch):

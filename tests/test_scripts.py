@@ -1,4 +1,4 @@
-"""The scripts run without errors on small data; their results are not checked."""
+"""The scripts have help, and those that fuzz run a few cases."""
 
 import json
 import os
@@ -9,13 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SAMPLE = ROOT / "sample_data"
-ADULT = (SAMPLE / "adult.train.libsvm", SAMPLE / "adult.test.libsvm")
-# Small runs of the scripts that accept such data.
-SMALL = {
-    "sgl_adult": [*ADULT, "--rank", "2", "--epochs", "1"],
-    "sh_sparsity": ADULT,
-}
 SCRIPTS = sorted((ROOT / "scripts").glob("*/*.py"))
 
 
@@ -48,13 +41,6 @@ def test_scripts_have_help():
     for script in SCRIPTS:
         shared_by_others = "argparse" not in script.read_text()
         assert "usage:" in written[str(script)] or shared_by_others, script
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_scripts_run(name):
-    done = run(ROOT / "scripts" / "papers" / f"{name}.py", *SMALL[name])
-    assert done.returncode == 0, done.stderr
-    assert "fm" in done.stdout
 
 
 @pytest.mark.parametrize("target", ["cache", "checkpoint", "model"])

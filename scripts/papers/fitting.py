@@ -9,7 +9,8 @@ import numpy as np
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import Spec, make_spec
-from fmcli.scoring.metrics import METRICS
+from fmcli.scoring.metrics import METRICS, Outcome, measure
+from fmcli.scoring.rows import score_rows
 from fmcli.training import job
 from fmcli.training.job import Epoch, Trained
 
@@ -82,3 +83,9 @@ def best_options(
         found.append((float(together[best]), {**options, "epochs": best + 1}))
     value, options = min(found, key=lambda one: one[0])
     return options, sign * value
+
+
+def auc(trained: Trained, data: Dataset) -> float:
+    """The AUC of a model's scores, whatever its loss; labels above 0 are positive."""
+    score = score_rows(trained.plan.model, data)
+    return measure(["auc"], Outcome("logistic", np.where(data.label > 0, 1.0, -1.0), score))["auc"]

@@ -1,5 +1,8 @@
 """The experiments, a module each, in the order of the page."""
 
-from experiments import ll, pn_beta
+from experiments import ho_figure4, ho_table3, ll, peers, pn_bases, pn_beta, pn_ratings, pn_theorem2, sgl, sh
 
-ALL = [module.EXPERIMENT for module in (ll, pn_beta)]
+ALL = [
+    module.EXPERIMENT
+    for module in (pn_beta, pn_theorem2, pn_ratings, pn_bases, ho_table3, ho_figure4, sh, sgl, ll, peers)
+]
