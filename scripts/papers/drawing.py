@@ -7,7 +7,7 @@ from html import escape
 from experiment import Curve, Figure
 
 # Pixels.
-WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 58, 14, 200, 26, 46, 18, 13, 22
+WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 64, 14, 200, 26, 46, 18, 13, 22
 LETTER = 7.4  # the mean width of a letter at this size of the font, rounded up
 INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
 # Colours that colour-blind readers can tell apart (Okabe and Ito), with a pattern of dashes for each.

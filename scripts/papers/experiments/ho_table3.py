@@ -106,6 +106,12 @@ def figures(numbers: Numbers) -> dict[str, Figure]:
     return {"": Figure("AUC by order", "order m", "AUC", panels, digits=3)}
 
 
+NOT_WORSE = (
+    "No setting was found that degrades m = 5: on the first draw, the AUC is 0.784 to 0.795 with initial factors of"
+    " deviation 0.01, 0.1 and 0.3 and l2 1e-5 and 1e-3. The paper's 0.621 is therefore no property of the model, but of"
+    " its optimization, of which it says itself that coordinate descent deteriorates from m = 4 on."
+)
+
 EXPERIMENT = Experiment(
     name="ho_table3",
     source="[HO] Table 3",
@@ -119,9 +125,9 @@ Initial factors have the standard deviation {INIT_STD:g}, and there are {EPOCHS}
 standard deviation of 0.01, and does not say how many epochs.
 """,
     rules=[
-        Rule(f"hofm, and hofm-shared up to m = 4, reach the paper's AUC minus {CLOSE:g}.", as_good, ""),
-        Rule("the best model is hofm or hofm-shared.", hofm_leads, ""),
-        Rule(f"hofm-shared loses at least {10 * CLOSE:g} of AUC at m = 5, as in the paper.", degrades, ""),
+        Rule(f"hofm, and hofm-shared up to m = 4, reach the paper's AUC minus {CLOSE:g}.", as_good),
+        Rule("the best model is hofm or hofm-shared.", hofm_leads),
+        Rule(f"hofm-shared loses at least {10 * CLOSE:g} of AUC at m = 5, as in the paper.", degrades, NOT_WORSE),
     ],
     run=run,
     tables=tables,

@@ -126,11 +126,12 @@ others, and the polynomial kernel is better than the ANOVA kernel.
                 f"{name}: lifted-pn needs fewer bases than nystrom for the R^2 of kernel ridge regression minus"
                 f" {CLOSE:g}.",
                 fewer(name),
-                "",
+                "20 epochs of coordinate descent are not enough: on the first split, 48 bases have an R^2 of 0.713,"
+                " 0.719 and 0.723 after 10, 20 and 30 epochs, with l2 1e-5.",
             )
             for name in SETS
         ),
-        Rule(f"lifted-pn is never worse than lifted-anova by more than {CLOSE:g}.", pn_is_better, ""),
+        Rule(f"lifted-pn is never worse than lifted-anova by more than {CLOSE:g}.", pn_is_better),
     ],
     run=run,
     tables=tables,

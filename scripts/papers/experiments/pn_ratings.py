@@ -5,9 +5,9 @@ from fitting import Options, best_options, fit, grid, held_out
 from sets.movielens import one_hot, u_split
 from sets.raw import Raw
 
-FOLDS, EPOCHS, PATIENCE, HELD_OUT, CLOSE = (1, 2, 3, 4, 5), 20, 3, 0.2, 0.002
-TRIED = grid(learning_rate=(0.03, 0.1), l2=(0.01, 0.03, 0.1))
-COMMON: Options = {"solver": "adagrad", "loss": "squared", "init_std": 0.01, "epochs": EPOCHS, "rank": 20}
+FOLDS, EPOCHS, HELD_OUT, CLOSE = (1, 2, 3, 4, 5), 40, 0.2, 0.002
+TRIED = grid(l2=(1e-4, 2e-4, 4e-4, 8e-4))
+COMMON: Options = {"solver": "cd", "loss": "squared", "init_std": 0.1, "epochs": EPOCHS, "rank": 20, "tol": 0}
 # What each row adds to the common options, by the model and its formula in the papers.
 FM, AUGMENTED, ALL_SUBSETS = "anova kernel + linear weights (FM)", "anova kernel, augmented", "all-subsets"
 PN, PN_AUGMENTED = "polynomial kernel + linear weights (PN)", "polynomial kernel, augmented"
@@ -27,7 +27,7 @@ def run(raw: Raw) -> Numbers:
     numbers: Numbers = {}
     for name, (model, added) in MODELS.items():
         tried = [COMMON | added | one for one in TRIED]
-        options, _ = best_options(model, tried, pairs[0].train, "rmse", parts, PATIENCE)
+        options, _ = best_options(model, tried, pairs[0].train, "rmse", parts)
         found = [fit(model, options, *pair, ("rmse",)).epochs[-1].valid["rmse"] for pair in pairs]
         numbers[name] = {"rmse": found, "options": {option: options[option] for option in (*TRIED[0], "epochs")}}
     return numbers
@@ -51,16 +51,23 @@ def tables(numbers: Numbers) -> list[Table]:
     return [Table(caption, ["model", "of fmcli", "RMSE", "options"], rows)]
 
 
+RANKING = (
+    "The ranking depends on the solver. With AdaGrad (l2 from 0.01 to 0.1; means of u1 to u5), the ANOVA kernel"
+    " is better: 0.919 against 0.933 augmented, 0.909 against 0.921 with linear weights; but all-subsets has "
+    "0.946 then. The augmented ANOVA kernel does not become better with fitted signs (sha2) or in lifted form: "
+    "0.943 and 0.939 on held-out rows of u1, where shfm has 0.931 and augmented pn 0.930."
+)
+
 EXPERIMENT = Experiment(
     name="pn_ratings",
     source="[PN] Figure 3, [HO] Figure 5",
     title="second-order models of ratings",
     about=f"""
 The papers use MovieLens 1M and Last.fm; here it is MovieLens 100K with one-hot users and films, in the splits u1 to
-u5 of GroupLens, so that only the ranking of the models can be compared. AdaGrad, rank {COMMON["rank"]}; the learning
-rate, l2 and the number of epochs are chosen on {HELD_OUT:.0%} of the training rows of u1. The papers' figures have no
-numbers; by their texts, the ANOVA kernel is better than the polynomial kernel, augmentation is as good as linear
-weights or better, and all-subsets does well.
+u5 of GroupLens, so that only the ranking of the models can be compared. Coordinate descent, as in the papers, rank
+{COMMON["rank"]}; l2 and the number of epochs are chosen on {HELD_OUT:.0%} of the training rows of u1. The papers'
+figures have no numbers; by their texts, the ANOVA kernel is better than the polynomial kernel, augmentation is as good
+as linear weights or better, and all-subsets does well.
 """,
     rules=[
         Rule(
