@@ -38,17 +38,17 @@ def curve(data: Dataset, order: int, solver: str) -> Numbers:
     noted = {round(last ** (i / (POINTS - 1))) for i in range(POINTS)}
     plan = job.plan(data, spec_of("hofm-shared", options))
     found: Numbers = {"epochs": [], "objective": [], "seconds": []}
-    begin, apart = time.thread_time(), 0.0
+    begin, apart = time.process_time(), 0.0
 
     def note(epoch: job.Epoch) -> None:
         nonlocal apart
-        now = time.thread_time()
+        now = time.process_time()
         if epoch.number in noted:
             loss = np.mean((score_rows(plan.model, data)[:, 0] - data.label) ** 2) / 2
             found["epochs"].append(epoch.number)
             found["objective"].append(float(loss + epoch.penalty))
             found["seconds"].append(now - begin - apart)
-        apart += time.thread_time() - now
+        apart += time.process_time() - now
 
     job.train(plan, note)
     return found
@@ -56,12 +56,12 @@ def curve(data: Dataset, order: int, solver: str) -> Numbers:
 
 def seconds(data: Dataset, order: int, solver: str) -> float:
     """The CPU seconds of the fastest epoch."""
-    begin, found = time.thread_time(), []
+    begin, found = time.process_time(), []
 
     def note(_: job.Epoch) -> None:
         nonlocal begin
-        found.append(time.thread_time() - begin)
-        begin = time.thread_time()
+        found.append(time.process_time() - begin)
+        begin = time.process_time()
 
     job.train(job.plan(data, spec_of("hofm-shared", options_of(order, solver) | {"epochs": TIMED_EPOCHS})), note)
     return min(found)

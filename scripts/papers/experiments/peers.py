@@ -62,12 +62,12 @@ def repeated(name: str, model: str, options: Options | None, pair: Pair) -> Numb
     """The metrics on the test rows for several seeds, and the CPU seconds of training; without options: defaults."""
     found: dict[str, Any] = {metric: [] for metric in METRICS[name]} | {"seconds": []}
     for seed in range(SEEDS):
-        begin = time.thread_time()
+        begin = time.process_time()
         if options is None:
             trained = job.train(job.plan(pair.train, make_spec(model, options={"seed": seed}), holdout=None))
         else:
             trained = fit(model, options | {"seed": seed}, pair.train)
-        found["seconds"].append(time.thread_time() - begin)
+        found["seconds"].append(time.process_time() - begin)
         for metric, value in tested(name, trained, pair).items():
             found[metric].append(value)
     return found | {"options": options or {}}

@@ -75,7 +75,7 @@ as linear weights or better, and all-subsets does well.
             lambda numbers: (
                 rmse(numbers, AUGMENTED) < rmse(numbers, PN_AUGMENTED) and rmse(numbers, FM) < rmse(numbers, PN)
             ),
-            "",
+            RANKING,
         ),
         Rule(
             f"augmentation is as good as linear weights, or better, within {CLOSE:g}.",
@@ -83,12 +83,11 @@ as linear weights or better, and all-subsets does well.
                 rmse(numbers, AUGMENTED) <= rmse(numbers, FM) + CLOSE
                 and rmse(numbers, PN_AUGMENTED) <= rmse(numbers, PN) + CLOSE
             ),
-            "",
+            RANKING,
         ),
         Rule(
             "all-subsets is better than both forms of the polynomial kernel.",
             lambda numbers: rmse(numbers, ALL_SUBSETS) < min(rmse(numbers, PN), rmse(numbers, PN_AUGMENTED)),
-            "",
         ),
     ],
     run=run,
