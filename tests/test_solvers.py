@@ -399,6 +399,27 @@ def test_fobos_closed_form_is_accurate_to_first_order(adaptive):
     assert np.abs(ends["lazy"]["V"] - ends["exact"]["V"]).max() < 0.03 * moved
 
 
+@pytest.mark.parametrize("l2", [0, 1e-4, 4e-3, 0.01, 5.0])
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_deferred_steps_of_any_strength_and_number(adaptive, l2):
+    """Up to 480 steps, for which different series are used, give what the single steps give."""
+    rows = [{0: 1.0} | ({i // 60: 1.0} if i % 60 == 0 else {}) for i in range(60 * FEATURES)] + [{0: 1.0}] * 60
+    ends = {}
+    for prox in ("lazy", "exact"):
+        model = build("fm", FEATURES, rank=RANK)
+        solver = ROW_SOLVERS["fobos"].load()(learning_rate=0.05, prox=prox, adaptive=adaptive)
+        model.allocate(solver.slots)
+        start = fill(model, np.random.default_rng(4))
+        solver.bind(model, Penalty(l1_w=1e-3, l1_v=1e-3, l2_w=l2, l2_v=l2))
+        Trainer(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(len(rows)))).run(
+            np.arange(len(rows), dtype=np.int32), 0, len(rows)
+        )
+        solver.end_epoch()
+        ends[prox] = parameters(model)
+    assert np.abs(ends["exact"]["V"] - start["V"]).max() > 0.01
+    assert_close(ends["lazy"], ends["exact"], FOLLOWED)
+
+
 @pytest.mark.parametrize("batch_size", [1, 4, 5, 100])
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_outputs_batches_weights_and_a_projected_row(solver, batch_size):
