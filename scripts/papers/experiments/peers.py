@@ -128,7 +128,8 @@ EXPERIMENT = Experiment(
 The other programs' figures were measured on the same training and test rows; a range is that over their options. Ours
 are those of the defaults, which hold out a part of the training rows to choose the epoch, and those of options that
 were chosen by {FOLDS}-fold cross-validation (u1) or on {HELD_OUT:.0%} of the training rows (adult). Seconds are CPU
-seconds of training. myFM averages the predictions of 300 sweeps of Gibbs sampling, as `mcmc` does of 200.
+seconds of training. myFM averages the predictions of 280 of 300 sweeps of Gibbs sampling, and `mcmc` those of 50 draws
+from 300 sweeps by default.
 """,
     rules=[
         Rule(
