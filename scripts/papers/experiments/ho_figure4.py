@@ -123,7 +123,10 @@ def figures(numbers: Numbers) -> dict[str, Figure]:
     return {"": Figure("Objective by epoch", "epoch", "objective", panels, log_x=True)}
 
 
-NOT_CONVERGED = "XXX"
+NOT_CONVERGED = (
+    "Neither has converged at m = 3: with more epochs, cd goes on to 0.3102, 0.3064 and 0.3033 after 292, 452 and 700,"
+    " and lbfgs to 0.3043 and 0.2990 after 748 and 1,200."
+)
 
 EXPERIMENT = Experiment(
     name="ho_figure4",
