@@ -108,6 +108,14 @@ def test_a_search_with_vectors_that_overflow_goes_on(files, tmp_path):
     assert forged.use(path).kind == "continued"
 
 
+@pytest.mark.filterwarnings("error")
+def test_parameters_that_are_not_finite_diverge(files, tmp_path):
+    file, path = files[MCMC], str(tmp_path / "c")
+    infinite = np.full_like(file.tensors["0.model.1"], np.inf)
+    save(path, ModelFile(file.meta, {**file.tensors, "0.model.1": infinite}, kind=file.kind))
+    assert forged.use(path).kind == "continued, then DivergedError"
+
+
 def test_forged_checkpoints_are_refused_or_continued(files, tmp_path):
     path, counts = tmp_path / "c", Counter()
     for case in range(60):

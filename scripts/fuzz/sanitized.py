@@ -12,8 +12,9 @@ SOURCES = ("pyproject.toml", "README.md", "LICENSE", "fmcli", "cython_src", "scr
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1"
 LIBRARY = "libasan.so"
 # Leaks are not detected, because Python does not free its own memory at exit. A small file must not cause a larger
-# allocation than the maximum here.
-ASAN_OPTIONS = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096"
+# allocation than the maximum here. A report ends the process by a signal, which no error of the harness does.
+ASAN_OPTIONS = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096:abort_on_error=1"
+UBSAN_OPTIONS = "print_stacktrace=1:abort_on_error=1"
 
 
 def build(folder: Path) -> None:
@@ -38,4 +39,4 @@ def build(folder: Path) -> None:
 def variables() -> dict[str, str]:
     """The environment variables of a process that uses the build."""
     library = subprocess.check_output(["gcc", f"-print-file-name={LIBRARY}"], text=True).strip()
-    return {"LD_PRELOAD": library, "ASAN_OPTIONS": ASAN_OPTIONS, "UBSAN_OPTIONS": "print_stacktrace=1"}
+    return {"LD_PRELOAD": library, "ASAN_OPTIONS": ASAN_OPTIONS, "UBSAN_OPTIONS": UBSAN_OPTIONS}

@@ -159,11 +159,11 @@ cdef class Poly2(Model):
         self.places(x, 0, x.nnz, at + 1 + x.nnz)
         return at + 1 + x.nnz
 
-    # The places of all pairs of a sample; NULL if it is too long to keep them.
+    # The places of all pairs of a sample; NULL if there are none, or too many to keep them.
     cdef inline int32_t* kept(self, const Sample* x, const Room* room) noexcept nogil:
         cdef int32_t* at = room.kept
         cdef int _
-        if x.nnz > MOST_KEPT:
+        if not 0 < x.nnz <= MOST_KEPT:
             return NULL
         for _ in range(KEPT + 1):
             if at[0] == x.nnz and memcmp(at + 1, x.index, x.nnz * sizeof(int32_t)) == 0:
@@ -187,7 +187,7 @@ cdef class Poly2(Model):
         cdef const int32_t* place
         cdef Room room = room_of(s)
         Model.prefetch(self, x, s)
-        if x.nnz > MOST_KEPT:
+        if not 0 < x.nnz <= MOST_KEPT:
             return
         place = self.keep(x, room.kept + room.next_kept[0] * room.kept_size)
         room.next_kept[0] = (room.next_kept[0] + 1) % KEPT

@@ -119,6 +119,7 @@ class GibbsSampler(CoordinateDescent):
         parts = self._by_samples(pool, lambda thread, start, stop: self.draws[thread].losses(self.loss, start, stop))
         return sum(parts)
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # the loss shows parameters that are not finite
     def _enter(self, number: int) -> None:
         """Draw the priors of a block."""
         layout = self.model.layout[number]
