@@ -9,7 +9,7 @@ from test_every_pair import planted
 
 from fmcli.data.fields import fields_of_features, without_fields
 from fmcli.data.training_rows import TrainingRows
-from fmcli.errors import UsageError
+from fmcli.errors import DivergedError, UsageError
 from fmcli.losses.loss import Squared
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.catalogue import refusal
@@ -252,6 +252,12 @@ def test_weights_are_precisions_which_probit_does_not_have():
     weighted = data.changed(weight=np.linspace(0.5, 2, data.rows))
     with pytest.raises(UsageError, match="mcmc takes the weights of rows as precisions"):
         trained_model(weighted)
+
+
+def test_scores_that_overflow_end_training_instead_of_being_drawn_for_ever():
+    data = dataset([{0: 3e38, 1: 3e38}, {0: 3e38}, {1: -3e38}], 2, [0.0, 1.0, 0.0])
+    with pytest.raises(DivergedError):
+        trained_model(data, loss="probit")
 
 
 def test_a_model_of_several_draws_is_not_exported(tmp_path):

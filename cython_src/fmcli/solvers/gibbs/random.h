@@ -63,6 +63,7 @@ static inline double normal(Stream* s) {
 // the normal, the uniform or an exponential distribution (Robert: Simulation of truncated normal variables, 1995). More
 // than a third of the proposals are accepted.
 static inline double truncated_normal(Stream* s, double low, double high) {
+    if (!(low < high)) return low;  // one of them is not a number: no proposal would ever be accepted
     const double WIDE = 2.5;  // an interval around 0 of this length has most of the probability, or nearly so
     if (high < 0) return -truncated_normal(s, -high, -low);
     if (low <= 0) {
