@@ -63,7 +63,7 @@ def _blocks(markdown: str, width: int) -> Iterator[list[str]]:
         if line.startswith(INDENT):
             yield lines[at:end]
         elif line.startswith("#"):
-            yield [_heading(line)]
+            yield _wrapped(_heading(line), width, "", "")
             end = at + 1
         elif line.startswith("|"):
             yield list(_table(lines[at:end], width))
@@ -105,7 +105,7 @@ def _table(lines: list[str], width: int) -> Iterator[str]:
             yield from _wrapped(row[-1], width, left, " " * start) or [left.rstrip()]
         return
     for row in body:
-        yield row[0]
+        yield from _wrapped(row[0], width, "", "")
         for name, cell in zip(head[1:], row[1:], strict=True):
             if cell:
                 yield from _wrapped(f"{name}: {cell}" if name and len(head) > 2 else cell, width, INDENT, INDENT)

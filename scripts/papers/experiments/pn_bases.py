@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
     title="regression with few bases",
     about=f"""
 abalone, cadata and cpusmall, with columns and labels standardised and rows scaled to unit length; {SPLITS} random two
-thirds of the rows for training. The kernel is (1 + <p, x>)^{ORDER}. `random` and `nystrom` take rows of the data as
+thirds of the rows for training. The kernel is `(1 + <p, x>)^{ORDER}`. `random` and `nystrom` take rows of the data as
 bases; `lifted-pn` and `lifted-anova` of order {ORDER} learn theirs by coordinate descent, with rank k / {ORDER}, so
 that k bases have the same number of parameters. l2 is chosen on a fifth of the training rows of the first split. The
 paper's figure has no numbers; by its text, learned bases reach kernel ridge regression with much fewer bases than the

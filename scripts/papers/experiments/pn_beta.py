@@ -140,9 +140,9 @@ EXPERIMENT = Experiment(
     about=f"""
 The 442 rows of diabetes, standardised; squared loss, lambda = {LAMBDA:g}, a constant feature instead of linear
 weights. Models are trained by coordinate descent with beta fitted, with beta = 1 (as in an FM), and with beta = 1, -1,
-1, ...; the paper draws the signs at random. For m = 2 the penalty is lambda sum |beta_s| |p_s|^2, for m = 4 half of
-lambda times the sum of all squares. The paper's figure has no numbers; by its text, fitting lowers the objective of the
-polynomial kernel much, and that of the ANOVA kernel less.
+1, ...; the paper draws the signs at random. For m = 2 the penalty is `lambda sum_s abs(beta_s) norm(p_s)^2`, for m = 4
+half of lambda times the sum of all squares. The paper's figure has no numbers; by its text, fitting lowers the
+objective of the polynomial kernel much, and that of the ANOVA kernel less.
 """,
     rules=[
         Rule(

@@ -160,11 +160,11 @@ EXPERIMENT = Experiment(
     title="direct, lifted and convex optimization",
     about=f"""
 By Theorem 2, for m = 2 three problems have the same minimum if there are enough bases: the direct one, with the
-penalty lambda sum |beta_s| |p_s|^2; the lifted one, with half of lambda times the squared norms of U and V; and the
-convex one, with lambda times the nuclear norm of the matrix of weights. The third one is solved here by proximal
-gradient steps of a few lines, independently of fmcli. The data are {SPLITS} random two thirds of diabetes,
-standardised, with a constant feature; lambda is {LAMBDA:g}, and each objective is the lowest of {STARTS} starts. For
-m = 3 there is no such theorem: {MANY} starts on {THIRD_SET} show how far local minima are apart.
+penalty `lambda sum_s abs(beta_s) norm(p_s)^2`; the lifted one, with half of lambda times the squared norms of U and V;
+and the convex one, with lambda times the nuclear norm of the matrix of weights. The third one is solved here by
+proximal gradient steps of a few lines, independently of fmcli. The data are {SPLITS} random two thirds of diabetes,
+standardised, with a constant feature; lambda is {LAMBDA:g}, and each objective is the lowest of {STARTS} starts. For m
+= 3 there is no such theorem: {MANY} starts on {THIRD_SET} show how far local minima are apart.
 """,
     rules=[
         Rule(
