@@ -76,8 +76,8 @@ above it in this list, so that there are no circles:
                   over a stream (online.py), validation, the previous run and the warm start from its model,
                   divergence, refit, memory account, saving, checkpoints
     cluster       the same on a Dask cluster: parts of the inputs, tasks of workers, results in order
-    cli           a module for each command; cli/training has what `train` does once its options are checked: the rows,
-                  the run, the log; cli/spellings has the words of other tools
+    cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
+                  cli/spellings has the words of other tools
 
 errors.py, names.py and text.py, which every module may import, have the errors with their exit statuses, the search for
 the name that a misspelled one stands for, and the format of numbers and names in messages. guide/ has the pages of

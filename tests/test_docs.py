@@ -17,7 +17,7 @@ import fmcli
 from fmcli import errors
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
-from fmcli.cli.train import PATIENCE
+from fmcli.cli.train.command import PATIENCE
 from fmcli.data.reader import read
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS

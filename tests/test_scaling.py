@@ -6,7 +6,7 @@ from modelfiles import copy_of
 from problems import dataset, random_rows
 from test_training import save, train
 
-from fmcli.cli.training.log import scale_warning
+from fmcli.cli.train.log import scale_warning
 from fmcli.data import scaling
 from fmcli.data.scaling import ColumnStatistics, find_odd_columns
 from fmcli.errors import BadInputError

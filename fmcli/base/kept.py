@@ -1,4 +1,4 @@
-"""Arrays by name, in which the state of a run is kept, and checks of them before another run goes on from them.
+"""The state of a run as named arrays, and the checks that they pass before another run continues from them.
 
 The arrays may come from a file that others have changed. The checks raise ValueError, which says what is wrong.
 """

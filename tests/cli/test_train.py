@@ -11,7 +11,7 @@ import click
 import numpy as np
 import pytest
 
-from fmcli.cli.train import command
+from fmcli.cli.train.command import command
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS

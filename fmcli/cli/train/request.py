@@ -13,7 +13,7 @@ from fmcli.registry.specs import Spec, make_spec
 from fmcli.system.addresses import base_name
 
 if TYPE_CHECKING:
-    from fmcli.cli.disk import Disk
+    from fmcli.cli.train.disk import Disk
     from fmcli.data.reader import Grouping
     from fmcli.data.weights import Weighting
     from fmcli.training.settings import Settings

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fmcli.cli.training.log import log_read, log_weights
+from fmcli.cli.train.log import log_read, log_weights
 from fmcli.data.caching import Reading, cache_of
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS, Names
@@ -17,9 +17,9 @@ from fmcli.training.planning import Plan, prepare
 from fmcli.training.stored import prepare_stored, require_room, weights_of_labels
 
 if TYPE_CHECKING:
-    from fmcli.cli.disk import Disk
     from fmcli.cli.output import Log
-    from fmcli.cli.training.request import Request
+    from fmcli.cli.train.disk import Disk
+    from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
 
 

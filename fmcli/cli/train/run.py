@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fmcli.cli.advice import advice
 from fmcli.cli.output import Log, open_lines
-from fmcli.cli.training.log import (
+from fmcli.cli.train.log import (
     Progress,
     figures,
     log_best_epoch,
@@ -17,7 +17,7 @@ from fmcli.cli.training.log import (
     needs,
     sizes,
 )
-from fmcli.cli.training.rows import plan_rows
+from fmcli.cli.train.rows import plan_rows
 from fmcli.errors import DivergedError
 from fmcli.training import job
 from fmcli.training.refit import refit, refits, whole
@@ -25,7 +25,7 @@ from fmcli.training.saving import save_model
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:
-    from fmcli.cli.training.request import Request
+    from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.training.checkpoint import Keeper
     from fmcli.training.trained import Trained
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     """Read the data, train the model, and save it."""
     if request.online:
-        from fmcli.cli.training.online import run_online
+        from fmcli.cli.train.online import run_online
 
         run_online(log, request, bad)
         return

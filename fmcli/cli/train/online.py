@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fmcli.cli.output import Log, open_lines
-from fmcli.cli.training.log import LEAST_SECONDS, Progress, log_plan, log_read
-from fmcli.cli.training.rows import known_labels, log_skipped, read_valid, reading_of
-from fmcli.cli.training.run import save
+from fmcli.cli.train.log import LEAST_SECONDS, Progress, log_plan, log_read
+from fmcli.cli.train.rows import known_labels, log_skipped, read_valid, reading_of
+from fmcli.cli.train.run import save
 from fmcli.data.cache import Facts
 from fmcli.data.caching import text_rows
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
@@ -25,7 +25,7 @@ from fmcli.training.online import check_online, train_online
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fmcli.cli.training.request import Request
+    from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
     from fmcli.data.faults import BadLines
     from fmcli.data.pieces import TextRows

@@ -8,10 +8,7 @@ from typing import Any
 
 import click
 
-from fmcli.cli.checkpoints import CheckpointChoice, checkpoint_options
-from fmcli.cli.disk import check_disk, disk_options, parse_disk
 from fmcli.cli.groups import RANKING, group_field_option, parse_grouping
-from fmcli.cli.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
     METRIC_NAMES,
@@ -29,8 +26,11 @@ from fmcli.cli.options import (
 from fmcli.cli.output import Log
 from fmcli.cli.registered import registered
 from fmcli.cli.spellings.translate import SPELLINGS
-from fmcli.cli.training.request import Request, choose, output_path
-from fmcli.cli.weights import parse_weights, weight_options
+from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
+from fmcli.cli.train.disk import check_disk, disk_options, parse_disk
+from fmcli.cli.train.ids import check_rare, chosen_bits, id_options
+from fmcli.cli.train.request import Request, choose, output_path
+from fmcli.cli.train.weights import parse_weights, weight_options
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
@@ -312,11 +312,11 @@ def command(
         log_every=log_every,
     )
     if online:
-        from fmcli.cli.training.online import check_stream
+        from fmcli.cli.train.online import check_stream
 
         check_stream(request, holdout, checkpoint.path)
     check_rare(request, min_count, rare)
-    from fmcli.cli.training.run import run
+    from fmcli.cli.train.run import run
 
     with Log(quiet=quiet, verbose=verbose) as log, checkpoint.opened(log, dry=dry_run) as keeper:
         run(log, request, bad_lines(on_bad_line, max_bad_lines, log), keeper)

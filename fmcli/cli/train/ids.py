@@ -12,7 +12,7 @@ from fmcli.errors import UsageError
 from fmcli.registry.options import MOST_HASH_BITS
 
 if TYPE_CHECKING:
-    from fmcli.cli.training.request import Request
+    from fmcli.cli.train.request import Request
     from fmcli.training.warm_start import WarmStart
 
 F = TypeVar("F", bound=Callable[..., Any])
