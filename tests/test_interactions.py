@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from problems import CLOSE, TRAINED, build, choices, dataset, fields_of, fill, is_linear, random_rows
 
+from fmcli.base.scan import most_frequent
 from fmcli.data import occurrences
-from fmcli.data.dataset import most_frequent
 from fmcli.data.occurrences import Occurrences, added, compact
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import Subject

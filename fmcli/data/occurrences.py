@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import Dataset, most_frequent
+from fmcli.base.scan import most_frequent
+from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 

@@ -1,6 +1,8 @@
-"""Passes over all numbers of an array of any strides, such as the parameters among their solver state."""
+"""Passes over all numbers of an array, such as the parameters among their solver state."""
 
 import numpy as np
+
+from libc.stdint cimport int32_t
 
 cdef enum:
     AXES = 3  # of a compiled loop
@@ -24,6 +26,27 @@ def zeros(array):
     for part in in_parts(array):
         total += zeros_in[float](part) if part.itemsize == sizeof(float) else zeros_in[double](part)
     return total
+
+
+def most_frequent(const int32_t[::1] times, Py_ssize_t count):
+    """int32 (n): the positions of the largest positive values, at most `count`, in decreasing order of the value. Equal
+    values are in the order of their positions."""
+    places_ = np.zeros(max(count, 0), dtype=np.int32)
+    cdef int32_t[::1] places = places_
+    cdef Py_ssize_t at, n = 0
+    cdef int32_t j
+    with nogil:
+        # Insertion into the sorted list of the largest values so far: most values are not larger than its last one.
+        for j in range(<int32_t>times.shape[0]):
+            if times[j] <= 0 or (n == places.shape[0] and (n == 0 or times[j] <= times[places[n - 1]])):
+                continue
+            at = n if n < places.shape[0] else n - 1
+            n = at + 1
+            while at and times[places[at - 1]] < times[j]:
+                places[at] = places[at - 1]
+                at -= 1
+            places[at] = j
+    return places_[:n]
 
 
 def in_parts(array):

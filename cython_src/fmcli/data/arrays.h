@@ -34,6 +34,7 @@ class Array {
     Array() = default;
     Array(const Array&) = delete;
     Array& operator=(const Array&) = delete;
+    Array(Array&& other) { swap(other); }
     ~Array() { std::free(data_); }
 
     T* data() { return data_; }
@@ -83,6 +84,19 @@ class Array {
     T* data_ = nullptr;
     size_t size_ = 0, capacity_ = 0;
 };
+
+// Makes a hash table twice as large, with empty slots. Returns the old one, whose slots the caller places again.
+template <typename Slot>
+Array<Slot> doubled(Array<Slot>& slots) {
+    constexpr size_t FEWEST = 64;
+    const size_t size = std::max(2 * slots.size(), FEWEST);
+    Array<Slot> old;
+    old.reserve(size);
+    old.resize(size);
+    std::fill_n(old.data(), size, Slot{});
+    old.swap(slots);
+    return old;
+}
 
 }  // namespace fmcli
 

@@ -135,12 +135,7 @@ class Ids {
     }
 
     void grow() {
-        constexpr size_t FEWEST = 64;
-        Array<Slot> slots;
-        slots.reserve(std::max(2 * slots_.size(), FEWEST));
-        slots.resize(std::max(2 * slots_.size(), FEWEST));
-        std::fill_n(slots.data(), slots.size(), Slot{});
-        slots.swap(slots_);
+        const Array<Slot> slots = doubled(slots_);
         for (size_t i = 0; i < slots.size(); ++i)
             if (slots[i].taken) slots_[place_of(slots[i].key)] = slots[i];
     }

@@ -22,9 +22,6 @@
 #include "fmcli/solvers/stochastic/block_updates.inl"
 #include "fmcli/solvers/stochastic/sample_run.inl"
 
-// And this one needs sample_run.inl.
-#include "fmcli/solvers/stochastic/block_gradients.inl"
-
 namespace {
 
 void prefetch(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first) {

@@ -114,6 +114,13 @@ class BlockLayout:
         return tuple(features if axis == FEATURES else axis for axis in self.axes)
 
 
+def normal(shape, init_std, generator):
+    """N(0, init_std^2) numbers of the real type."""
+    values = generator.standard_normal(shape, dtype=REAL_TYPE)
+    values *= REAL_TYPE.type(init_std)
+    return values
+
+
 def allocate(Py_ssize_t size, dtype=REAL_TYPE):
     """An array of zeros, page-aligned and in huge pages if the system has them; by default of the build's real type.
 

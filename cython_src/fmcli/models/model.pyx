@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from fmcli.base.kept import require_each_like
-from fmcli.models.layout import FEATURES, REAL_TYPE, allocate, padded, row_strides
+from fmcli.models.layout import FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
 
 from fmcli.base.simplex cimport project_to_simplex
 from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, SparseGradient, real
@@ -534,13 +534,6 @@ cdef class Model:
     # Update the caches for a step; called before the parameters are updated.
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         pass
-
-
-def normal(shape, init_std, generator):
-    """N(0, init_std^2) numbers of the real type."""
-    values = generator.standard_normal(shape, dtype=REAL_TYPE)
-    values *= REAL_TYPE.type(init_std)
-    return values
 
 
 cdef class Workspace:
