@@ -59,9 +59,9 @@ above it in this list, so that there are no circles:
                   kept.py: the state of a run as arrays by name, and their checks
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
-    data          rows in compressed form, the reader of text, the cache of rows, the rows to train on (in blocks),
-                  labels, scales of columns, the numbering of the features that occur, the dictionary of ids;
-                  numbers to text
+    data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
+                  the rows to train on (in blocks), labels, scales of columns, the numbering of the features that
+                  occur, the dictionary of ids; numbers to text. data/stored has the cache of rows
     losses        one class each
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means

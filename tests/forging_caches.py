@@ -18,10 +18,10 @@ from forging import Outcome, check_text, near, some_value
 from modelfiles import rows
 from numpy.typing import NDArray
 
-from fmcli.data import cache as caches
-from fmcli.data.cache import CHECKSUM, COLUMNS, FOOTER, MAGIC, POSITION, Cache, build
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import TextRows
+from fmcli.data.stored import cache as caches
+from fmcli.data.stored.cache import CHECKSUM, COLUMNS, FOOTER, MAGIC, POSITION, Cache, build
 from fmcli.errors import FmcliError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job

@@ -9,7 +9,7 @@ from problems import ROW_SOLVERS
 from test_resuming import labelled, saved
 from test_stored_rows import small, stored  # noqa: F401 (a fixture)
 
-from fmcli.data.cache import Cache
+from fmcli.data.stored.cache import Cache
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job

@@ -18,7 +18,7 @@ from fmcli.cluster.connection import Address, Cluster, InterruptedRunError, conn
 from fmcli.cluster.scoring import Scoring, loaded
 from fmcli.cluster.tasks import Request, SharedModel
 from fmcli.data.faults import BadLines
-from fmcli.data.reader import Grouping, Stream
+from fmcli.data.formats import Grouping, Stream
 from fmcli.data.sources import Part
 from fmcli.errors import (
     BadInputError,

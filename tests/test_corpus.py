@@ -10,10 +10,10 @@ import forging
 import forging_caches
 import numpy as np
 
-from fmcli.data import cache
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.sources import BYTE_ORDER_MARK
+from fmcli.data.stored import cache
 from reference import slow_parser
 
 FOLDER = Path(__file__).resolve().parent / "corpus"

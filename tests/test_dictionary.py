@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from fmcli.data import reader
+from fmcli.data import formats, reader
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.numbering import Numbering
 from fmcli.data.parser import Rows
@@ -140,7 +140,7 @@ def test_numbers_have_a_dictionary_if_they_are_few_for_their_size(tmp_path, high
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_columns_do_not_depend_on_the_order_of_rows(tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 64)
     rng = random.Random(5)
     ids = [3, 70, 2**40, 2**62, "x", "y=1", "y=2"]
     lines = [

@@ -23,7 +23,8 @@ from texts import write
 
 import fmcli.system
 from fmcli.cli.flags import with_flags
-from fmcli.data import mistaken, reader, sources
+from fmcli.data import formats, mistaken, reader, sources
+from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS
@@ -71,7 +72,7 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
         rows.entries.extend(entries[a:b] for a, b in zip(dataset.indptr, dataset.indptr[1:], strict=False))
         assert dataset.value is None or dataset.nnz == 0 or (dataset.value != 1).any()
 
-    saved, reader.BLOCK_BYTES = reader.BLOCK_BYTES, block
+    saved, formats.BLOCK_BYTES = formats.BLOCK_BYTES, block
     try:
         if training:
             table = reader.read([path], **{"labels": NUMBERS, **how})
@@ -80,7 +81,7 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
             rows.ids = written(table.dataset.numbering)
             rows.features, rows.fields, rows.repeated = table.dataset.features, table.fields, table.repeated_rows
         else:
-            pieces = reader.score_chunks([path], lambda piece: piece.data, limit=limit, **how)
+            pieces = score_chunks([path], lambda piece: piece.data, Columns(limit), **how)
             for piece in pieces:
                 add(piece.result)
                 assert (piece.rows, piece.nnz) == (piece.result.rows, piece.result.nnz)
@@ -89,7 +90,7 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
                 rows.unseen += piece.unseen
                 rows.repeated += piece.repeated_rows
     finally:
-        reader.BLOCK_BYTES = saved
+        formats.BLOCK_BYTES = saved
     return rows
 
 
@@ -370,13 +371,11 @@ def test_table(path):
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block", [1, 20, 1 << 20])
 def test_chunks(path, threads, block, monkeypatch):
-    monkeypatch.setattr(reader, "BLOCK_BYTES", block)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", block)
     text = b"1 3:1 5:1 4000000000000000000:1\n\n# note\n4:2 9:0 7:0.5 qid\n"
     write(path, text.replace(b" qid", b""))
     caller = threading.get_ident()
-    pieces = list(
-        reader.score_chunks([path], lambda piece: (piece.data, threading.get_ident()), limit=5, threads=threads)
-    )
+    pieces = list(score_chunks([path], lambda piece: (piece.data, threading.get_ident()), Columns(5), threads=threads))
     assert sum(piece.rows for piece in pieces) == 3
     assert sum(piece.nnz for piece in pieces) == 2
     assert sum(piece.unseen for piece in pieces) == 3
@@ -393,18 +392,18 @@ def test_chunks(path, threads, block, monkeypatch):
 
 def test_rows_without_labels(path):
     for text in (b"qid:4 1:1\n2:1", b"1:1\n2:1\n", b" 1:1 # 5\n\t+2:1"):
-        (piece,) = reader.score_chunks([write(path, text)], lambda piece: piece.data, limit=9)
+        (piece,) = score_chunks([write(path, text)], lambda piece: piece.data, Columns(9))
         assert piece.result.label is None
         assert piece.result.index.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_chunks_before_an_error_are_delivered(path, threads, monkeypatch):
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 16)
     write(path, b"1 1:1\n" * 100 + b"1 -3:1\n" + b"1 1:1\n" * 100 + b"1 -4:1\n")
     rows = []
     with pytest.raises(BadInputError, match=r"svm:101:3: found '-3:1'"):
-        rows.extend(piece.rows for piece in reader.score_chunks([path], str, limit=9, threads=threads))
+        rows.extend(piece.rows for piece in score_chunks([path], str, Columns(9), threads=threads))
     assert 98 <= sum(rows) <= 100
 
 
@@ -412,12 +411,12 @@ def test_chunks_before_an_error_are_delivered(path, threads, monkeypatch):
 def test_an_error_in_the_processing_function_is_raised(path, threads):
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError) as caught:
-        list(reader.score_chunks([write(path, b"1 1:1\n")], lambda d: 1 / 0, limit=9, threads=threads))
+        list(score_chunks([write(path, b"1 1:1\n")], lambda d: 1 / 0, Columns(9), threads=threads))
     assert threading.active_count() == before, caught  # even while the traceback still holds references
 
 
 def test_few_blocks_are_in_flight(path, monkeypatch):
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 64)
     write(path, b"1 1:1\n" * 20000)
     started = 0
 
@@ -425,7 +424,7 @@ def test_few_blocks_are_in_flight(path, monkeypatch):
         nonlocal started
         started += 1
 
-    pieces = reader.score_chunks([path], work, limit=9, threads=3)
+    pieces = score_chunks([path], work, Columns(9), threads=3)
     next(pieces)
     pieces.close()
     assert started <= 3 + BLOCKS_AHEAD
@@ -527,11 +526,11 @@ def test_the_format_that_was_asked_for(path):
 
 def test_an_ambiguous_format_is_accepted_if_it_does_not_matter(path, monkeypatch):
     write(path, b"1\n\n0\n")
-    (piece,) = reader.score_chunks([path], lambda piece: piece.data.rows, limit=3)
+    (piece,) = score_chunks([path], lambda piece: piece.data.rows, Columns(3))
     assert piece.result == 3
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 2)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 2)
     with pytest.raises(BadInputError, match="the format cannot be detected"):
-        list(reader.score_chunks([path], lambda piece: piece.data.rows, limit=3))
+        list(score_chunks([path], lambda piece: piece.data.rows, Columns(3)))
 
 
 def test_an_invalid_label_is_reported_before_an_ambiguous_format(path):
@@ -572,7 +571,7 @@ COMPRESS = {
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
 def test_compressed(path, compress, threads, monkeypatch):
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 1000)
     want = reader.read([write(path, TEXT)]).dataset
     once = compress(TEXT)
     twice = compress(TEXT[:2000]) + compress(b"") + compress(TEXT[2000:])
@@ -623,7 +622,7 @@ def test_a_corrupt_file_is_refused(path, compress):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_in_the_text_comes_before_the_truncation_behind_it(path, threads, monkeypatch):
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 100)
     rng = random.Random(0)
     tail = b"".join(b"1 %d:1\n" % rng.randrange(10**8) for _ in range(3000))
     write(path, gzip.compress(b"1 1:1\n1 -5:1\n" + tail)[:-10])
@@ -679,7 +678,7 @@ def test_missing_inputs(tmp_path):
     with pytest.raises(MissingInputError, match=re.escape(f"cannot read {tmp_path}/none: No such file")):
         reader.read([f"{tmp_path}/none"])
     with pytest.raises(MissingInputError, match="Is a directory"):
-        list(reader.score_chunks([str(tmp_path)], str, limit=3))
+        list(score_chunks([str(tmp_path)], str, Columns(3)))
     with pytest.raises(MissingInputError, match="Input/output error"):
         reader.read(["/proc/self/mem"])
 
@@ -687,7 +686,7 @@ def test_missing_inputs(tmp_path):
 def test_memory_is_checked_from_the_first_block(path, demands, monkeypatch):
     reader.read([write(path, TEXT)])
     assert not demands  # the first block held all rows
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 400)
     for threads in (1, 3):
         dataset = reader.read([path], threads=threads).dataset
         need = dataset.rows * 16 + dataset.nnz * 8
@@ -706,7 +705,7 @@ def test_memory_is_checked_from_the_first_block(path, demands, monkeypatch):
 
 def test_memory_is_checked_while_a_compressed_file_is_read(path, demands, monkeypatch):
     """The size of a compressed file is a poor estimate, so the estimate uses the rows read so far."""
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 400)
     monkeypatch.setattr(reader, "GROWTH", 2000)
     write(path, gzip.compress(TEXT * 20))
     for threads in (1, 3):
@@ -722,7 +721,7 @@ def test_memory_is_checked_while_a_compressed_file_is_read(path, demands, monkey
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_is_raised_while_a_pipe_stays_open(threads, monkeypatch):
     """The fault is in the second block; the thread that waits for the rest of the text does not delay the message."""
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 100)
     inner, outer = os.pipe()
     with open(inner) as stdin, open(outer, "wb", buffering=0) as pipe:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -734,7 +733,7 @@ def test_an_error_is_raised_while_a_pipe_stays_open(threads, monkeypatch):
 
 def test_the_memory_check_names_standard_input(demands, monkeypatch, tmp_path):
     (tmp_path / "in").write_bytes(TEXT)
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 400)
     with (tmp_path / "in").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         reader.read(["-"])
@@ -756,19 +755,19 @@ def test_rows_refuses_text_without_padding():
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(path, monkeypatch):
     write(path, b"1 0:1\n" * 1000)
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 600)
-    blocks = reader.score_chunks([path], lambda piece: os.truncate(path, 1200), limit=LIMIT)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 600)
+    blocks = score_chunks([path], lambda piece: os.truncate(path, 1200), Columns(LIMIT))
     with pytest.raises(TransferError, match="was truncated while it was read, from 6,000 to at most 1,200 bytes"):
         list(blocks)
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(path, monkeypatch):
     write(path, b"1 0:1\n" * 1000)
-    monkeypatch.setattr(reader, "BLOCK_BYTES", 600)
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 600)
     more = iter([b"0 1:1\n" * 50])
 
     def grow(piece):
         with open(path, "ab") as file:
             file.write(next(more, b""))
 
-    assert sum(chunk.rows for chunk in reader.score_chunks([path], grow, limit=LIMIT)) == 1050
+    assert sum(chunk.rows for chunk in score_chunks([path], grow, Columns(LIMIT))) == 1050

@@ -7,8 +7,8 @@ import pytest
 
 from fmcli.data import sources
 from fmcli.data.account import Account, Record, StoppedError
+from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.faults import BadLines
-from fmcli.data.reader import score_chunks
 from fmcli.data.sources import Part, blocks, parts
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 
@@ -75,7 +75,7 @@ def told(inputs, bad, labelled=False):
     messages = []
     bad = BadLines(bad.skip, bad.most, messages.append)
     account = Account(bad, blank_is_row=not labelled)
-    how = {"limit": 100, "format": "libsvm", "labelled": labelled}
+    how = {"columns": Columns(100), "format": "libsvm", "labelled": labelled}
     try:
         for part in inputs:
             if isinstance(part, str):
@@ -120,7 +120,7 @@ def test_a_file_without_rows(path, text):
 
 def test_a_line_that_is_too_long(path, monkeypatch):
     monkeypatch.setattr(sources, "LONGEST_LINE", 3000)
-    monkeypatch.setattr("fmcli.data.reader.BLOCK_BYTES", 500)
+    monkeypatch.setattr("fmcli.data.formats.BLOCK_BYTES", 500)
     with open(path, "wb") as file:
         file.write(b"1 1:1\n" * 700 + b"1" + b" 1:1" * 2000 + b"\n" + b"1 1:1\n" * 9)
     (message,) = told([path], BadLines())[0]

@@ -9,12 +9,12 @@ import pytest
 from problems import TRAINED, pairwise, taken
 from test_every_pair import LEARNABLE, planted
 
-from fmcli.data import cache as caches
-from fmcli.data.cache import Cache, build
-from fmcli.data.caching import Reading, cache_of
 from fmcli.data.faults import BadLines
 from fmcli.data.pieces import TextRows, joined
 from fmcli.data.reader import read
+from fmcli.data.stored import cache as caches
+from fmcli.data.stored.cache import Cache, build
+from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.weights import with_label_weights
 from fmcli.errors import BadInputError, UsageError
 from fmcli.penalties.penalty import Penalty

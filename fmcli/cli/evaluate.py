@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.data.faults import BadLines
+    from fmcli.data.formats import Grouping
     from fmcli.data.labels import Labels
-    from fmcli.data.reader import Grouping
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.prediction import Counts, Scorer
@@ -265,7 +265,7 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
     """Evaluate a model on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
     from fmcli.cluster.tasks import Request as Reading
-    from fmcli.data.reader import Stream
+    from fmcli.data.formats import Stream
     from fmcli.scoring.evaluation import check_metrics
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.summary import Joined

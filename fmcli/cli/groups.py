@@ -12,7 +12,7 @@ from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 
 if TYPE_CHECKING:
-    from fmcli.data.reader import Grouping
+    from fmcli.data.formats import Grouping
     from fmcli.registry.specs import Spec
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,7 +40,7 @@ def parse_grouping(spec: Spec, metrics: tuple[str, ...], field: int | None) -> G
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
     if not pairwise and not metrics and field is None:
         return None
-    from fmcli.data.reader import Grouping
+    from fmcli.data.formats import Grouping
     from fmcli.scoring.metrics import need_groups
     from fmcli.scoring.sparsity import of_predictions
 

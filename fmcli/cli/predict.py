@@ -28,7 +28,7 @@ from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
-    from fmcli.data.reader import Stream
+    from fmcli.data.formats import Stream
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
 # If the share of unseen non-zeros is larger, the model probably does not belong to the data.
@@ -151,7 +151,7 @@ def command(
 
     For a softmax model, a line has a number for each class, in increasing order of the labels. A blank line is a row
     without features; comment lines are skipped. Labels may be missing."""
-    from fmcli.data.reader import Stream
+    from fmcli.data.formats import Stream
 
     if label_weights and id_column:
         raise UsageError("--label-weights and --id-column cannot be combined")

@@ -19,7 +19,8 @@ import numpy as np
 
 import fmcli
 from fmcli.data.account import Block, Record, StoppedError
-from fmcli.data.reader import Piece, Stream, detected
+from fmcli.data.chunks import Piece
+from fmcli.data.formats import Stream, detected
 from fmcli.data.sources import Part, name_of, parts
 from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.kernels.simd import REAL

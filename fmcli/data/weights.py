@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
+from fmcli.data.formats import BLOCK_BYTES
 from fmcli.data.labels import Names, few_distinct, listed, listed_texts
 from fmcli.data.pieces import TextRows
-from fmcli.data.reader import BLOCK_BYTES
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.text import number

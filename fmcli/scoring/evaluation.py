@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
 from fmcli.data.faults import BadLines, quote
+from fmcli.data.formats import BLOCK_BYTES, Grouping, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
-from fmcli.data.reader import LARGEST_INDEX, Grouping, Piece, RowError, Stream, score_chunks
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss
@@ -34,8 +35,6 @@ LOSS = "loss"
 OF_MODELS = (LOSS, SPARSITY)
 # What to do about a row that a model cannot evaluate.
 LEAVE_OUT = "remove such rows, or train a model on data that has them"
-# Bytes of predictions that are read at a time.
-BLOCK_BYTES = 1 << 20
 
 
 class LabelledScores(NamedTuple):
@@ -215,8 +214,8 @@ def evaluate_predictions(
     pieces = score_chunks(
         paths,
         lambda piece: (labels_of(piece), piece.labels, groups_of(piece)),
+        Columns(),
         format=format,
-        limit=LARGEST_INDEX + 1,
         threads=threads,
         labelled=True,
         labels=None,

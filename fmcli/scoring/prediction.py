@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.account import Account
+from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
+from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
-from fmcli.data.reader import Piece, RowError, Stream, score_chunks
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.sources import Input
 from fmcli.data.writer import format_table, format_values
@@ -343,7 +344,7 @@ def each_chunk(
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labelled` every row needs a label; see fmcli.data.reader.score_chunks, which has also `account`.
+    With `labelled` every row needs a label; see fmcli.data.chunks.score_chunks, which has also `account`.
     """
 
     def counted(piece: Piece) -> tuple[T, int]:
@@ -360,9 +361,9 @@ def each_chunk(
     for piece in score_chunks(
         paths,
         counted,
+        Columns(scorer.dimension, dictionary, scorer.hash_bits, refuse_unseen),
         format=format,
         keep_fields=scorer.needs_fields,
-        limit=scorer.dimension,
         threads=threads,
         labelled=labelled,
         model=scorer.path,
@@ -370,9 +371,6 @@ def each_chunk(
         stream=stream,
         check=scorer.refuse_unseen if refuse_unseen else None,
         labels=scorer.labels.names,
-        dictionary=dictionary,
-        hash_bits=scorer.hash_bits,
-        refuse_unseen=refuse_unseen,
         account=account,
     ):
         result, cold = piece.result

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.cache import Cache, Facts
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import joined
 from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, find_odd_columns, is_scaled
-from fmcli.data.stored_rows import LabelTotals, StoredRows, Totals
+from fmcli.data.stored.cache import Cache, Facts
+from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
 from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError, UsageError

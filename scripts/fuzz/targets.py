@@ -137,7 +137,7 @@ def checkpoints(folder: Path, share: float, sanitized: bool) -> Target:
 # What continues from a checkpoint has probes, too.
 CONTINUING = ("fmcli.training.job", "fmcli.training.checkpoint", "fmcli.training.validation", "fmcli.solvers")
 TARGETS = {
-    "cache": Entry(("fmcli.data.cache", "fmcli.data.cache_check", "fmcli.data.labels"), caches),
+    "cache": Entry(("fmcli.data.stored.cache", "fmcli.data.stored.cache_check", "fmcli.data.labels"), caches),
     "checkpoint": Entry(("fmcli.base.kept", "fmcli.model_file", *CONTINUING), checkpoints),
     "model": Entry(("fmcli.model_file", "fmcli.data.labels", "fmcli.registry.specs"), models),
 }

@@ -30,7 +30,8 @@ import numpy as np
 from fitting import Options, best_options, fit, grid, held_out
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.reader import Grouping, read
+from fmcli.data.formats import Grouping
+from fmcli.data.reader import read
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.rows import score_rows
 

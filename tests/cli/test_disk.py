@@ -8,7 +8,7 @@ def test_a_small_cache_is_trained_on_as_text_in_its_order(run, sample, tmp_path)
     done = run("train", "--disk", "--cache", "c", "-e", "3", "--log-json", "log", "-o", "m", rows)
     assert done.returncode == 0, done.stderr
     assert "made the cache c, because there was none" in done.stderr
-    from fmcli.data.cache import Cache
+    from fmcli.data.stored.cache import Cache
 
     data = Cache(str(tmp_path / "c")).load(0)
     ends = data.indptr.tolist()

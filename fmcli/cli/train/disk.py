@@ -10,7 +10,7 @@ from fmcli.cli.options import option, positive
 from fmcli.errors import LEAVE_OUT, UsageError
 
 if TYPE_CHECKING:
-    from fmcli.data.reader import Grouping
+    from fmcli.data.formats import Grouping
     from fmcli.registry.specs import Spec
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fmcli.data.cache import Facts
+    from fmcli.data.stored.cache import Facts
     from fmcli.training.warm_start import WarmStart
 
 MOST_WEIGHTS = 4  # of labels that are shown
@@ -78,7 +78,7 @@ def log_weights(
     labels = ", ".join(f"{weight:g} for label {text_of(label, names)}" for label, weight in shown)
     by_label = f"; by label: {labels}" + (" and others" if len(of_labels) > len(shown) else "") if shown else ""
     low, high, total = weight.min(), weight.max(), weight.sum()
-    log.line(f"weights: from {low:g} to {high:g}, {total:g} in total{by_label}")
+    log.line(f"weights: from {low:g} to {high:g}, {total:,g} in total{by_label}")
 
 
 def log_plan(log: Log, plan: Plan, again: bool) -> None:

@@ -14,10 +14,10 @@ from fmcli.cli.output import Log, open_lines
 from fmcli.cli.train.log import LEAST_SECONDS, Progress, log_plan, log_read
 from fmcli.cli.train.rows import known_labels, log_skipped, read_valid, reading_of
 from fmcli.cli.train.run import save
-from fmcli.data.cache import Facts
-from fmcli.data.caching import text_rows
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.sources import name_of
+from fmcli.data.stored.cache import Facts
+from fmcli.data.stored.caching import text_rows
 from fmcli.data.weights import weigh_labels
 from fmcli.errors import BadInputError, UsageError
 from fmcli.training.online import check_online, train_online

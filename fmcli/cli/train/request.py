@@ -14,7 +14,7 @@ from fmcli.system.addresses import base_name
 
 if TYPE_CHECKING:
     from fmcli.cli.train.disk import Disk
-    from fmcli.data.reader import Grouping
+    from fmcli.data.formats import Grouping
     from fmcli.data.weights import Weighting
     from fmcli.training.settings import Settings
     from fmcli.training.warm_start import WarmStart

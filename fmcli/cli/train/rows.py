@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fmcli.cli.train.log import log_read, log_weights
-from fmcli.data.caching import Reading, cache_of
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.reader import Table, read
+from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.weights import weigh, weigh_labels
 from fmcli.registry.models import MODELS
 from fmcli.training.planning import Plan, prepare

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
+from fmcli.data.chunks import Chunk, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
+from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_texts
 from fmcli.data.pieces import TextRows
-from fmcli.data.reader import LARGEST_INDEX, Chunk, Piece, Stream, score_chunks
 from fmcli.data.sources import name_of
+from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
 from fmcli.data.weights import with_row_weights
 from fmcli.errors import BadInputError
 from fmcli.system.identity import can_be_read_again, identity
@@ -97,19 +98,18 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
 
 def text_rows(inputs: Sequence[str], reading: Reading, threads: int, bad: BadLines) -> Generator[TextRows, None, None]:
     """The rows of some inputs, piece by piece. Raises the errors of `reader.read`."""
+    bits = reading.hash_bits
     chunks = score_chunks(
         inputs,
         lambda piece: piece,
+        Columns(1 << bits, hash_bits=bits) if bits else Columns(growing=True),
         format=reading.format,
         keep_fields=reading.keep_fields,
-        limit=1 << reading.hash_bits if reading.hash_bits else LARGEST_INDEX + 1,
         threads=threads,
         labelled=True,
         bad=bad,
         stream=Stream(label_weights=reading.label_weights),
         labels=reading.labels,
-        hash_bits=reading.hash_bits,
-        growing=not reading.hash_bits,
     )
     with closing(chunks):
         rows: Iterable[TextRows] = pieces(chunks, reading.labels)

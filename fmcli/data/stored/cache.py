@@ -30,11 +30,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.cache_check import check_header
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextRows, add_ids, joined, need_dictionary
+from fmcli.data.stored.cache_check import check_header
 from fmcli.errors import BadInputError, MissingInputError
 from fmcli.system.files import atomic_output, scratch_output
 from fmcli.system.memory import require_if_large

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.cache import Cache
 from fmcli.data.dataset import Dataset
+from fmcli.data.stored.cache import Cache
 from fmcli.data.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.errors import BadInputError
 

@@ -1,0 +1,177 @@
+"""Rows that are read chunk by chunk, as they are scored or stored: each is parsed, and worked on, in one thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.account import Account, Parsed
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary, FeatureIds
+from fmcli.data.faults import BadLines
+from fmcli.data.formats import LABEL, LARGEST_INDEX, Stream, Text, row_lines
+from fmcli.data.labels import NUMBERS, Names, as_names
+from fmcli.data.parser import Fault, Rows
+from fmcli.data.sources import Block, Input
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the column of a feature is: its number, or that of its id in `dictionary`, or the last bits of the hash of
+    its id. Other features are left out and counted.
+
+    limit : the number of columns, at most 2**31 - 1; by default, there is one for every index.
+    refuse_unseen : whether a feature without a column is an error.
+    growing : whether names and large numbers begin a dictionary of the ids of a piece.
+    """
+
+    limit: int = LARGEST_INDEX + 1
+    dictionary: Dictionary | None = None
+    hash_bits: int = 0
+    refuse_unseen: bool = False
+    growing: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some consecutive rows to predict.
+
+    skipped : int64, those rows that stand for lines with errors.
+    keys : as `Stream.keys` returns them.
+    labels : what labels 0, 1, .. stand for; None: labels are numbers.
+    ids : those of the columns, if they grow; the entries of a row are then in any order. None: column j is feature j.
+    """
+
+    data: Dataset
+    skipped: NDArray[np.int64]
+    keys: list[bytes] | None = None
+    labels: Names | None = None
+    ids: FeatureIds | None = None
+
+
+@dataclass(frozen=True)
+class Chunk(Generic[T]):
+    """The result of `work` on some consecutive rows of an input."""
+
+    result: T
+    rows: int
+    nnz: int
+    labelled: int  # rows with a label
+    comments: int  # comment lines
+    unseen: int  # entries that were left out because their index is not below the limit, without those of value 0
+    repeated_rows: int  # as in Table
+    span: tuple[int, int] | None  # the smallest and the largest index, also of entries that were left out
+    features: int  # largest index below the limit + 1, also of entries of value 0
+    bytes: int  # of text
+    format: str  # as in Table
+
+
+def score_chunks(
+    paths: Sequence[Input],
+    work: Callable[[Piece], T],
+    columns: Columns,
+    *,
+    format: str = "auto",
+    keep_fields: bool = False,
+    threads: int = 1,
+    labelled: bool = False,
+    model: str = "this model",
+    bad: BadLines | None = None,
+    stream: Stream = Stream(),  # noqa: B008
+    check: Callable[[Dataset], None] | None = None,
+    labels: Names | None = NUMBERS,
+    account: Account | None = None,
+) -> Generator[Chunk[T], None, None]:
+    """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
+    If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
+
+    Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
+    a label have NaN. A blank line is a row without entries. With `labelled`, each row needs a label, and blank lines
+    are skipped as in training. `check` gets the rows first; it and `work` may raise RowError. `model` is for messages.
+    `labels` are as in `read`, but other names may follow them. `account` takes what the blocks say about their lines,
+    in place of `bad`. All else is as in `read`; an error is raised after the chunks before it.
+    """
+    dictionary = columns.dictionary
+    account = account or Account(bad or BadLines(), blank_is_row=not labelled)
+    skip = account.bad.skip
+    text = Text(paths, format, keep_fields, model, stream=stream)
+    groups = text.groups(stream.grouping)
+    named = text.has_label_names() if labels is None else labels != NUMBERS
+    known = list(map(str.encode, labels or NUMBERS))
+
+    def parse(_: int, block: Block) -> Parsed[Chunk[T] | None]:
+        rows = Rows(
+            ffm=text.ffm,
+            keep_fields=keep_fields,
+            training=labelled,
+            limit=columns.limit,
+            skip=skip,
+            id_column=stream.id_column,
+            label_weights=stream.label_weights,
+            label_names=known if named else None,
+            ids=None if dictionary is None else dictionary.ids,
+            others=None if dictionary is None else dictionary.shared,
+            hash_bits=columns.hash_bits,
+            refuse_unseen=columns.refuse_unseen,
+            growing=columns.growing,
+            **groups,
+        )
+        lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
+        if rows.refused:
+            return Parsed(lines, faulty - 1, faults[:-1], rows.rows, None, faults[-1])
+        if lines == 0 or (faulty and not skip):
+            return Parsed(lines, faulty, faults, rows.rows, None)
+        read, unseen, span = rows.rows, rows.unseen, rows.span
+        labelled_rows, comments, skipped = rows.labelled, rows.comments, rows.skipped
+        repeated = 0 if columns.hash_bits else rows.repeated
+        names = as_names(rows.label_names) if named else None
+        grown = rows.ids if rows.is_numbered else None
+        fixed = columns.hash_bits or dictionary is not None
+        features = columns.limit if fixed else rows.features if grown is None else len(grown)
+        data = rows.dataset(columns.limit if grown is None else features)
+        try:
+            if check:
+                check(data)
+            result = work(Piece(data, skipped, stream.keys(block), names, grown))
+            about = labelled_rows, comments, unseen, repeated, span, features, block.size, text.format
+            chunk = Chunk(result, read, data.nnz, *about)
+            return Parsed(lines, faulty, faults, read, chunk)
+        except RowError as error:
+            before, column, token = _find(block, error, labelled, text.ffm)
+            fault = Fault(before, column, token, error.expected, "", b"", error.complaint, b"")
+            return Parsed(lines, faulty, faults, read, None, fault)
+
+    for _, parsed in text.parsed(parse, threads, account):
+        if parsed.payload is not None:
+            yield parsed.payload
+
+
+class RowError(Exception):
+    """A row whose label or feature is invalid.
+
+    row : its position in the chunk.
+    expected, complaint : ends of the message "found TOKEN, expected ...; ...".
+    feature : the id of the feature; None: the label.
+    """
+
+    def __init__(self, row: int, expected: str, complaint: str, feature: int | str | None = None) -> None:
+        super().__init__(row, expected, complaint)
+        self.row, self.expected, self.complaint, self.feature = row, expected, complaint, feature
+
+
+def _find(block: Block, error: RowError, labelled: bool, ffm: bool) -> tuple[int, int, bytes]:
+    """The number of lines before the row of an error, and the column and the text of its label or feature."""
+    number, line = row_lines(block, labelled)[error.row]
+    field = rb"\+?\d+:" if ffm else b""
+    id = re.escape(str(error.feature).encode())
+    form = LABEL if error.feature is None else re.compile(rb"(?:.*?\s)??(%b(?:\+?0*)?%b:[^:\s]*)(?!\S)" % (field, id))
+    found = form.match(line)
+    assert found
+    return number, found.start(1) + 1, found[1]

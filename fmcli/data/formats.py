@@ -1,0 +1,238 @@
+"""The format of text rows, which is found in their first lines, and the loop over the blocks of whole lines of some
+inputs.
+
+Blocks are read and parsed by several threads without the GIL, and put in order again: the rows, the counts and any
+error are the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, TypeVar
+
+from fmcli.data.account import Account, Parsed
+from fmcli.data.faults import is_other_format, quote
+from fmcli.data.labels import is_number
+from fmcli.data.parser import Fault
+from fmcli.data.sources import Block, Input, LongLineError, blocks, name_of
+from fmcli.data.workers import closing_unless_read, in_order
+from fmcli.errors import LEAVE_OUT, BadInputError
+
+# Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
+# enough that its text and rows stay in the cache of a core.
+BLOCK_BYTES = 1 << 20
+LARGEST_INDEX = 2**31 - 2
+# What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
+BEFORE_FEATURES = {
+    0: rb"(?:[^\s:#][^\s:]*[ \t]+)?",
+    1: rb"[^\s#]\S*[ \t]+(?:[^\s:#][^\s:]*[ \t]+)?",
+    2: rb"[^\s:#][^\s:]*[ \t]+\S+[ \t]+",
+}
+BEFORE_WEIGHTED = rb"[^\s#]\S*[ \t]+"  # the same if labels may have weights: then they cannot be missing
+# The first feature token of a row: the first token with a colon, after a query id, if there is one.
+FEATURE = rb"(?:qid:\S*[ \t]+)?((?!qid:|#)[^\s:]*:\S*)"
+DIGITS = re.compile(rb"[\d:]*")
+COMMENT = re.compile(rb"[ \t\r]*#")
+# The first token of a line that is neither blank nor a comment.
+LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
+# Such a line.
+FIRST_ROW = re.compile(rb"^[ \t\r]*([^\s#]\S*).*", re.MULTILINE)
+# The beginning of such a line if it has a query number.
+QUERY = re.compile(rb"[ \t\r]*[^\s#]\S*[ \t]+qid:")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What tells the groups of rows: their query numbers, or the one feature that each row has in a field.
+
+    field : the field; None: query numbers.
+    optional : whether rows have no groups if the first one has no query number.
+    known : whether the first row, which another text may have, is known to have one.
+    """
+
+    field: int | None = None
+    optional: bool = False
+    known: bool = False
+
+
+@dataclass(frozen=True)
+class Stream:
+    """How rows to predict are taken from text.
+
+    unbuffered : whether lines are scored as soon as they have been read.
+    id_column : the column of an id that is not part of the row: 1, or 2 after the label; 0: there is none.
+    passthrough : whether the key of a row is its whole line.
+    label_weights : whether a label may be followed by a colon and the weight of the row.
+    grouping : what tells the groups of labelled rows; None: they have none.
+    """
+
+    unbuffered: bool = False
+    id_column: int = 0
+    passthrough: bool = False
+    label_weights: bool = False
+    grouping: Grouping | None = None
+
+    def keys(self, block: Block) -> list[bytes] | None:
+        """The key of each row of a block: its id, or its line; None if there are no keys."""
+        if self.passthrough:
+            return [line.rstrip(b"\r") for _, line in row_lines(block)]
+        if self.id_column:
+            tokens = [line.split(None, self.id_column) for _, line in row_lines(block)]
+            return [words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens]
+        return None
+
+
+class Text:
+    """The text of inputs, and its format."""
+
+    def __init__(
+        self,
+        paths: Sequence[Input],
+        format: str,
+        needs_fields: bool,
+        model: str = "this model",
+        *,
+        stream: Stream = Stream(),
+    ):
+        self._spare: list[bytearray] = []
+        self._blocks = blocks(paths, self._spare, BLOCK_BYTES, stream.unbuffered)
+        before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
+        self._form = re.compile(rb"^[ \t\r]*" + before + FEATURE, re.MULTILINE)
+        self._label_weights = stream.label_weights
+        self._ahead = [next(self._blocks)]
+        self._sure = True
+        if format == "auto":
+            token = self._first_token()
+            # Without a feature token in this input, the next input is read ahead.
+            while not token and (self._ahead[-1].last or stream.unbuffered) and (block := next(self._blocks, None)):
+                self._ahead.append(block)
+                token = self._first_token()
+            self._sure = token is not None
+            colons = token[1].count(b":") if token else 0
+            format = "ffm" if colons == 2 else "libsvm"
+            if token and colons > 2 and not DIGITS.fullmatch(token[1]):
+                raise BadInputError(
+                    f"{self._ahead[-1].name}: the format cannot be detected, because the first feature, "
+                    f"{quote(token[1])}, has {colons} colons, of which the last one precedes the value",
+                    format={"libsvm": "if the others belong to its name", "ffm": "if the first one ends a field"},
+                )
+        self._whole = sum(block.last for block in self._ahead) == len(paths)  # whether all the text was read ahead
+        self.format = format
+        self.ffm = format == "ffm"
+        if needs_fields and self._sure and not self.ffm:
+            raise BadInputError(
+                f"{self._ahead[-1].name}: found {format} text, whose features have no fields, but {model} needs "
+                "fields; use ffm text: label field:index:value ..."
+            )
+
+    def has_label_names(self) -> bool:
+        """Whether labels are names, which is so if the first one is not a number, in a line that is libsvm or ffm
+        text."""
+        found = self._first_row()
+        if not found:
+            return False
+        label = found[1].partition(b":")[0] if self._label_weights else found[1]
+        if b":" in label or is_number(label):
+            return False
+        line = found[0].partition(b"\n")[0]
+        fault = Fault(0, 1, label, "a label", "label", b"", "is not a number", line)
+        return not is_other_format(fault)
+
+    def groups(self, grouping: Grouping | None) -> dict[str, Any]:
+        """The options of `Rows` for groups. Raises BadInputError if the text does not have them."""
+        if grouping is None:
+            return {}
+        if grouping.field is not None:
+            if self._sure and not self.ffm:
+                raise BadInputError(
+                    f"{self._ahead[-1].name}: found {self.format} text, whose features have no fields, so that none "
+                    "tells the groups of rows; write qid:number after each label",
+                    group_field=LEAVE_OUT,
+                )
+            return {"grouped": True, "group_field": grouping.field}
+        if grouping.known:
+            return {"grouped": True}
+        row = self._first_row()
+        if row is None or QUERY.match(row[0]):
+            return {"grouped": row is not None}
+        if grouping.optional:
+            return {}
+        raise BadInputError(
+            f"{self._ahead[-1].name}: the rows have no groups, which ranking needs; write qid:number after each label",
+            **({"group_field": None} if self.ffm else {}),
+        )
+
+    def _first_row(self) -> re.Match[bytes] | None:
+        """The first line that is neither blank nor a comment, and its first token; None if there is none."""
+        block = self._ahead[-1]
+        while not (found := FIRST_ROW.search(memoryview(block.data)[block.start : block.stop])):
+            if (following := next(self._blocks, None)) is None:
+                return None
+            self._ahead.append(block := following)
+        return found
+
+    def _first_token(self) -> re.Match[bytes] | None:
+        """The first feature token of the most recently read block."""
+        block = self._ahead[-1]
+        return self._form.search(block.data, block.start, block.stop)
+
+    def parsed(
+        self, parse: Callable[[int, Block], Parsed[T]], threads: int, account: Account
+    ) -> Generator[tuple[Block, Parsed[T]], None, None]:
+        """Yield all parsed blocks in order; raise the first error of the text after the blocks before it."""
+        # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
+        parsed_blocks = in_order(chain(self._ahead, self._blocks), parse, threads)
+        with closing_unless_read(self._blocks), closing(parsed_blocks) as results:
+            while True:
+                try:
+                    block, parsed = next(results)
+                except StopIteration:
+                    return
+                except LongLineError as error:
+                    raise account.located(error) from None
+                account.add(block.name, block.first, block.last, parsed)
+                self.require_format(account.blank_is_row, block.name)
+                yield block, parsed
+                self._spare.append(block.data)
+
+    def require_format(self, blank_is_row: bool, name: str) -> None:
+        """Raise BadInputError if the format is not known, and matters: blank rows have none."""
+        if not (self._sure or (self._whole and blank_is_row)):
+            raise BadInputError(
+                f"{name}: the format cannot be detected, because no row at the start of the file has a feature",
+                format={"libsvm": "", "ffm": ""},
+            )
+
+    def close(self) -> None:
+        """Close the input that was begun."""
+        self._blocks.close()
+
+
+def detected(
+    paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, labelled: bool
+) -> tuple[str, Stream]:
+    """The format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their parts are read: the first
+    row tells whether there are groups. Raises the same errors."""
+    text = Text(paths, format, needs_fields, model, stream=stream)
+    with closing(text):
+        text.require_format(not labelled, name_of(paths[0]))
+        grouping = stream.grouping
+        if grouping is not None and grouping.field is None:
+            grouping = Grouping(known=True) if text.groups(grouping).get("grouped") else None
+        else:
+            text.groups(grouping)
+    return text.format, replace(stream, grouping=grouping)
+
+
+def row_lines(block: Block, labelled: bool = False) -> list[tuple[int, bytes]]:
+    """The lines of a block that are rows, to predict or with a label, and the number of lines before each."""
+    lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+    if labelled:
+        return [(number, line) for number, line in enumerate(lines) if LABEL.match(line)]
+    return [(number, line) for number, line in enumerate(lines) if not COMMENT.match(line)]
