@@ -63,6 +63,7 @@ above it in this list, so that there are no circles:
                   the rows to train on (in blocks), labels, scales of columns, the numbering of the features that
                   occur, the dictionary of ids; numbers to text. data/stored has the cache of rows
     losses        one class each
+    prepare       files of rows: random splits, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row

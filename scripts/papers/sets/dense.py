@@ -1,5 +1,6 @@
 """Data sets of dense columns: Banana, IJCNN and regression sets, with their random splits and standardised columns."""
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,10 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
+from fmcli.prepare.split import divided
 from sets.raw import Raw
+
+TWO_THIRDS = Fraction(2), Fraction(1)
 
 
 class Columns(NamedTuple):
@@ -54,8 +58,7 @@ def regression(raw: Raw, name: str) -> Columns:
 
 def two_thirds(found: Columns, seed: int, standardise_label: bool = False) -> Pair:
     """A random two thirds of the rows for training, and the others for testing."""
-    order = np.random.default_rng(seed).permutation(len(found.x))
-    train, test = np.split(order, [2 * len(order) // 3])
+    train, test = divided(len(found.x), TWO_THIRDS, np.random.default_rng(seed))
     return standardised(found, train, test, standardise_label)
 
 

@@ -1,15 +1,23 @@
 """MovieLens 100K: ratings with one-hot users and films, attributes of users and films, and the links of [HO]."""
 
+from fractions import Fraction
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.reader import read
+from fmcli.prepare.encode import Encoding, numbered
+from fmcli.prepare.negatives import drawn
+from fmcli.prepare.split import divided
+from fmcli.prepare.tables import rows
 from sets.dense import Pair
 from sets.raw import Raw
 
-TRAIN_SHARE = 0.7  # of [SGL]
+SHARES = Fraction(7), Fraction(3)  # for training and testing, of [SGL]
+COLUMNS = "user", "film", "stars", "time"  # of u.data
 FOLD_ROWS = 20_000  # of u1 to u5
 # The first age of each group but the first, and the first year of each group of films but that of unknown years.
 AGES = (18, 25, 35, 45, 50, 56)
@@ -33,12 +41,18 @@ def ratings(raw: Raw) -> Ratings:
 
 
 def one_hot(raw: Raw) -> Dataset:
-    """All ratings as rows with a feature for the user and one for the film."""
-    found = ratings(raw)
-    index = np.stack([found.user, found.user.max() + 1 + found.film], axis=1).astype(np.int32)
-    indptr = np.arange(0, index.size + 1, 2, dtype=np.int64)
-    data = Dataset(indptr, index.reshape(-1), None, found.stars, int(index.max()) + 1)
-    return raw.note("MovieLens 100K, one-hot", data)
+    """All ratings as rows with a feature for the user and one for the film, numbered from 0: what `fmcli convert
+    --numbers` writes of u.data."""
+    path = raw.files("u.data")[0]
+    encoding = Encoding(categorical=COLUMNS[:2], label=COLUMNS[2])
+    numbers = numbered(encoding, rows(path, COLUMNS))
+    with TemporaryDirectory() as folder:
+        text = f"{folder}/ratings.libsvm"
+        with open(text, "w") as file:
+            file.writelines(encoding.line(row, numbers) for row in rows(path, COLUMNS))
+        data = read([text]).dataset
+    counted_from_0 = Dataset(data.indptr, data.index - 1, None, data.label, len(numbers))
+    return raw.note("MovieLens 100K, one-hot", counted_from_0)
 
 
 def u_split(data: Dataset, fold: int) -> Pair:
@@ -49,9 +63,8 @@ def u_split(data: Dataset, fold: int) -> Pair:
 
 def random_split(data: Dataset, seed: int) -> Pair:
     """A random 70 % of the ratings for training, and the others for testing."""
-    order = np.random.default_rng(seed).permutation(data.rows).astype(np.int32)
-    train, test = np.split(order, [round(TRAIN_SHARE * data.rows)])
-    return Pair(data.take(np.sort(train)), data.take(np.sort(test)))
+    train, test = (np.sort(part).astype(np.int32) for part in divided(data.rows, SHARES, np.random.default_rng(seed)))
+    return Pair(data.take(train), data.take(test))
 
 
 def user_attributes(raw: Raw) -> NDArray[np.bool_]:
@@ -111,17 +124,16 @@ def links(raw: Raw, seed: int) -> Pair:
     users, films = user_attributes(raw), film_attributes(raw)
     linked = found.stars == FIVE_STARS
     positive = generator.permutation(found.user[linked] * len(films) + found.film[linked])
-    others = np.setdiff1d(np.arange(len(users) * len(films)), positive)
     half = len(positive) // 2
-    negative = generator.choice(others, half + TEST_NEGATIVES, replace=False)
+    negative = drawn(half + TEST_NEGATIVES, positive, len(users) * len(films), generator)
 
-    def rows(positive: NDArray[np.int64], negative: NDArray[np.int64]) -> Dataset:
+    def labelled(positive: NDArray[np.int64], negative: NDArray[np.int64]) -> Dataset:
         code = np.concatenate([positive, negative])
         label = np.repeat([1.0, -1.0], [len(positive), len(negative)])
         return pairs(users, films, code // len(films), code % len(films), label)
 
-    train = raw.note(f"links of MovieLens 100K, seed {seed}, training", rows(positive[:half], negative[:half]))
-    return Pair(train, rows(positive[half:], negative[half:]))
+    train = raw.note(f"links of MovieLens 100K, seed {seed}, training", labelled(positive[:half], negative[:half]))
+    return Pair(train, labelled(positive[half:], negative[half:]))
 
 
 def cold_films(raw: Raw, seed: int) -> Pair:

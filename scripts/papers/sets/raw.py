@@ -1,7 +1,6 @@
 """The folder of raw files: finding them, and the digests of what is built from them."""
 
 import hashlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +36,16 @@ class Raw:
 
     def note(self, name: str, data: Dataset) -> Dataset:
         """Remember what was built. Returns the data."""
-        self.built[name] = {"rows": data.rows, "features": data.features, "digest": digest(data.arrays)}
+        self.built[name] = {"rows": data.rows, "features": data.features, "digest": digest(data)}
         return data
 
 
-def digest(arrays: Iterable[np.ndarray]) -> str:
-    """The beginning of the SHA-256 digest of arrays: their types, shapes and bytes."""
+def digest(data: Dataset) -> str:
+    """The beginning of the SHA-256 digest of the rows: of the types, shapes and bytes of their arrays."""
     found = hashlib.sha256()
-    for array in arrays:
-        found.update(f"{array.dtype.str} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
+    value = np.ones(data.nnz, dtype=np.float32) if data.value is None else data.value
+    for array in (data.indptr, data.index, value, data.field, data.label):
+        if array is not None:
+            found.update(f"{array.dtype.str} {array.shape}".encode())
+            found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:DIGITS]

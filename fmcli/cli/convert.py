@@ -1,0 +1,145 @@
+"""fmcli convert: write a table, such as CSV, as rows of features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fmcli.cli.options import SectionCommand, logging_options, option
+from fmcli.cli.output import Log
+from fmcli.cli.prepared import (
+    check_delimiter,
+    check_paths,
+    column_table,
+    log_written,
+    names,
+    output_option,
+    table_options,
+    written_to,
+)
+from fmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fmcli.prepare.tables import Row
+
+STANDARD_INPUT = "-"
+
+
+@click.command(
+    cls=SectionCommand,
+    name="convert",
+    examples=[
+        "# Ratings with a header: rows such as 4 user=7:1 film=12:1.",
+        "fmcli convert --label rating --categorical user,film ratings.csv -o ratings.libsvm",
+        "# A table without a header, as text with fields for ffm.",
+        "fmcli convert --columns user,film,rating,time --label rating --categorical user,film --to ffm u.data -o u.ffm",
+        "# Attributes from a second table, by the column user.",
+        "fmcli convert --join user=users.csv --label rating --categorical user,film,job --numeric age ratings.csv",
+        "# Numbers instead of names, for programs that need them.",
+        "fmcli convert --numbers --label rating --categorical user,film ratings.csv -o ratings.libsvm",
+    ],
+)
+@click.argument("table", metavar="TABLE")
+@option("run", "--label", metavar="COLUMN", help="The column of the label. [default: none: rows to predict]")
+@option(
+    "run",
+    "--categorical",
+    type=names,
+    default=(),
+    metavar="COLUMNS",
+    help="Columns of names: a feature column=cell with the value 1 (one-hot). [default: none]",
+)
+@option(
+    "run",
+    "--several",
+    type=names,
+    default=(),
+    metavar="COLUMNS",
+    help="Columns whose cells have several names: such a feature for each of them. [default: none]",
+)
+@option(
+    "run",
+    "--separator",
+    default="|",
+    metavar="TEXT",
+    help="What separates the names in a cell of --several. [default: |]",
+)
+@option(
+    "run",
+    "--numeric",
+    type=names,
+    default=(),
+    metavar="COLUMNS",
+    help="Columns of numbers: a feature with the value of the cell; train --scale scales them. [default: none]",
+)
+@option("run", "--group", metavar="COLUMN", help="The column of the group, a whole number: qid:N. [default: none]")
+@option(
+    "run",
+    "--join",
+    type=column_table,
+    multiple=True,
+    metavar="COLUMN=TABLE",
+    help="Add the columns of another table, which has a header: those of its row with the same cell in this column. "
+    "May be repeated. [default: none]",
+)
+@table_options
+@option("output", "--to", type=click.Choice(["libsvm", "ffm"]), default="libsvm", help="Format. [default: libsvm]")
+@option(
+    "output",
+    "--numbers",
+    is_flag=True,
+    help="Write features as numbers from 1 on instead of names. The table is read twice, and all names are kept in "
+    "memory; the numbers hold for this table alone, so split it afterwards.",
+)
+@output_option
+@logging_options
+def command(
+    table: str,
+    label: str | None,
+    categorical: tuple[str, ...],
+    several: tuple[str, ...],
+    separator: str,
+    numeric: tuple[str, ...],
+    group: str | None,
+    join: tuple[tuple[str, str], ...],
+    columns: tuple[str, ...],
+    delimiter: str | None,
+    to: str,
+    numbers: bool,
+    output: str | None,
+    quiet: int,
+    verbose: bool,
+) -> None:
+    """Write a table of text, such as CSV, as rows of features that the other commands read. Standard input is "-".
+
+    Cells may be in double quotes if the delimiter is a comma or a semicolon. Blanks, colons and % in names become %XX.
+    An empty cell gives no feature, and so does the number 0. In ffm text, the fields are the columns used, from 0 on,
+    in the order of the table. The log has the number of rows and the SHA-256 digest of the output."""
+    if not (categorical or several or numeric):
+        raise UsageError("no column is used; name some with --categorical, --several or --numeric")
+    if not separator:
+        raise UsageError("--separator needs at least one character")
+    if numbers and table == STANDARD_INPUT:
+        raise UsageError("--numbers reads the table twice, which standard input cannot be; give a file")
+    check_paths([table, *(path for _, path in join)], [output] if output else [])
+    from fmcli.prepare.encode import Encoding, numbered
+    from fmcli.prepare.tables import by_key, rows
+
+    delimiter = check_delimiter(delimiter)
+    joined = {column: by_key(path, column) for column, path in join}
+    encoding = Encoding(categorical, several, numeric, label, group, to == "ffm", separator, joined)
+
+    def whole() -> Iterator[Row]:
+        return encoding.whole(rows(table, columns, delimiter))
+
+    with Log(quiet=quiet, verbose=verbose) as log:
+        numbering = numbered(encoding, whole()) if numbers else None
+        with written_to(output) as sink:
+            for row in whole():
+                sink.lines(encoding.line(row, numbering).encode(errors="surrogateescape"), 1)
+        log_written(log, output, sink)
+        if numbering is not None:
+            log.line(f"{len(numbering):,} features")

@@ -1,0 +1,103 @@
+"""fmcli negatives: add random pairs that were not observed to a table of observed pairs."""
+
+from __future__ import annotations
+
+import click
+
+from fmcli.cli.options import SectionCommand, logging_options, option
+from fmcli.cli.output import Log
+from fmcli.cli.prepared import (
+    check_delimiter,
+    check_paths,
+    column_table,
+    log_written,
+    names,
+    output_option,
+    seed_option,
+    table_options,
+    written_to,
+)
+from fmcli.errors import UsageError
+
+
+@click.command(
+    cls=SectionCommand,
+    name="negatives",
+    examples=[
+        "# One random negative for each pair of a user and a film.",
+        "fmcli negatives --pair user,film links.csv -o rows.csv",
+        "# Five for each.",
+        "fmcli negatives --pair user,film --per-pair 5 links.csv -o rows.csv",
+        "# For testing: no pair of the training links, and all films of a table.",
+        "fmcli negatives --pair user,film --exclude train.csv --among film=films.csv test.csv -o rows.csv",
+    ],
+)
+@click.argument("table", metavar="TABLE")
+@option("run", "--pair", type=names, required=True, metavar="A,B", help="The two columns that make a pair.")
+@option(
+    "run",
+    "--per-pair",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Negatives for each pair of the table. [default: 1; >= 1]",
+)
+@option(
+    "run",
+    "--among",
+    type=column_table,
+    multiple=True,
+    metavar="COLUMN=TABLE",
+    help="Draw this column of negatives from its cells in another table, which has a header. May be given for both "
+    "columns. [default: the cells of TABLE]",
+)
+@option(
+    "run",
+    "--exclude",
+    metavar="FILE",
+    multiple=True,
+    help="A table with pairs that are no negatives either, in columns of the same names. May be repeated. "
+    "[default: none]",
+)
+@seed_option
+@table_options
+@output_option
+@logging_options
+def command(
+    table: str,
+    pair: tuple[str, ...],
+    per_pair: int,
+    among: tuple[tuple[str, str], ...],
+    exclude: tuple[str, ...],
+    seed: int,
+    columns: tuple[str, ...],
+    delimiter: str | None,
+    output: str | None,
+    quiet: int,
+    verbose: bool,
+) -> None:
+    """Write the pairs of a table with the label 1, and random other pairs (negatives) with the label 0, as CSV with the
+    columns A, B and label. Convert makes rows of features of it.
+
+    Negatives are drawn with equal probabilities from all combinations of a cell of A and a cell of B, each at most
+    once. Pairs are kept in memory. The log has the number of rows and the SHA-256 digest of the output."""
+    from fmcli.prepare.negatives import COLUMNS
+
+    if len(pair) != COLUMNS or pair[0] == pair[1]:
+        raise UsageError("--pair needs the names of two columns, such as user,film")
+    if unknown := {column for column, _ in among} - set(pair):
+        raise UsageError(f"--among {sorted(unknown)[0]}: the column is not one of --pair {','.join(pair)}")
+    check_paths([table, *(path for _, path in among), *exclude], [output] if output else [])
+    from fmcli.prepare.negatives import Pairs, with_negatives
+    from fmcli.prepare.tables import rows
+
+    with Log(quiet=quiet, verbose=verbose) as log:
+        pairs = Pairs.of(pair, rows(table, columns, check_delimiter(delimiter)))
+        others = [Pairs.of(pair, rows(path)) for path in exclude]
+        pools = {column: [row.cells[column] for row in rows(path) if column in row.cells] for column, path in among}
+        lines = with_negatives(pairs, per_pair, pools, others, seed)
+        with written_to(output) as sink:
+            sink.header(next(lines))
+            for line in lines:
+                sink.lines(line, 1)
+        log_written(log, output, sink)

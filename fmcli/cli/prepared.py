@@ -1,0 +1,97 @@
+"""What the commands that write rows share: their outputs, lists of columns, and the log of what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fmcli.cli.options import check_files, option
+from fmcli.cli.output import Log, open_sink
+from fmcli.errors import UsageError
+from fmcli.system.files import probe_output
+
+if TYPE_CHECKING:
+    from fmcli.prepare.written import Written
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The type of an option that is a list of names with commas between them; click also passes the default."""
+    found = value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
+    if not all(found):
+        raise click.BadParameter(f"{value!r} has an empty name")
+    return found
+
+
+def column_table(value: str) -> tuple[str, str]:
+    """The type of an option COLUMN=TABLE."""
+    column, equals, path = value.partition("=")
+    if not (column and equals and path):
+        raise click.BadParameter(f"{value!r} is not COLUMN=TABLE, such as user=users.csv")
+    return column, path
+
+
+def table_options(function: F) -> F:
+    """--columns and --delimiter: how a table is read."""
+    function = option(
+        "run",
+        "--delimiter",
+        metavar="TEXT",
+        help=r"What separates cells. [default: the first of ::, tab, comma, semicolon, | that the first line has]",
+    )(function)
+    return option(
+        "run",
+        "--columns",
+        type=names,
+        metavar="NAMES",
+        default=(),
+        help="Names of the columns, with commas between them: the table has no header. [default: the header's]",
+    )(function)
+
+
+def output_option(function: F) -> F:
+    """-o: the output."""
+    return option("output", "-o", "--output", metavar="FILE", help="Output file. [default: standard output]")(function)
+
+
+def seed_option(function: F) -> F:
+    """--seed: the seed of random choices."""
+    return option(
+        "run", "--seed", type=click.IntRange(min=0), metavar="N", default=0, help="Random seed. [default: 0; >= 0]"
+    )(function)
+
+
+def check_delimiter(delimiter: str | None) -> str | None:
+    """The delimiter, with "\\t" and "tab" for a tab. Raises UsageError."""
+    if delimiter in ("\\t", "tab"):
+        return "\t"
+    if delimiter is not None and (not delimiter or any(c in '\r\n"' for c in delimiter)):
+        raise UsageError("--delimiter needs text without line breaks and quotation marks")
+    return delimiter
+
+
+def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Check files before any of them is read. Raises UsageError, MissingInputError and OutputError."""
+    check_files(inputs, outputs)
+    for path in outputs:
+        probe_output(path)
+
+
+@contextmanager
+def written_to(path: str | None) -> Iterator[Written]:
+    """An output, which is in place after the block."""
+    from fmcli.prepare.written import Written
+
+    with open_sink(path) as sink:
+        written = Written(sink.write)
+        yield written
+        written.flush()
+
+
+def log_written(log: Log, path: str | None, written: Written) -> None:
+    """Log the rows and the digest of an output."""
+    log.line(f"{path or 'standard output'}: {written.rows:,} rows, sha256 {written.digest}")

@@ -1,0 +1,94 @@
+"""Negatives: random pairs that are not among the observed ones."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.errors import BadInputError
+from fmcli.names import no_such
+from fmcli.prepare.tables import Row
+
+COLUMNS = 2  # of a pair
+LABEL, LINKED, NOT_LINKED = "label", "1", "0"
+
+
+class Pairs(NamedTuple):
+    """Pairs of cells of two columns, in the order of their table."""
+
+    names: tuple[str, str]
+    cells: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, names: Sequence[str], found: Iterable[Row]) -> "Pairs":
+        """The pairs of a table. Raises BadInputError if it lacks a column."""
+        first, second = names
+        cells = []
+        for row in found:
+            for name in names:
+                if name not in row.cells:
+                    raise BadInputError(f"{row.place}: {no_such('column', name, row.cells)}")
+            cells.append((row.cells[first], row.cells[second]))
+        return cls((first, second), cells)
+
+
+def with_negatives(
+    pairs: Pairs, per_pair: int, pools: Mapping[str, Sequence[str]], others: Sequence[Pairs], seed: int
+) -> Iterator[bytes]:
+    """Lines of CSV: the header, the pairs with the label 1, and `per_pair` times as many negatives with the label 0.
+
+    pools : column -> the cells from which negatives are drawn, instead of those of the pairs.
+    others : further pairs that are no negatives.
+
+    Raises BadInputError if there are not enough pairs.
+    """
+    sides = [
+        {cell: number for number, cell in enumerate(dict.fromkeys(pools.get(name, [p[side] for p in pairs.cells])))}
+        for side, name in enumerate(pairs.names)
+    ]
+    first, second = (list(side) for side in sides)
+    known = [
+        sides[0][a] * len(second) + sides[1][b]
+        for one in (pairs, *others)
+        for a, b in one.cells
+        if a in sides[0] and b in sides[1]
+    ]
+    found = drawn(
+        per_pair * len(pairs.cells),
+        np.array(known, dtype=np.int64),
+        len(first) * len(second),
+        np.random.default_rng(seed),
+    )
+    yield line([*pairs.names, LABEL])
+    for a, b in pairs.cells:
+        yield line([a, b, LINKED])
+    for code in found.tolist():
+        yield line([first[code // len(second)], second[code % len(second)], NOT_LINKED])
+
+
+def line(cells: Sequence[str]) -> bytes:
+    """A line of CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode(errors="surrogateescape")
+
+
+def drawn(count: int, known: NDArray[np.int64], total: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Different random numbers below `total` that are not among the known ones, in random order.
+
+    A pair of i and j is the number i * (number of all j) + j. Raises BadInputError if there are not enough pairs.
+    """
+    known = np.unique(known)
+    if count > total - len(known):
+        raise BadInputError(
+            f"there are {total:,} pairs, {len(known):,} of which are known, but {count:,} others are needed; draw fewer"
+        )
+    found = np.empty(0, dtype=np.int64)
+    while len(found) < count:
+        more = random.integers(total, size=count - len(found) + len(known))
+        more = np.concatenate([found, more[~np.isin(more, known)]])
+        found = more[np.sort(np.unique(more, return_index=True)[1])][:count]
+    return found

@@ -1,0 +1,111 @@
+"""Tables in text: lines of cells with a delimiter, and usually a header."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fmcli.errors import BadInputError
+from fmcli.prepare.lines import Line, lines
+from fmcli.text import shell_word
+
+# The first one that the first line has is the delimiter.
+DELIMITERS = ("::", "\t", ",", ";", "|")
+QUOTING = (",", ";")  # cells may be in double quotes with these delimiters
+NAMES = {"\t": "tab"}
+
+
+class Quoted(csv.excel):
+    """Cells may be in double quotes."""
+
+    strict = True
+
+
+class Plain(csv.excel):
+    """Quotation marks are like other characters."""
+
+    quoting = csv.QUOTE_NONE
+
+
+class Row(NamedTuple):
+    """A row of a table.
+
+    place : its file and line, for messages.
+    cells : the text of each cell by the name of its column.
+    """
+
+    place: str
+    cells: dict[str, str]
+
+
+def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -> Iterator[Row]:
+    """The rows of a table.
+
+    columns : the names of its columns if it has no header.
+
+    Raises BadInputError for a table without a delimiter, a header with a name that occurs twice, and a row with too few
+    or too many cells.
+    """
+    found = lines([path])
+    first = next((line for line in found if line.text.strip()), None)
+    if first is None:
+        raise BadInputError(f"{shell_word(path)}: the table is empty")
+    delimiter = delimiter or _delimiter(first)
+    names = list(columns)
+    for place, cells in _cells(_from(first, found), delimiter):
+        if not names:
+            names = [cell.strip() for cell in cells]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise BadInputError(f"{place}: found the column {twice[0]!r} twice, expected different names")
+        elif len(cells) != len(names):
+            raise BadInputError(f"{place}: found {len(cells)} cells, expected {len(names)}: {', '.join(names)}")
+        else:
+            yield Row(place, dict(zip(names, cells, strict=True)))
+
+
+def by_key(path: str, column: str) -> Mapping[str, dict[str, str]]:
+    """The rows of a table by their cell in one column, which is left out. Raises BadInputError if the table lacks the
+    column, or has two rows with the same cell there."""
+    found: dict[str, dict[str, str]] = {}
+    for row in rows(path):
+        if column not in row.cells:
+            raise BadInputError(f"{shell_word(path)}: found no column {column!r}, expected one to find rows by")
+        key = row.cells.pop(column)
+        if key in found:
+            raise BadInputError(f"{row.place}: found {column} {key!r} for the second time, expected it once")
+        found[key] = row.cells
+    return found
+
+
+def _from(first: Line, rest: Iterator[Line]) -> Iterator[Line]:
+    yield first
+    yield from (line for line in rest if line.text.strip())
+
+
+def _delimiter(first: Line) -> str:
+    text = first.text.decode(errors="replace")
+    for delimiter in DELIMITERS:
+        if delimiter in text:
+            return delimiter
+    known = ", ".join(NAMES.get(one, one) for one in DELIMITERS)
+    raise BadInputError(f"{first.name}:{first.number}: found no delimiter, expected one of {known}")
+
+
+def _cells(found: Iterator[Line], delimiter: str) -> Iterator[tuple[str, list[str]]]:
+    """The place and the cells of each row. Bytes that are not UTF-8 are kept."""
+    last = Line("", 0, b"")
+
+    def texts() -> Iterator[str]:
+        nonlocal last
+        for last in found:
+            yield last.text.decode(errors="surrogateescape") + "\n"
+
+    if len(delimiter) == 1:
+        dialect = Quoted if delimiter in QUOTING else Plain
+        try:
+            for cells in csv.reader(texts(), dialect, delimiter=delimiter):
+                yield f"{last.name}:{last.number}", cells
+        except csv.Error as error:
+            raise BadInputError(f"{last.name}:{last.number}: the row cannot be read: {error}") from error
+    else:
+        for text in texts():
+            yield f"{last.name}:{last.number}", text.removesuffix("\n").split(delimiter)

@@ -1,0 +1,42 @@
+"""What a command has written: rows are counted, and their bytes are hashed on the way to the output."""
+
+import hashlib
+from collections.abc import Callable
+
+BUFFER_BYTES = 1 << 16
+
+
+class Written:
+    """Writes lines in larger pieces.
+
+    rows : the number of rows so far.
+    """
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._hash = hashlib.sha256()
+        self._buffer = bytearray()
+        self.rows = 0
+
+    def header(self, text: bytes) -> None:
+        """Write a line that is not a row."""
+        self._buffer += text
+        if len(self._buffer) >= BUFFER_BYTES:
+            self.flush()
+
+    def lines(self, text: bytes, rows: int) -> None:
+        """Write whole lines, each of which is a row."""
+        self.header(text)
+        self.rows += rows
+
+    def flush(self) -> None:
+        """Pass on what the buffer has."""
+        piece = bytes(self._buffer)
+        self._buffer.clear()
+        self._hash.update(piece)
+        self._write(piece)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 digest of all bytes that were passed on, in hexadecimal digits."""
+        return self._hash.hexdigest()

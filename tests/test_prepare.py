@@ -1,0 +1,148 @@
+"""Random splits, tables as rows of features, and negatives: against counts, sets and rows written by hand."""
+
+import hashlib
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fmcli.data.reader import read
+from fmcli.errors import BadInputError
+from fmcli.prepare import split
+from fmcli.prepare.encode import Encoding, numbered
+from fmcli.prepare.negatives import Pairs, drawn, with_negatives
+from fmcli.prepare.tables import by_key, rows
+from fmcli.prepare.written import Written
+
+TABLE = """user,film,stars,genres,price
+7,a b,4,Comedy|Drama,1.5
+10,c:d,2,,0
+7,"x, y",5,Drama,
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a file, and return its path."""
+
+    def written(name, text):
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return written
+
+
+def parts_of(path, shares, seed=0, header=False):
+    found = [bytearray() for _ in shares]
+    outputs = [Written(part.extend) for part in found]
+    skipped = split.split(path, outputs, [Fraction(share) for share in shares], seed, header)
+    for output, part in zip(outputs, found, strict=True):
+        output.flush()
+        assert output.rows + header == bytes(part).count(b"\n")
+        assert output.digest == hashlib.sha256(part).hexdigest()
+    return [part.decode().splitlines() for part in found], skipped
+
+
+@pytest.mark.parametrize("block", [7, 1 << 18])
+def test_a_split_has_every_row_once_and_exact_shares(file, monkeypatch, block):
+    monkeypatch.setattr(split, "BLOCK_ROWS", block)
+    lines = [f"{number} 1:{number}" for number in range(70)]
+    parts, skipped = parts_of(file("all", "# comment\n\n" + "\n".join(lines)), (4, 2, 1))
+    assert (skipped, [len(part) for part in parts]) == (2, [40, 20, 10])
+    assert sorted((line for part in parts for line in part), key=lines.index) == lines
+    assert all(part == sorted(part, key=lines.index) for part in parts)
+    again, _ = parts_of(file("crlf", "\r\n".join(lines)), (4, 2, 1))
+    other, _ = parts_of(file("all", "\n".join(lines)), (4, 2, 1), seed=1)
+    assert again == parts != other
+
+
+def test_every_part_of_a_table_begins_with_its_header(file):
+    parts, _ = parts_of(file("t.csv", TABLE), (2, 1), header=True)
+    assert [part[0] for part in parts] == ["user,film,stars,genres,price"] * 2
+    assert [len(part) for part in parts] == [3, 2]
+
+
+COLUMNS = {"categorical": ("user", "film"), "several": ("genres",), "numeric": ("price",), "label": "stars"}
+
+
+def text_of(encoding, path, by_number=False):
+    def whole():
+        return encoding.whole(rows(path))
+
+    numbers = numbered(encoding, whole()) if by_number else None
+    return "".join(encoding.line(row, numbers) for row in whole())
+
+
+def test_columns_become_features(file):
+    path = file("t.csv", TABLE)
+    assert text_of(Encoding(**COLUMNS), path) == (
+        "4 user=7:1 film=a%20b:1 genres=Comedy:1 genres=Drama:1 price:1.5\n"
+        "2 user=10:1 film=c%3Ad:1\n"
+        "5 user=7:1 film=x,%20y:1 genres=Drama:1\n"
+    )
+    fields = text_of(Encoding(**COLUMNS, fields=True), path, by_number=True)
+    assert fields.splitlines() == ["4 0:1:1 1:3:1 2:6:1 2:7:1 3:8:1.5", "2 0:2:1 1:4:1", "5 0:1:1 1:5:1 2:7:1"]
+
+
+def test_names_and_numbers_are_the_same_rows(file):
+    path = file("t.csv", TABLE)
+    products = []
+    for by_number in (False, True):
+        data = read([file("rows", text_of(Encoding(**COLUMNS), path, by_number))]).dataset
+        x = np.zeros((data.rows, data.features))
+        x[np.repeat(np.arange(data.rows), np.diff(data.indptr)), data.index] = data.value
+        assert data.label.tolist() == [4, 2, 5]
+        products.append(x @ x.T)
+    np.testing.assert_array_equal(*products)
+    assert products[0].tolist() == [[6.25, 0, 2], [0, 2, 0], [2, 0, 3]]
+
+
+def test_columns_of_a_second_table(file):
+    path = file("links.csv", "user,qid\n1,5\n2,6\n")
+    joined = {"user": by_key(file("users.csv", "user;job\n2;b c\n1;a\n"), "user")}
+    encoding = Encoding(categorical=("job",), group="qid", joined=joined)
+    assert text_of(encoding, path) == "qid:5 job=a:1\nqid:6 job=b%20c:1\n"
+    with pytest.raises(BadInputError, match=r"more\.csv:2: found user '3', which the table"):
+        text_of(encoding, file("more.csv", "user,qid\n3,1\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "message"),
+    [
+        ("a,b\n1\n", {}, r":2: found 1 cells, expected 2: a, b"),
+        ("a,a\n1,2\n", {}, r":1: found the column 'a' twice"),
+        ("a b\n", {}, r":1: found no delimiter, expected one of ::, tab"),
+        ("", {}, r"the table is empty"),
+        ('a,b\n1,"2\n', {}, r"the row cannot be read"),
+        ("a,b\n1,2\n", {"categorical": ("c",)}, r":2: there is no column 'c'.* there are: a, b"),
+        ("a,b\n1,x\n", {"numeric": ("b",)}, r":2: found 'x' in the column 'b', expected a number"),
+        ("a,b\n1,inf\n", {"numeric": ("b",)}, r":2: found 'inf'"),
+        ("a,b\n,1\n", {"label": "a"}, r":2: found no label in the column 'a'"),
+        ("a,b\n1,1\n", {"label": "a", "numeric": ("a",)}, r"used in two ways"),
+    ],
+)
+def test_wrong_tables(file, text, changed, message):
+    with pytest.raises(BadInputError, match=message):
+        text_of(Encoding(**changed), file("t", text))
+
+
+def test_negatives_are_other_pairs_each_at_most_once():
+    known = np.array([3, 3, 5, 40])
+    found = drawn(96, known, 100, np.random.default_rng(0))
+    assert len(set(found.tolist())) == 96
+    assert not set(found.tolist()) & set(known.tolist())
+    counts = np.bincount(
+        np.concatenate([drawn(10, known, 20, np.random.default_rng(seed)) for seed in range(400)]), minlength=20
+    )
+    assert counts[[3, 5]].max() == 0
+    np.testing.assert_allclose(np.delete(counts, [3, 5]), 4000 / 18, rtol=0.25)
+    with pytest.raises(BadInputError, match="draw fewer"):
+        drawn(98, known, 100, np.random.default_rng(0))
+
+
+def test_pairs_and_their_negatives_as_a_table(file):
+    pairs = Pairs.of(("user", "film"), rows(file("t.csv", TABLE)))
+    excluded = Pairs(("user", "film"), [("10", "z"), ("else", "z")])
+    lines = [one.decode() for one in with_negatives(pairs, 1, {"film": ["a b", "c:d", "z"]}, [excluded], 0)]
+    assert lines[:4] == ["user,film,label\n", "7,a b,1\n", "10,c:d,1\n", '7,"x, y",1\n']
+    assert sorted(lines[4:]) == ["10,a b,0\n", "7,c:d,0\n", "7,z,0\n"]
