@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -208,11 +209,17 @@ def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: boo
 
 def run(log: Log, request: Request, bad: BadLines) -> None:
     """Load the model, predict, and write."""
-    from fmcli.scoring.prediction import Counts, load_model, predict
+    from fmcli.model_file.container import load
     from fmcli.system.machine import cpu_count
+    from fmcli.system.parallel import begun
 
     begin = time.perf_counter()
-    scorer = load_model(request.model)
+    threads = request.threads or cpu_count()
+    file = begun(partial(load, request.model), threads)
+    # These imports take as long as reading a model of 40 MB.
+    from fmcli.scoring.prediction import Counts, predict, scorer_of
+
+    scorer = scorer_of(request.model, file())
     output = checked_type(log, request, scorer)
     counts = Counts()
     lines = predict(
@@ -220,7 +227,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         request.inputs,
         output=output,
         format=request.format,
-        threads=request.threads or cpu_count(),
+        threads=threads,
         counts=counts,
         bad=bad,
         stream=request.stream,

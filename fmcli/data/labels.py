@@ -232,7 +232,8 @@ def few_distinct(label: Floats) -> Floats | None:
     """The distinct values in increasing order; None if there are many: sorting all labels could take as long as an
     epoch."""
     found: list[float] = []
-    if len(np.unique(label[:SOME_LABELS])) > FEW_CLASSES:
+    # np.unique would import a module of numpy that nothing else needs, which takes longer than all of this.
+    if len(set(label[:SOME_LABELS].tolist())) > FEW_CLASSES:
         return None
     left = np.ones(len(label), dtype=np.bool_)
     while left.any():

@@ -114,7 +114,7 @@ class BlockEpochs:
         self._single = max(0, min(rows, single - self.seen + (epoch - first) * rows))
         if self._first != first:
             self._first, self._kept = first, {}
-            self.rows.begin(first - self.task.epochs_before, pool, last, min(done, self._single))
+            self.rows.begin(first - self.task.epochs_before, pool, True, min(done, self._single))
         self._keep, self._pool = source.in_memory and not last, pool
         self._arranged = self._in_order(self._single, pool)
         if first < epoch:

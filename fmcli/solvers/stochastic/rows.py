@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Executor
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING
 
 from fmcli.models.model import Workspace
@@ -12,6 +13,8 @@ from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.loop import Trainer as Loop
 
 if TYPE_CHECKING:
+    from fmcli.data.dataset import Dataset
+    from fmcli.data.training_rows import RowNumbers
     from fmcli.losses.loss import Loss
     from fmcli.solvers.stochastic.solver import Solver
     from fmcli.solvers.trainer import Task
@@ -39,6 +42,7 @@ class RowEpochs:
     def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
         self.task, self.unit = task, int(task.spec.values["batch_size"])
         longest = task.source.longest
+        self._ahead: Future[list[tuple[Dataset, RowNumbers]]] | None = None
         self.loop = Loop(task.model, solver, loss, task.data, self.unit, mean_weight, longest, pairs=self.pairs)
 
     @staticmethod
@@ -50,28 +54,40 @@ class RowEpochs:
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
         """Draw the order of an epoch, of which so many rows are done already: that of the blocks, if there are several,
-        and that of the rows of each."""
-        order = [block for block, size in enumerate(self.task.source.sizes) if size]
-        self._random = None
-        if self.task.spec.values["shuffle"]:
-            self._random = generator(self.task.spec, SHUFFLE_STREAM, self.task.epochs_before + number)
-        if self._random and len(order) > 1:
-            self._random.shuffle(order)
-        self._blocks = self.task.source.blocks(order)
+        and that of the rows of each.
+
+        pool : if it has several threads and the rows are in memory, one draws the order of the next epoch meanwhile.
+        last : whether no epoch follows by rows.
+        """
+        ahead, self._ahead = self._ahead, None
+        self._blocks = iter(ahead.result()) if ahead else self._in_order(number)
+        if self.task.threads > 1 and self.task.source.in_memory and not last:
+            self._ahead = pool.submit(list, self._in_order(number + 1))
         self.stop = 0
         self.next_block()
         while self.stop < done:
             self.next_block()
         self.done = done
 
+    def _in_order(self, number: int) -> Iterator[tuple[Dataset, RowNumbers]]:
+        """The blocks of an epoch, and the numbers of the rows of each, both in the order of the epoch."""
+        order = [block for block, size in enumerate(self.task.source.sizes) if size]
+        random = None
+        if self.task.spec.values["shuffle"]:
+            random = generator(self.task.spec, SHUFFLE_STREAM, self.task.epochs_before + number)
+        if random and len(order) > 1:
+            random.shuffle(order)
+        for data, rows in self.task.source.blocks(order):
+            mixed = rows.copy()
+            if random:
+                random.shuffle(mixed)
+            yield data, mixed
+
     def next_block(self) -> None:
-        """Draw the order of the rows of the next block."""
-        self.data, rows = next(self._blocks)
+        """Go on to the next block of the epoch."""
+        self.data, self.order = next(self._blocks)
         self.loop.take(self.data)
-        self.order = rows.copy()
-        if self._random:
-            self._random.shuffle(self.order)
-        self.start, self.stop = self.stop, self.stop + len(rows)
+        self.start, self.stop = self.stop, self.stop + len(self.order)
 
     def train(self, stop: int, total: float) -> tuple[int, float, float]:
         """Train on the next rows, before `stop`, or up to the end of the batch that contains it.

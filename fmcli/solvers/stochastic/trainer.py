@@ -70,11 +70,12 @@ class StochasticTrainer(Trainer):
         self.resume(updates)
 
     def bytes_needed(self) -> int:
-        """Bytes that training takes: those of the solver, of its steps, and of the rows' numbers in two orders."""
+        """Bytes that training takes: those of the solver, of its steps, and of the rows' numbers in three orders: in
+        increasing order, and in those of two epochs."""
         model, source, batch = self.task.model, self.task.source, self.task.spec.values["batch_size"]
         updates = sum(math.ceil(rows / batch) for rows in source.sizes)
         steps = self.kind_of_epochs.bytes_needed(self.task)
-        orders = 2 * np.dtype(np.int32).itemsize * max(source.sizes)
+        orders = 3 * np.dtype(np.int32).itemsize * max(source.sizes)
         return self.solver.bytes_needed(model, updates) + steps + orders + source.block_bytes
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
