@@ -90,7 +90,8 @@ class Request:
     "output",
     "--std",
     is_flag=True,
-    help="Write the standard deviation of the prediction after it, over the draws of a model trained by mcmc.",
+    help="Write the standard deviation of the prediction after it, over the draws of a model trained by mcmc, or the "
+    "members of an ensemble.",
 )
 @option(
     "run",
@@ -281,10 +282,11 @@ def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
         raise UsageError(f"a model with {scorer.labels.loss} loss does not predict numbers; use --output-type prob")
     if request.std and not scorer.draws:
         raise UsageError(
-            f"{request.model} has a single draw of its parameters; --std needs a model that -s mcmc has trained"
+            f"{request.model} has a single draw of its parameters; --std needs a model that -s mcmc or --ensemble has "
+            "trained"
         )
-    if request.std and wanted in ("label", "raw") and scorer.labels.values:
-        raise UsageError(f"--std is that of probabilities; leave out --output-type {wanted}")
+    if request.std and wanted in ("label", "raw") and (scorer.labels.values or not scorer.averages_scores):
+        raise UsageError(f"--std is that of predictions; leave out --output-type {wanted}")
     return wanted or scorer.default_output()
 
 

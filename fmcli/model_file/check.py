@@ -28,7 +28,7 @@ from fmcli.models.model import Model
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.registry.options import MOST_HASH_BITS, OPTIONS, Option
+from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 
@@ -179,6 +179,7 @@ ENTRIES = {
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
     "draws": whole(1, MOST_DRAWS),
+    "members": whole(1, MOST_MEMBERS),
 }
 # Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
 # training/previous_run.py.
@@ -191,6 +192,7 @@ LATER: dict[str, Any] = {
     "given": None,
     "range": None,
     "draws": 1,
+    "members": 1,
 }
 # Options of all runs that earlier versions did not have.
 LATER_OPTIONS = (SCALE, "block_size")
@@ -238,8 +240,9 @@ def check_entries(meta: Mapping[str, Any]) -> None:
         refuse("the counts of some frequent features are missing")
     if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
         refuse("it clips predictions, but the range of the labels is missing")
-    if meta["draws"] > 1 and not (meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].samples):
-        refuse(f"it has {meta['draws']} draws, which {meta['solver']} does not make")
+    samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].samples
+    if meta["draws"] % meta["members"] or (meta["draws"] > meta["members"] and not samples):
+        refuse(f"it has {meta['draws']} draws of {meta['members']} members, which {meta['solver']} does not make")
     if meta["fields"] and not meta["features"]:
         refuse("it has fields, but no features")
 
@@ -365,7 +368,7 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
     for number in range(meta["draws"] - 1):
-        for name in drawn_names(model):
+        for name in model.shapes().keys() & drawn_names(model, meta["members"]):
             expected[draw_name(number, name)] = (model.shapes()[name], "f")
     if meta["occurrences"] is not None:
         counted = len(meta["frequent"])
@@ -381,7 +384,10 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         refuse(f"the array {SCALE} has numbers that are not positive and finite")
     if COUNTS in expected and (arrays[COUNTS] < 0).any():
         refuse(f"the array {COUNTS} has negative numbers")
-    for name in arrays.keys() - expected.keys() - model.shapes().keys() - model.constants.keys():
+    constants = {*model.constants}  # the model checks them when it attaches them
+    if meta["members"] > 1:
+        constants |= {draw_name(number, name) for number in range(meta["draws"] - 1) for name in model.constants}
+    for name in arrays.keys() - expected.keys() - model.shapes().keys() - constants:
         extra = "solver state, which this model should not have" if name.startswith(STATE + ".") else "unknown"
         refuse(f"the array {quoted(name)} is {extra}")
 

@@ -34,6 +34,9 @@ def draw_name(number: int, name: str) -> str:
     return f"{DRAW}.{number}.{name}"
 
 
-def drawn_names(model: Model) -> list[str]:
-    """The names of the arrays that each draw has: those that training changes."""
+def drawn_names(model: Model, members: int = 1) -> list[str]:
+    """The names of the arrays that each draw has: those that training changes, or for several members of an ensemble,
+    which begin with other constants, too, all."""
+    if members > 1:
+        return [*model.shapes(), *model.constants]
     return [name for layout in model.layout if layout.trained for name in layout.names]

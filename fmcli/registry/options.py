@@ -11,6 +11,8 @@ from fmcli.registry.derived import Derived, by_longest_row
 LARGEST = (1 << 63) - 1
 # The most bits of a hash that can be a column: columns are numbered by int32.
 MOST_HASH_BITS = 30
+# The largest number of models in an ensemble.
+MOST_MEMBERS = 1000
 
 
 @dataclass(frozen=True)

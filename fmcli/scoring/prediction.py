@@ -38,7 +38,7 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model, Workspace
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.scoring.averages import mean_score, spread
+from fmcli.scoring.averages import SCORES, average_of, mean_score, spread
 from fmcli.scoring.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
 from fmcli.system.memory import require, require_if_large
 
@@ -64,7 +64,8 @@ class Scorer:
     scale : float32 (features), the divisors of the columns, which are applied first; None: columns are not scaled.
     occurrences : how often features, and pairs of features, occur.
     numbering : of the features that have columns; None: all features have.
-    draws : the same model with the parameters of earlier draws; predictions are averages over these and the model.
+    draws : the same model with the parameters of earlier draws, or of other members of an ensemble; predictions are
+        averages over these and the model.
     """
 
     model: Model
@@ -82,6 +83,11 @@ class Scorer:
     def seen(self) -> NDArray[np.bool_]:
         """(columns) whether the feature of each column occurred in training."""
         return np.unpackbits(self.marks, count=self.model.features, bitorder="little").view(np.bool_)
+
+    @property
+    def members(self) -> int:
+        """The number of models that were trained; each may have several draws."""
+        return int(self.meta["members"])
 
     @property
     def hash_bits(self) -> int:
@@ -178,10 +184,15 @@ class Scorer:
             return probability(score, self.labels.loss) if self.model.outputs == 1 else class_probabilities(score)
         return score
 
+    @property
+    def averages_scores(self) -> bool:
+        """Whether the mean prediction of draws is that of their scores."""
+        return average_of(self.labels.loss) is SCORES
+
     def spread(self, data: Dataset) -> NDArray[np.float64]:
-        """(rows, 1) the standard deviations of the predictions of the draws: of scores, or of the probability of the
-        larger label. The rows have the columns of the model."""
-        return spread(self.labels.loss, (*self.draws, self.model), self.prepared(data))[:, None]
+        """(rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of the
+        probability of the larger label or of each class. The rows have the columns of the model."""
+        return spread(self.labels.loss, (*self.draws, self.model), self.prepared(data))
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
         """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
@@ -263,9 +274,10 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
 def attached_draws(
     model: Model, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
 ) -> Iterator[Model]:
-    """Models with the parameters of the draws of a model file before the last one, whose arrays `model` has."""
+    """Models with the arrays of the draws of a model file before the last one, whose arrays `model` has."""
     for number in range(meta["draws"] - 1):
-        draw = {name: arrays[draw_name(number, name)].astype(REAL_TYPE, copy=False) for name in drawn_names(model)}
+        draw = {name: arrays[draw_name(number, name)] for name in drawn_names(model, meta["members"])}
+        draw |= {name: draw[name].astype(REAL_TYPE, copy=False) for name in draw.keys() & model.shapes().keys()}
         twin = build_model(MODELS[meta["model"]], model.features, model.outputs, options, meta["fields"])
         twin.absent = model.absent
         twin.attach({**arrays, **draw})
@@ -410,7 +422,14 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
 
 
 def require_one_draw(scorer: Scorer) -> None:
-    """Raise UsageError if the model has several draws, whose mean prediction no single set of parameters has."""
+    """Raise UsageError if the model has several draws or members, whose mean prediction no single set of parameters
+    has."""
+    if scorer.members > 1:
+        raise UsageError(
+            f"{scorer.path} is an ensemble of {scorer.members} models, whose predictions only predict and evaluate can "
+            "average",
+            seed={scorer.meta["options"]["seed"]: "to train the first of them alone"},
+        )
     if scorer.draws:
         raise UsageError(
             f"{scorer.path} has {1 + len(scorer.draws)} draws of all parameters, whose predictions only predict and "

@@ -40,7 +40,7 @@ class KeptDraws:
         self.number = 0
         self.draws: list[Draw] = []
         self._kept = kept_sweeps(spec)
-        self._mean = MeanScore(validation.loss if validation else "")
+        self._mean = MeanScore(str(spec.loss))
 
     def evaluate(self, number: int) -> dict[str, float]:
         """Keep the draw of a sweep if its turn has come. Returns the metrics of the mean prediction of the draws kept
@@ -102,6 +102,12 @@ def draws_bytes(spec: Spec, model: Model) -> int:
     shapes = model.shapes()
     numbers = sum(int(np.prod(shapes[name])) for name in drawn_names(model))
     return REAL_TYPE.itemsize * numbers * len(kept_sweeps(spec))
+
+
+def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:
+    """Copies of all arrays of a trained model, for each of its draws; those of the last one are its own."""
+    own = {name: np.array(array, order="C") for name, array in {**model.parameters, **model.constants}.items()}
+    return [*({**own, **draw} for draw in earlier), own]
 
 
 def models_of(spec: Spec, model: Model, fields: int, draws: Sequence[Draw]) -> list[Model]:

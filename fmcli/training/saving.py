@@ -63,6 +63,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "format": format,
         "training": training,
         **({"draws": 1 + len(trained.draws)} if trained.draws else {}),
+        **({"members": trained.members} if trained.members > 1 else {}),
         **occurrences.entries(numbering),
     }
     tensors = {
@@ -89,6 +90,11 @@ def load_warm_start(path: str) -> WarmStart:
     file = load(path)
     scorer = scorer_of(path, file)
     meta = scorer.meta
+    if scorer.members > 1:
+        raise UsageError(
+            f"{path} is an ensemble of {scorer.members} models, and training resumes from a single one; train the "
+            "ensemble again"
+        )
     try:
         given = given_in(meta)
     except UsageError as error:  # the model's kind, solver and loss cannot be combined

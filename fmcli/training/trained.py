@@ -54,7 +54,9 @@ class Trained:
     outcome : scores and labels of the training rows; None until training has finished.
     out_of_time : whether the deadline ended training.
     continued : if the run continued from a checkpoint: the epoch, and how many of its rows were done.
-    draws : the parameters of earlier draws, whose predictions are averaged with those of the model.
+    draws : the parameters of earlier draws, or all arrays of other members of an ensemble, whose predictions are
+        averaged with those of the model.
+    members : the number of members of the ensemble.
     chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 
@@ -68,6 +70,7 @@ class Trained:
     out_of_time: bool = False
     continued: tuple[int, int] | None = None
     draws: Sequence[Draw] = ()
+    members: int = 1
     chosen_by: Trained | None = None
 
     @property

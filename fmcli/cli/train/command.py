@@ -28,6 +28,7 @@ from fmcli.cli.registered import registered
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.train.disk import check_disk, disk_options, parse_disk
+from fmcli.cli.train.ensemble import check_ensemble, ensemble_option
 from fmcli.cli.train.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.train.request import Request, choose, output_path
 from fmcli.cli.train.weights import parse_weights, weight_options
@@ -138,6 +139,7 @@ def usual_solvers() -> str:
     "after an epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
 )
 @checkpoint_options()
+@ensemble_option
 @option(
     "run", "--dry-run", is_flag=True, help="Read the data, print the size of the model and the memory needed, and exit."
 )
@@ -231,6 +233,7 @@ def command(
     online: bool,
     max_seconds: float | None,
     checkpoint: CheckpointChoice,
+    ensemble: int,
     dry_run: bool,
     valid: tuple[str, ...],
     holdout: float | None,
@@ -310,7 +313,10 @@ def command(
         dry_run=dry_run,
         log_json=log_json,
         log_every=log_every,
+        members=ensemble,
     )
+    if ensemble > 1:
+        check_ensemble(request, checkpoint.path)
     if online:
         from fmcli.cli.train.online import check_stream
 

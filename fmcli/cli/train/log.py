@@ -23,6 +23,7 @@ from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
+from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.planning import Plan
 from fmcli.training.trained import Epoch, Trained
@@ -220,9 +221,9 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     }
 
 
-def needs(plan: Plan) -> dict[str, str]:
+def needs(need: MemoryNeed) -> dict[str, str]:
     """The memory that training needs beyond the rows, which are in memory already, and the available memory."""
-    return {"memory": f"{human_bytes(plan.memory.total)} needed", "available": human_bytes(available())}
+    return {"memory": f"{human_bytes(need.total)} needed", "available": human_bytes(available())}
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
@@ -294,10 +295,13 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
                 shown[f"{part}_{name}"] = ("undefined" if value is None else f"{value:.6f}") + (
                     "" if constant is None else f"  (best constant {constant:.6f})"
                 )
+    if "members" in summary:
+        shown["members"] = f"{len(summary['members']['seed'])}"
     if "draws" in summary:
         shown["draws"] = f"{summary['draws']:,} of {summary['epochs']:,} sweeps"
     elif summary["valid"] and summary["epochs"]:
-        shown["best_epoch"] = f"{summary['best_epoch']} of {summary['epochs']}"
+        best = summary["members"]["best_epoch"] if "members" in summary else [summary["best_epoch"]]
+        shown["best_epoch"] = f"{', '.join(map(str, best))} of {summary['epochs']}"
     return shown
 
 
@@ -309,10 +313,14 @@ class Progress(Observer):
     """Writes epochs as lines of the log and of JSON, and rows as the log's progress line.
 
     kind : "epoch", or "refit" for the epochs of the refit on all rows.
+    member : the number of the member of an ensemble; 0: there is a single model.
     """
 
-    def __init__(self, log: Log, lines: Lines, plan: Plan, every: int | None = None, kind: str = "epoch") -> None:
-        self.every = every
+    def __init__(
+        self, log: Log, lines: Lines, plan: Plan, every: int | None = None, kind: str = "epoch", member: int = 0
+    ) -> None:
+        self.every, self._member = every, member
+        self._of = f"member {member}  " if member else ""
         self._log, self._lines, self._kind = log, lines, kind
         self._before, self._rows = plan.epochs_before, plan.source.visits
         self._epochs = self._before + plan.spec.values["epochs"]
@@ -356,20 +364,21 @@ class Progress(Observer):
         self._log.line(f"continuing with {self._kind} {self._before + epoch}{done}")
 
     def _numbered(self, epoch: int) -> str:
-        return f"{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
+        return f"{self._of}{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
 
     def summary(self, figures: dict[str, Any]) -> None:
         """The last line of JSON."""
         self._event("summary", figures)
 
     def _event(self, kind: str, figures: dict[str, Any]) -> None:
-        self._lines(json.dumps({"event": kind, **finite(figures)}, allow_nan=False))
+        of = {"member": self._member} if self._member else {}
+        self._lines(json.dumps({"event": kind, **of, **finite(figures)}, allow_nan=False))
 
     def rows(self, epoch: int, rows: int) -> None:
         """Show the progress of an epoch and, once rows are done, the speed and the remaining time of the run."""
         if self._log.due():
             done = (epoch - 1) * self._rows + rows
-            text = f"{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"
+            text = f"{self._of}{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"
             if done > self._skipped:
                 speed = (done - self._skipped) / max(time.perf_counter() - self._begin, LEAST_SECONDS)
                 left = ((self._epochs - self._before) * self._rows - done) / speed

@@ -13,7 +13,7 @@ import numpy as np
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.train.log import LEAST_SECONDS, Progress, log_plan, log_read
 from fmcli.cli.train.rows import known_labels, log_skipped, read_valid, reading_of
-from fmcli.cli.train.run import save
+from fmcli.cli.train.run import bad_lines, save
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.sources import name_of
 from fmcli.data.stored.cache import Facts
@@ -21,6 +21,7 @@ from fmcli.data.stored.caching import text_rows
 from fmcli.data.weights import weigh_labels
 from fmcli.errors import BadInputError, UsageError
 from fmcli.training.online import check_online, train_online
+from fmcli.training.trained import summary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,5 +123,5 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
         log_skipped(log, bad.count)
         shown[0].epoch(trained.epochs[0])
         log.line(f"the metrics of training rows are those of the last {len(trained.plan.rows):,} rows")
-        lines_left = {"bad_lines": bad.count} if bad.skip else {}
-        save(log, shown[0], trained, rows.facts.format, request, begin, diverged=False, **lines_left)
+        format = rows.facts.format
+        save(log, shown[0], trained, summary(trained), format, request, begin, diverged=False, **bad_lines(bad))

@@ -30,6 +30,7 @@ class Request:
     disk : where the rows are kept during training; None: in memory.
     online : whether rows are trained on as they are read, and not kept.
     log_every : the number of rows after which the running mean loss is printed; None: never.
+    members : the number of models to train, with a seed each, whose predictions are averaged.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class Request:
     dry_run: bool
     log_json: str | None
     log_every: int | None
+    members: int = 1
 
 
 def choose(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.advice import advice
 from fmcli.cli.output import Log, open_lines
@@ -20,6 +21,7 @@ from fmcli.cli.train.log import (
 from fmcli.cli.train.rows import plan_rows
 from fmcli.errors import DivergedError
 from fmcli.training import job
+from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.saving import save_model
 from fmcli.training.trained import summary
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.training.checkpoint import Keeper
-    from fmcli.training.trained import Trained
+    from fmcli.training.planning import Plan
+    from fmcli.training.trained import Epoch, Trained
 
 
 def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
@@ -47,17 +50,21 @@ def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
-        log.table(**sizes(plan), **needs(plan))
+        need = memory_of(plan, request.members) if request.members > 1 else plan.memory
+        log.table(**sizes(plan), **needs(need))
+        return
+    if request.members > 1:
+        run_ensemble(log, request, plan, format, begin, bad)
         return
     keeper.belongs_to(plan, again)
     with open_lines(request.log_json) as lines:
         progress, second = Progress(log, lines, plan, request.log_every), None
 
         def finish(trained: Trained, *, diverged: bool) -> None:
-            facts: dict[str, object] = {"bad_lines": bad.count} if bad.skip else {}
+            facts = bad_lines(bad)
             if continued := trained.continued or trained.validated.continued:
                 facts["resumed"] = dict(zip(("epoch", "row"), continued, strict=True))
-            save(log, progress, trained, format, request, begin, diverged=diverged, **facts)
+            save(log, progress, trained, summary(trained), format, request, begin, diverged=diverged, **facts)
 
         try:
             trained = job.train(plan, progress.epoch, progress, keeper)
@@ -78,12 +85,43 @@ def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
             keeper.done()
 
 
+def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: float, bad: BadLines) -> None:
+    """Train the members of an ensemble, and save them."""
+    first = plan.spec.values["seed"]
+    together = at_once(plan, request.members)
+    log.line(
+        f"{request.members} models with the seeds {first} to {first + request.members - 1}, {together} at a time; "
+        "predictions are the means of theirs"
+    )
+    with open_lines(request.log_json) as lines:
+
+        def observing(member: int, plan: Plan, again: bool) -> tuple[Callable[[Epoch], None], Progress]:
+            progress = Progress(log, lines, plan, request.log_every, "refit" if again else "epoch", member)
+            return progress.epoch, progress
+
+        trained, members = train_ensemble(plan, request.members, observing)
+        training = ensemble_summary(trained, members)
+        progress = Progress(log, lines, plan)
+        save(log, progress, trained, training, format, request, begin, **bad_lines(bad))
+
+
+def bad_lines(bad: BadLines) -> dict[str, object]:
+    """How many lines were skipped, for the summary; empty unless bad lines are skipped."""
+    return {"bad_lines": bad.count} if bad.skip else {}
+
+
 def save(
-    log: Log, progress: Progress, trained: Trained, format: str, request: Request, begin: float, **facts: object
+    log: Log,
+    progress: Progress,
+    trained: Trained,
+    training: dict[str, Any],
+    format: str,
+    request: Request,
+    begin: float,
+    **facts: object,
 ) -> None:
-    """Write the model, and report its figures, further facts for the summary, and warnings."""
+    """Write the model, and report its figures, which `training` has, further facts for the summary, and warnings."""
     log.progress(f"writing {request.output}")
-    training = summary(trained)
     save_model(request.output, trained, training, format, keep_state=request.keep_state)
     took = time.perf_counter() - begin
     progress.summary({**training, **facts, "seconds": took, "model": request.output})

@@ -1,0 +1,159 @@
+"""Ensembles: the same run with several seeds, whose predictions are averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.base.finite import finite
+from fmcli.scoring.averages import MeanScore
+from fmcli.solvers.trainer import Observer
+from fmcli.system.memory import require
+from fmcli.training.account import MemoryNeed
+from fmcli.training.draws import Draw, whole_draws
+from fmcli.training.job import train
+from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.refit import refit, refits, whole
+from fmcli.training.trained import Epoch, Trained, summary
+
+# Figures of the summary that are means over the members.
+MEANS = ("loss", "penalty", "objective", "sparsity")
+
+# Returns what observes a run: the number of the member, from 1, the plan, and whether it is the refit.
+Observing = Callable[[int, Plan, bool], tuple[Callable[[Epoch], None], Observer]]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trained member of an ensemble.
+
+    trained : the run of the last member; None for others, so that their models take no memory.
+    draws : all arrays of the model, for each of its draws.
+    valid : (rows, outputs) the scores of the validation data, by the run that was evaluated on them; None: there are
+        no validation data.
+    summary : the summary of the run.
+    """
+
+    seed: int
+    trained: Trained | None
+    draws: list[Draw]
+    valid: NDArray[np.float64] | None
+    summary: dict[str, Any]
+
+
+def at_once(plan: Plan, count: int) -> int:
+    """How many of so many members train at the same time."""
+    return min(count, plan.settings.threads)
+
+
+def memory_of(plan: Plan, count: int) -> MemoryNeed:
+    """The memory that an ensemble needs: the rows, the members that train at the same time, and the arrays of all."""
+    need, model = plan.memory, plan.model
+    each = need.total - need.held
+    kept = model.bytes_needed(0) * max(1, plan.spec.values.get("draws", 1)) * count
+    return MemoryNeed(need.held + at_once(plan, count) * each + kept, need.held)
+
+
+def member_plan(plan: Plan, number: int, threads: int) -> Plan:
+    """The plan of the member with this number, from 0: another seed, on the same rows."""
+    spec = replace(plan.spec, values={**plan.spec.values, "seed": plan.spec.values["seed"] + number})
+    return replace(
+        plan,
+        settings=replace(plan.settings, threads=threads),
+        spec=spec,
+        model=prepared_model(spec, plan.source, plan.preprocessing, None),
+        evaluation=replace(plan.evaluation, threads=threads),
+        validation=plan.validation and replace(plan.validation, threads=threads),
+    )
+
+
+def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Trained, list[Member]]:
+    """Train members with the seeds from that of the plan on.
+
+    The rows that are held out are those of the plan, for all members. Each member has its own best epoch. The result
+    does not depend on the number of threads, by which members are trained at the same time.
+
+    Returns the last member, with the arrays of the others as further draws, and the outcome of the mean prediction on
+    the training rows; and the members. Raises the errors of `train`.
+    """
+    together = at_once(plan, count)
+    need = memory_of(plan, count)
+    require(need.total, f"training {count} models, {together} at a time", held=need.held)
+    threads = max(1, plan.settings.threads // together)
+
+    def run(number: int) -> Member:
+        return trained_member(member_plan(plan, number, threads), number, observing, last=number + 1 == count)
+
+    with ThreadPoolExecutor(together) as pool:
+        started = [pool.submit(run, number) for number in range(count)]
+        try:
+            members = [future.result() for future in started]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    *others, _ = [draw for member in members for draw in member.draws]
+    last = members[-1].trained
+    assert last is not None
+    ensemble = replace(
+        last,
+        plan=replace(last.plan, spec=plan.spec, settings=plan.settings, evaluation=plan.evaluation),
+        draws=others,
+        members=count,
+    )
+    outcome = plan.evaluation.outcome(last.plan.model, last.plan.rows, ensemble.earlier)
+    return replace(ensemble, outcome=outcome), members
+
+
+def trained_member(plan: Plan, number: int, observing: Observing, *, last: bool) -> Member:
+    """Train the member of a plan, and again on all rows if the settings say so."""
+    trained = train(plan, *observing(number + 1, plan, False))
+    if refits(plan):
+        again = whole(trained)
+        trained = refit(trained, again, *observing(number + 1, again, True))
+    validated = trained.validated
+    validation = validated.plan.validation
+    valid = validation.outcome(validated.plan.model, draws=validated.earlier).score if validation else None
+    draws = whole_draws(trained.plan.model, trained.draws)
+    return Member(
+        seed=plan.spec.values["seed"],
+        trained=trained if last else None,
+        draws=draws,
+        valid=valid,
+        summary=summary(trained),
+    )
+
+
+def ensemble_summary(ensemble: Trained, members: Sequence[Member]) -> dict[str, Any]:
+    """The summary of an ensemble: "train" and "valid" are metrics of the mean prediction, and "members" has lists of
+    figures of the members; others are means over the members."""
+    figures = summary(ensemble)
+    each = [member.summary for member in members]
+    validation = ensemble.validated.plan.validation
+    valid: dict[str, float] = {}
+    if validation:
+        mean = MeanScore(validation.loss)
+        for member in members:
+            assert member.valid is not None
+            mean.add(member.valid)
+        valid = validation.measure(ensemble.plan.model, validation.outcome_of(mean.score()))
+    lists = {
+        "seed": [member.seed for member in members],
+        "best_epoch": [one["best_epoch"] for one in each],
+        "loss": [one["loss"] for one in each],
+        **{f"valid_{name}": [one["valid"][name] for one in each] for name in valid},
+    }
+    means = {name: mean_of([one[name] for one in each]) for name in MEANS}
+    draws = {"draws": each[-1]["draws"]} if "draws" in figures else {}
+    best = max(lists["best_epoch"])
+    return finite({**figures, **means, **draws, "best_epoch": best, "valid": valid, "members": lists})
+
+
+def mean_of(numbers: list[float | None]) -> float | None:
+    """The mean of numbers; None if one is missing."""
+    known = [value for value in numbers if value is not None]
+    return sum(known) / len(known) if len(known) == len(numbers) else None
