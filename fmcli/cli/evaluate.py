@@ -25,6 +25,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.predict import log_counts, log_model
+from fmcli.cli.relations import check_model, check_scoring, files_of, parse_relations, relation_option
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
     from fmcli.data.formats import Grouping
     from fmcli.data.labels import Labels
+    from fmcli.data.relations import RelationFiles
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.prediction import Counts, Scorer
@@ -61,6 +63,7 @@ class Request:
     json: bool
     label_weights: bool
     group_field: int | None
+    relations: tuple[RelationFiles, ...] = ()
     cluster: ClusterChoice | None = None
 
     @property
@@ -133,6 +136,7 @@ class Request:
 @group_field_option(METRICS_OF_GROUPS)
 @threads_option()
 @bad_line_options()
+@relation_option("INPUT")
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @cluster_options
 @logging_options
@@ -149,6 +153,7 @@ def command(
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
+    relations: tuple[str, ...],
     json: bool,
     cluster: ClusterChoice | None,
     quiet: int,
@@ -169,6 +174,10 @@ def command(
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
         raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
+    related = parse_relations(relations)
+    if related and predictions is not None:
+        raise UsageError("--relation applies only to a MODEL, not to --predictions")
+    check_scoring(related, on_cluster=cluster is not None, skips=on_bad_line == "skip" or bool(max_bad_lines))
     if loss is not None:
         find_name("loss", loss, LOSSES)
     if cluster is not None:
@@ -176,7 +185,7 @@ def command(
             raise UsageError("--cluster applies only to a MODEL, not to --predictions")
         cluster.check(inputs, threads)
     there = inputs if cluster is None else cluster.files
-    check_files([path for path in (model, predictions, *there) if path is not None])
+    check_files([path for path in (model, predictions, *there, *files_of(related)) if path is not None])
     parsed = tuple(map(parse_limit, limits))
     request = Request(
         model,
@@ -191,6 +200,7 @@ def command(
         json,
         label_weights,
         group_field,
+        related,
         cluster,
     )
     with Log(quiet=quiet, verbose=verbose) as log:
@@ -300,6 +310,7 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
     threads = request.threads or cpu_count()
     if request.model is not None:
         scorer = load_model(request.model)
+        check_model(request.relations, scorer)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
         outcome = evaluate_model(
@@ -311,6 +322,7 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
             bad=bad,
             label_weights=request.label_weights,
             grouping=request.grouping(scorer.labels.loss),
+            relations=request.relations,
         )
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
         return scorer.labels, outcome, scorer, counts

@@ -24,12 +24,14 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
+from fmcli.cli.relations import check_model, check_scoring, files_of, parse_relations, relation_option
 from fmcli.errors import UsageError
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
     from fmcli.data.formats import Stream
+    from fmcli.data.relations import RelationFiles
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
 # If the share of unseen non-zeros is larger, the model probably does not belong to the data.
@@ -55,6 +57,7 @@ class Request:
     stream: Stream
     unseen: str
     std: bool
+    relations: tuple[RelationFiles, ...]
 
 
 @click.command(
@@ -75,6 +78,7 @@ class Request:
 @label_weights_option()
 @threads_option()
 @bad_line_options()
+@relation_option("INPUT")
 @option(
     "output",
     "--output-type",
@@ -134,6 +138,7 @@ def command(
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
+    relations: tuple[str, ...],
     output_type: OutputType | None,
     raw: bool,
     sigmoid: bool,
@@ -158,6 +163,8 @@ def command(
     if label_weights and id_column:
         raise UsageError("--label-weights and --id-column cannot be combined")
     inputs = inputs or ("-",)
+    related = parse_relations(relations)
+    check_scoring(related, on_cluster=cluster is not None, skips=on_bad_line == "skip" or bool(max_bad_lines))
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
     if cluster is None:
@@ -168,7 +175,8 @@ def command(
         cluster.check(inputs, threads)
         if unbuffered:
             raise UsageError("--unbuffered and --cluster cannot be combined")
-    check_files((model, *(inputs if cluster is None else cluster.files)), [output] if output is not None else [])
+    there = inputs if cluster is None else cluster.files
+    check_files([model, *there, *files_of(related)], [output] if output is not None else [])
     if output_dir is not None:
         check_output_dir(output, output_dir)
     if output is not None:
@@ -177,7 +185,7 @@ def command(
     with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
         bad = bad_lines(on_bad_line, max_bad_lines, log)
         stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
-        request = Request(model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std)
+        request = Request(model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related)
         if cluster is None:
             run(log, request, bad)
         else:
@@ -221,6 +229,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     from fmcli.scoring.prediction import Counts, predict, scorer_of
 
     scorer = scorer_of(request.model, file())
+    check_model(request.relations, scorer)
     output = checked_type(log, request, scorer)
     counts = Counts()
     lines = predict(
@@ -234,6 +243,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         stream=request.stream,
         refuse_unseen=request.unseen == "error",
         with_spread=request.std,
+        relations=request.relations,
     )
     with open_sink(request.output) as sink:
         for text in lines:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from glob import glob, has_magic
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -26,7 +26,7 @@ from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, Ou
 from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile
 from fmcli.models.layout import allocate
-from fmcli.scoring.evaluation import labelled_scores, outcome_of
+from fmcli.scoring.evaluation import labelled_scores, outcome_of, require_known
 from fmcli.scoring.prediction import Counts, OutputType, Scorer, each_chunk, predicted_lines, scorer_of
 from fmcli.scoring.summary import Summary, summary_of
 from fmcli.system.addresses import is_remote
@@ -188,6 +188,7 @@ def _scored(
             counts=counts,
             stream=request.stream,
             refuse_unseen=request.refuse_unseen,
+            check=partial(require_known, scorer.labels) if request.labelled else None,
             account=record,
         )
         with suppress(StoppedError):

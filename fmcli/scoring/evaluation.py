@@ -8,15 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
+from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines, quote
 from fmcli.data.formats import BLOCK_BYTES, Grouping, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
+from fmcli.data.relations import RelationFiles
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss
@@ -113,9 +116,11 @@ def evaluate_model(
     bad: BadLines | None = None,
     label_weights: bool = False,
     grouping: Grouping | None = None,
+    relations: Sequence[RelationFiles] = (),
 ) -> Outcome:
     """Score labelled rows, and add their numbers to `counts`. With `label_weights`, labels may have weights, which then
-    count in the metrics. `grouping` gives the rows groups. The result is the same for any number of threads.
+    count in the metrics. `grouping` gives the rows groups, and rows are joined with those of `relations`. The result is
+    the same for any number of threads.
 
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
@@ -132,6 +137,8 @@ def evaluate_model(
         counts=counts,
         bad=bad,
         stream=Stream(label_weights=label_weights, grouping=grouping),
+        check=partial(require_known, scorer.labels),
+        relations=relations,
     )
     for piece in scored:
         pieces.append(piece)
@@ -142,14 +149,11 @@ def evaluate_model(
 
 
 def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
-    """A function that scores some labelled rows, and raises RowError for a label that the model does not know."""
+    """A function that scores some labelled rows, whose labels the model knows."""
     labels = scorer.labels
 
     def work(piece: Piece) -> LabelledScores:
-        label = labels_of(piece)
-        known = labels.known(label)
-        if not known.all():
-            raise unknown(labels, int(known.argmin()))
+        label = labels_of(piece.data)
         weight = np.ones(len(label)) if piece.data.weight is None else piece.data.weight
         return LabelledScores(labels.encode(label), scorer.scores(piece.data), weight, groups_of(piece))
 
@@ -164,6 +168,13 @@ def outcome_of(scorer: Scorer, pieces: Sequence[LabelledScores], counts: Counts,
     return Outcome(scorer.labels.loss, label, score, weights, clip=scorer.clip, group=groups)
 
 
+def require_known(labels: Labels, data: Dataset) -> None:
+    """Raise RowError for the first row with a label that a model does not know."""
+    known = labels.known(labels_of(data))
+    if not known.all():
+        raise unknown(labels, int(known.argmin()))
+
+
 def unknown(labels: Labels, row: int) -> RowError:
     """The error for a row whose label the model does not know."""
     if labels.values is None:
@@ -171,9 +182,9 @@ def unknown(labels: Labels, row: int) -> RowError:
     return RowError(row, f"a label that the model knows: {listed_texts(labels.texts)}", LEAVE_OUT)
 
 
-def labels_of(piece: Piece) -> Floats:
+def labels_of(data: Dataset) -> Floats:
     """(rows) labels; empty for a chunk of comments only."""
-    return piece.data.label if piece.data.rows else np.empty(0)
+    return data.label if data.rows else np.empty(0)
 
 
 def groups_of(piece: Piece) -> NDArray[np.int64]:
@@ -213,7 +224,7 @@ def evaluate_predictions(
     require_if_large(Outcome.bytes_needed(*score.shape), f"evaluating {len(score):,} rows", held=score.nbytes)
     pieces = score_chunks(
         paths,
-        lambda piece: (labels_of(piece), piece.labels, groups_of(piece)),
+        lambda piece: (labels_of(piece.data), piece.labels, groups_of(piece)),
         Columns(),
         format=format,
         threads=threads,

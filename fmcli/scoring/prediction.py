@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
+from fmcli.data.relations import Joiner, RelationFiles, block_of, refuse_labels
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.sources import Input
 from fmcli.data.writer import format_table, format_values
@@ -44,6 +46,9 @@ from fmcli.system.memory import require, require_if_large
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.
 SCORE_BYTES = 64
+
+# Pieces of rows that are joined in addition to one per thread.
+PIECES_AHEAD = 2
 
 # Bytes as float64 up to which exported arrays have an axis of all features.
 MOST_DENSE = 4 << 30
@@ -296,10 +301,11 @@ def predict(
     stream: Stream = Stream(),  # noqa: B008
     refuse_unseen: bool = False,
     with_spread: bool = False,
+    relations: Sequence[RelationFiles] = (),
 ) -> Iterator[bytes]:
     """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`. A skipped line with an
     error gets nan. If rows have keys, each line begins with the key and a tab. With `with_spread`, a line has the
-    standard deviation of the draws after the prediction.
+    standard deviation of the draws after the prediction. Rows are joined with those of `relations`.
 
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
@@ -314,6 +320,7 @@ def predict(
         bad=bad,
         stream=stream,
         refuse_unseen=refuse_unseen,
+        relations=relations,
     )
     for lines, not_finite in chunks:
         counts.not_finite += not_finite
@@ -352,12 +359,35 @@ def each_chunk(
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
     refuse_unseen: bool = False,
+    check: Callable[[Dataset], None] | None = None,
+    relations: Sequence[RelationFiles] = (),
     account: Account | None = None,
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labelled` every row needs a label; see fmcli.data.chunks.score_chunks, which has also `account`.
+    With `labelled` every row needs a label; see fmcli.data.chunks.score_chunks, which has also `check` and `account`.
+    Rows with relations are joined after `check`, and `work` must not raise RowError.
     """
+    if relations:
+        pieces = partial(each_chunk, scorer, work=lambda piece: piece, threads=threads, refuse_unseen=refuse_unseen)
+        read = []
+        for files in relations:
+            of_block = Counts()
+            block = pieces(paths=[files.block], format="libsvm", counts=of_block, check=refuse_labels)
+            read.append((files, block_of([piece.data for piece in block])))
+            counts.add(replace(of_block, rows=0))
+        with closing(Joiner(read)) as joiner:
+            rows = pieces(
+                paths=paths, format=format, labelled=labelled, counts=counts, bad=bad, stream=stream, check=check
+            )
+            yield from joiner.each(rows, work, threads, ahead=0 if stream.unbuffered else threads + PIECES_AHEAD)
+        return
+
+    def checked(data: Dataset) -> None:
+        if refuse_unseen:
+            scorer.refuse_unseen(data)
+        if check:
+            check(data)
 
     def counted(piece: Piece) -> tuple[T, int]:
         data = piece.data
@@ -381,7 +411,7 @@ def each_chunk(
         model=scorer.path,
         bad=bad,
         stream=stream,
-        check=scorer.refuse_unseen if refuse_unseen else None,
+        check=checked,
         labels=scorer.labels.names,
         account=account,
     ):

@@ -1,0 +1,68 @@
+"""The option for relations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from fmcli.cli.options import option
+from fmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from fmcli.data.relations import RelationFiles
+    from fmcli.scoring.prediction import Scorer
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def relation_option(rows: str, *, more: str = "", section: str = "run") -> Callable[[F], F]:
+    """--relation for the rows of the inputs, as help calls them: an argument `relations` with texts BLOCK=MAP."""
+    return option(
+        section,
+        "--relation",
+        "relations",
+        multiple=True,
+        metavar="BLOCK=MAP",
+        help=f"Join each row of {rows} with a row of BLOCK, libsvm text without labels, such as the features of its "
+        "user. MAP has a line for each row, with the number of its row of BLOCK, from 0. May be repeated. The joined "
+        f"rows are never written.{more}",
+    )
+
+
+def parse_relations(texts: Sequence[str]) -> tuple[RelationFiles, ...]:
+    """The files of relations. Raises UsageError."""
+    if not texts:
+        return ()
+    from fmcli.data.relations import RelationFiles
+
+    found = []
+    for text in texts:
+        block, _, numbers = text.rpartition("=")
+        if not block or not numbers:
+            raise UsageError(f"--relation {text}: it must be BLOCK=MAP with the names of two files")
+        found.append(RelationFiles(block, numbers))
+    return tuple(found)
+
+
+def files_of(relations: Sequence[RelationFiles]) -> list[str]:
+    """The files of relations, each once."""
+    return list(dict.fromkeys(path for relation in relations for path in (relation.block, relation.map)))
+
+
+def check_scoring(relations: Sequence[RelationFiles], *, on_cluster: bool, skips: bool) -> None:
+    """Raise UsageError if rows with relations cannot be scored with other options."""
+    if relations and on_cluster:
+        raise UsageError(
+            "--relation and --cluster cannot be combined, because a part of a file does not know the numbers of its "
+            "rows; join the files, or score them on one machine"
+        )
+    if relations and skips:
+        raise UsageError("--relation has a line for each row, so that no line can be skipped")
+
+
+def check_model(relations: Sequence[RelationFiles], scorer: Scorer) -> None:
+    """Raise UsageError if a model cannot score rows with relations."""
+    if relations and scorer.needs_fields:
+        raise UsageError(
+            f"{scorer.path} needs fields, which the libsvm text of --relation does not have; join the files as ffm text"
+        )

@@ -1,0 +1,186 @@
+"""Relations: tables of entries that rows of data have in common, and which row of a table belongs to each row."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data import pieces
+from fmcli.data.chunks import Piece, RowError
+from fmcli.data.dataset import Dataset
+from fmcli.data.faults import quote
+from fmcli.data.formats import BLOCK_BYTES
+from fmcli.data.joining import joined
+from fmcli.data.sources import blocks, name_of
+from fmcli.errors import BadInputError
+
+RowNumbers = NDArray[np.int32]
+
+# About so many entries are joined at a time, however many rows the text of a piece has.
+ENTRIES = 1 << 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RelationFiles:
+    """The files of a relation.
+
+    block : libsvm text without labels.
+    map : a line for each row of the data, with the number of its row of the block, from 0.
+    """
+
+    block: str
+    map: str
+
+
+def refuse_labels(data: Dataset) -> None:
+    """Raise RowError for the first row of a block that has a label."""
+    if data.label is not None:
+        row = int((~np.isnan(data.label)).argmax())
+        raise RowError(row, "index:value", "the rows of a block have no labels")
+
+
+class Map:
+    """The row of a block for each row of data, as a file says it. The file is read as far as it is needed.
+
+    Parameters
+    ----------
+    files : the files of the relation.
+    rows : the number of rows of the block.
+    """
+
+    def __init__(self, files: RelationFiles, rows: int) -> None:
+        self.files, self.rows = files, rows
+        self._numbers = self._read()
+        self._ahead = np.empty(0, dtype=np.int32)
+        self._taken = 0
+
+    def take(self, count: int) -> RowNumbers:
+        """(count) the rows of the block for the next rows of data. Raises BadInputError, which names file and line."""
+        pieces = [self._ahead]
+        missing = count - len(self._ahead)
+        while missing > 0 and (more := next(self._numbers, None)) is not None:
+            pieces.append(more)
+            missing -= len(more)
+        numbers = np.concatenate(pieces)
+        if missing > 0:
+            line = self._taken + len(numbers) + 1
+            raise BadInputError(f"{self._name}:{line}: the file ends, but there are more rows; {self._need}")
+        self._ahead = numbers[count:]
+        self._taken += count
+        return numbers[:count]
+
+    def end(self) -> None:
+        """Raise BadInputError if the file has further lines."""
+        if len(self._ahead) or any(len(more) for more in self._numbers):
+            raise BadInputError(
+                f"{self._name}:{self._taken + 1}: the file has more lines than the {self._taken:,} rows; {self._need}"
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._numbers.close()
+
+    @property
+    def _name(self) -> str:
+        return name_of(self.files.map)
+
+    @property
+    def _need(self) -> str:
+        return f"each needs one line with the number of its row of {name_of(self.files.block)}"
+
+    def _read(self) -> Generator[RowNumbers, None, None]:
+        before = 0
+        for block in blocks([self.files.map], [], BLOCK_BYTES):
+            lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+            try:
+                numbers = np.array(lines, dtype=np.bytes_).astype(np.int64)
+            except (ValueError, OverflowError):
+                numbers = np.full(1, -1)
+            if len(lines) and not 0 <= numbers.min() <= numbers.max() < self.rows:
+                self._complain(lines, before)
+            yield numbers.astype(np.int32)
+            before += len(lines)
+
+    def _complain(self, lines: Sequence[bytes], before: int) -> None:
+        """Raise BadInputError for the first line that is not a row of the block."""
+        known = f"which has rows 0 to {self.rows - 1:,}" if self.rows else "which has no rows"
+        for place, line in enumerate(lines, before + 1):
+            try:
+                valid = 0 <= int(line) < self.rows
+            except ValueError:
+                valid = False
+            if not valid:
+                raise BadInputError(
+                    f"{self._name}:{place}: found {quote(line)}, expected the number of a row of "
+                    f"{name_of(self.files.block)}, {known}"
+                )
+
+
+def block_of(read: Sequence[Dataset]) -> Dataset:
+    """The rows of a block that was read in consecutive pieces, which have the same columns."""
+    if not read:
+        return Dataset(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None, np.zeros(0), 0)
+    return pieces.joined([piece.changed(label=np.zeros(piece.rows)) for piece in read])
+
+
+class Joiner:
+    """Joins pieces of rows with the rows of blocks that belong to them, and works on the joined rows.
+
+    Parameters
+    ----------
+    relations : the files of each relation, and its block, all with the columns of the pieces.
+    """
+
+    def __init__(self, relations: Sequence[tuple[RelationFiles, Dataset]]) -> None:
+        self.blocks = [block for _, block in relations]
+        self.maps = [Map(files, block.rows) for files, block in relations]
+
+    def each(self, rows: Iterator[Piece], work: Callable[[Piece], T], threads: int, ahead: int) -> Iterator[T]:
+        """Yield the results of `work` on the joined rows, in order; several for a piece with many entries. Up to
+        `ahead` results wait while further rows are read.
+
+        Raises BadInputError for a map that does not fit the rows.
+        """
+        waiting: deque[Future[T]] = deque()
+        with ThreadPoolExecutor(threads) as pool:
+            for piece in rows:
+                for part, numbers in self._parts(piece):
+                    waiting.append(pool.submit(self._work, work, part, numbers))
+                    if len(waiting) > ahead:
+                        yield waiting.popleft().result()
+            for which in self.maps:
+                which.end()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def close(self) -> None:
+        """Close the maps."""
+        for which in self.maps:
+            which.close()
+
+    def _parts(self, piece: Piece) -> Iterator[tuple[Piece, list[RowNumbers]]]:
+        """A piece in parts of about ENTRIES joined entries, and the rows of the blocks that belong to each."""
+        data = piece.data
+        numbers = [which.take(data.rows) for which in self.maps]
+        lengths = np.diff(data.indptr)
+        for block, rows in zip(self.blocks, numbers, strict=True):
+            lengths = lengths + np.diff(block.indptr)[rows]
+        ends = np.cumsum(lengths)
+        count = int(ends[-1]) // ENTRIES if len(ends) else 0
+        cuts = np.searchsorted(ends, ENTRIES * np.arange(1, count + 1))
+        for start, stop in pairwise(np.unique([0, *cuts, data.rows]).tolist() or [0, 0]):
+            keys = None if piece.keys is None else piece.keys[start:stop]
+            part = data if stop - start == data.rows else data.take(np.arange(start, stop, dtype=np.int32))
+            yield replace(piece, data=part, keys=keys), [rows[start:stop] for rows in numbers]
+
+    def _work(self, work: Callable[[Piece], T], piece: Piece, numbers: list[RowNumbers]) -> T:
+        return work(replace(piece, data=joined(piece.data, list(zip(self.blocks, numbers, strict=True)))))

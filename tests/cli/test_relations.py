@@ -1,0 +1,123 @@
+"""--relation: rows that are joined while they are read, trained on, and scored."""
+
+import gzip
+from dataclasses import replace
+
+import pytest
+from related import tables
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """The rows, the joined rows, and the options for relations."""
+    return tables().write(tmp_path)
+
+
+@pytest.fixture
+def model(run, rows, tmp_path):
+    path = tmp_path / "joined.fm"
+    done = run("train", "-q", "-s", "cd", "-e", "5", "-o", path, rows[1])
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_predictions_are_those_of_the_joined_rows(run, rows, model, threads):
+    plain, joined, options = rows
+    one = run("predict", model, joined)
+    other = run("predict", "-j", threads, model, plain, *options)
+    assert other.returncode == 0, other.stderr
+    assert other.stdout == one.stdout
+    assert len(set(one.stdout.split())) > 100
+    alone = run("predict", model, plain)
+    assert alone.stdout != one.stdout
+
+
+def test_metrics_are_those_of_the_joined_rows(run, rows, model):
+    plain, joined, options = rows
+    one = run("evaluate", "-x", "rmse", model, joined)
+    other = run("evaluate", "-x", "rmse", model, plain, *options)
+    assert other.returncode == 0, other.stderr
+    assert other.stdout == one.stdout
+
+
+def test_an_id_of_a_row_and_of_its_block_counts_twice_as_in_joined_text(run, model, tmp_path):
+    found = tables()
+    shared = replace(found, own=[[*entries[:-1], (12, 0.5)] for entries in found.own])
+    plain, joined, options = shared.write(tmp_path, "shared")
+    other = run("predict", model, plain, *options)
+    assert other.returncode == 0, other.stderr
+    assert other.stdout == run("predict", model, joined).stdout
+
+
+def test_a_long_join_is_split_into_parts(run, model, tmp_path, monkeypatch):
+    from fmcli.data import relations
+    from fmcli.scoring.prediction import Counts, load_model, predict
+
+    plain, joined, options = tables(rows=500).write(tmp_path, "long")
+    monkeypatch.setattr(relations, "ENTRIES", 100)
+    files = [relations.RelationFiles(*text.split("=")) for text in options[1::2]]
+    scorer = load_model(str(model))
+
+    def predicted(path, **keywords):
+        return b"".join(predict(scorer, [path], output="value", counts=Counts(), **keywords))
+
+    assert predicted(plain, relations=files, threads=2) == predicted(joined)
+
+
+def test_blocks_may_be_compressed_and_input_may_be_piped(run, rows, model, tmp_path):
+    plain, joined, options = rows
+    table, _, which = options[1].partition("=")
+    (tmp_path / "users.gz").write_bytes(gzip.compress((tmp_path / table).read_bytes()))
+    options[1] = f"{tmp_path / 'users.gz'}={which}"
+    with open(plain, "rb") as text:
+        other = run("predict", model, *options, stdin=text)
+    assert other.returncode == 0, other.stderr
+    assert other.stdout == run("predict", model, joined).stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"map0": "0\n1\n"}, "map0:3: the file ends, but there are more rows; each needs one line"),
+        ({"map0": "0\n" * 301}, "map0:301: the file has more lines than the 300 rows"),
+        ({"map1": "0\n7\n" + "0\n" * 298}, "map1:2: found '7', expected the number of a row of"),
+        ({"map1": "0\n-1\n" + "0\n" * 298}, "block1, which has rows 0 to 6"),
+        ({"map1": "0\n\n" + "0\n" * 298}, "map1:2: found ''"),
+        ({"map0": "0\nx\n" + "0\n" * 298}, "map0:2: found 'x'"),
+        ({"block0": ""}, "block0, which has no rows"),
+        ({"block0": "12:1\n13:x\n"}, "block0:2:1: found '13:x', expected index:value"),
+        ({"block0": "12:1\n1 13:1\n"}, "block0:2:1: found '1', expected index:value; the rows of a block have no"),
+    ],
+)
+def test_errors_name_file_and_line(run, rows, model, tmp_path, change, message):
+    plain, _, options = rows
+    for name, text in change.items():
+        (tmp_path / f"rows.{name}").write_text(text)
+    done = run("predict", model, plain, *options)
+    assert done.returncode == 65
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--relation", "users"], 2, "--relation users: it must be BLOCK=MAP"),
+        (["--relation", "nosuch=nosuch.map"], 66, "cannot read nosuch: No such file"),
+        (["--relation", "MODEL=MODEL", "--on-bad-line", "skip"], 2, "no line can be skipped"),
+        (["--relation", "MODEL=MODEL", "--cluster", "local:1"], 2, "--relation and --cluster cannot be combined"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(run, rows, model, options, status, message):
+    options = [option.replace("MODEL", str(model)) for option in options]
+    done = run("predict", model, rows[0], *options)
+    assert (done.returncode, message in done.stderr) == (status, True), done.stderr
+
+
+def test_a_model_with_fields_is_refused(run, rows, tmp_path):
+    text, path = tmp_path / "a.ffm", tmp_path / "a.fm"
+    text.write_text("1 0:1:1 1:2:1\n0 0:2:1\n")
+    assert run("train", "-q", "-m", "ffm", "-o", path, text).returncode == 0
+    done = run("predict", path, rows[0], *rows[2])
+    assert done.returncode == 2
+    assert "needs fields" in done.stderr
