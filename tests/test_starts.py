@@ -106,3 +106,35 @@ def test_start_values_by_degree(diabetes):
         make_spec("fm", options={"init_std": [0.1, 0.2]})
     with pytest.raises(UsageError, match=r"--init-std is 0\.1/0\.2; with --order 4 hofm takes 3"):
         make_spec("hofm", options={"init_std": [0.1, 0.2], "order": 4})
+
+
+def test_factors_of_a_sampler_start_with_a_share_of_the_variance_of_labels():
+    def start(kind="fm", solver="mcmc", options=None, **facts):
+        known = {"rows": 9, "nonzeros": 18, "features": 9, "validated": False, **facts}
+        return resolve(make_spec(kind, solver, None, options), **known).values["init_std"]
+
+    for rank, spread, products in ((8, 1.0, 1.0), (4, 20.0, 91.0), (32, 0.1, 0.25)):
+        found = start(options={"rank": rank}, spread=spread, products=products)
+        assert rank * products * found**4 == pytest.approx(0.01 * spread**2)
+        assert start("hofm", options={"rank": [rank, 2]}, spread=spread, products=products) >= max(found, 0.1)
+    assert start(products=0.0) == start(spread=0.0) == 0.1
+    assert start("ffm", options={"init_std": 0.5}) == 0.5
+    assert start("ffm", "adagrad") == 0.03
+
+
+@pytest.mark.parametrize("scale", [0.1, 30.0])
+def test_few_sweeps_find_interactions_whatever_the_scale_of_the_labels(scale):
+    rng, users, rank = np.random.default_rng(0), 60, 2
+    pairs = rng.integers(users, size=(3000, 2))
+    one, other = rng.normal(size=(2, users, rank))
+    label = scale * (np.sum(one[pairs[:, 0]] * other[pairs[:, 1]], axis=1) + 0.1 * rng.normal(size=len(pairs)))
+    data = dataset([{int(a): 1.0, users + int(b): 1.0} for a, b in pairs], 2 * users, label)
+    error = train(data, "fm", "mcmc", epochs=12, burn_in=8, rank=4).epochs[-1].loss
+    assert error < 0.1 * train(data, "linear", "cd").epochs[-1].loss
+
+
+def test_weights_that_start_at_0_are_not_held_there():
+    data = dataset([{j: 1.0} for j in range(2000)], 2000, np.where(np.arange(2000) % 2, 1.0, -1.0))
+    trained = train(data, "linear", "mcmc", loss="squared", epochs=8, noise_shape=1e5, noise_rate=1e4)
+    weight = trained.plan.model.parameters["w"].astype(np.float64)
+    assert np.mean(weight * data.label) > 0.5

@@ -16,6 +16,8 @@ class Facts:
     features : number of the features that occur in the training rows.
     longest : the largest squared norm of a row, after scaling. Held-out rows are included, because the model may be
         trained on them later (--refit).
+    spread : the standard deviation of the labels, if they are numbers.
+    products : the mean over the rows of the sum of squared products of two of a row's entries.
     validated : whether there are validation data.
     solver : the name of the solver.
     by_rows : whether the solver is stochastic.
@@ -30,6 +32,8 @@ class Facts:
     solver: str
     by_rows: bool
     values: Mapping[str, Any]
+    spread: float = 1.0
+    products: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,26 @@ def by_longest_row(most: float, share: float) -> Derived:
     return Derived(f"min({most:g}, {share:g} / fourth power of the longest row's norm)", of)
 
 
+def by_interactions(share: float, usual: float) -> Derived:
+    """The standard deviation of initial factors with which the interactions of two features in an FM have this share of
+    the variance of the labels, but at least `usual` if there are interactions of more features; `usual` if rows have no
+    two entries, or all labels are equal.
+
+    Factors of about this size leave the saddle point at 0 within few sweeps of a sampler. Larger ones first fit noise.
+    """
+
+    def of(facts: Facts) -> float:
+        ranks = facts.values.get("rank", 1)
+        terms = (ranks[0] if isinstance(ranks, list) else ranks) * facts.products
+        if not terms * facts.spread > 0:
+            return usual
+        std = float((share * facts.spread**2 / terms) ** 0.25)
+        return max(std, usual) if facts.values.get("order", 2) > 2 else std
+
+    rule = f"fourth root of {share:g} var(labels)/(rank * squared products of two entries)"
+    return Derived(f"{rule}, above {usual:g} if order > 2", of)
+
+
 def per_row(strength: float) -> Derived:
     """A penalty strength of `strength` relative to the sum of the losses, converted to one relative to their mean."""
     return Derived(f"{strength:g}/rows", lambda facts: strength / facts.rows)
@@ -107,3 +131,7 @@ def by_degree(second: float, above: float) -> Derived:
         f"{second:g} (degree 2) / {above:g} (above)",
         lambda facts: [second, *[above] * (facts.values["order"] - 2)],
     )
+
+
+# The initial factors of solvers that sample, chosen on held-out rows of training data.
+START_OF_SAMPLES = by_interactions(0.01, usual=0.1)

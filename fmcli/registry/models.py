@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fmcli.registry.derived import Derived, by_degree, by_longest_row, by_occurrence, by_order, per_row
+from fmcli.registry.derived import (
+    START_OF_SAMPLES,
+    Derived,
+    by_degree,
+    by_longest_row,
+    by_occurrence,
+    by_order,
+    per_row,
+)
 from fmcli.registry.entry import Entry
 from fmcli.registry.options import NOT_SMOOTH
 from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER
@@ -75,6 +83,8 @@ _START = {
 _SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
 # The linear functions of pn are initially near 1, not near 0 as in an FM, so that its derivatives are larger.
 _PN_STEP = by_longest_row(0.01, 5)
+# These take precedence over a kind's own under the other solvers.
+_SAMPLED = {"mcmc": {"init_std": START_OF_SAMPLES}}
 # Chosen on held-out rows; a stronger penalty sets the factors of rare features to zero.
 _LIFTED_PN_L2_V = by_occurrence(20, most=0.1)
 # The default solver of models without linear weights is coordinate descent. In these models, the linear effect of a
@@ -105,6 +115,7 @@ _MODELS = (
         "fmcli.models.anova:anova",
         (*_FM, "order", "augment", *_BETA),
         _START["anova"],
+        with_solver=_SAMPLED,
     ),
     ModelEntry(
         "shfm",
@@ -124,7 +135,7 @@ _MODELS = (
         ("rank", "bias", *_BETA),
         _START["sha2"],
         solver="ftrl",
-        with_solver=_SPARSE,
+        with_solver={**_SPARSE, **_SAMPLED},
     ),
     ModelEntry(
         "sglfm",
@@ -164,6 +175,7 @@ _MODELS = (
         "fmcli.models.anova:HOFM",
         (*_FM, "order"),
         {"order": 3, **_START["hofm"]},
+        with_solver=_SAMPLED,
         by_degree=("rank", "init_std"),
     ),
     ModelEntry(
@@ -176,6 +188,7 @@ _MODELS = (
         with_solver={
             "adagrad": {"learning_rate": 0.1, "l2": 5e-3, "init_std": by_order(0.03, 0.01, 0.1)},
             _BY_COLUMNS: {"l2_v": per_row(30)},
+            **_SAMPLED,
         },
     ),
     ModelEntry(
@@ -193,7 +206,7 @@ _MODELS = (
         ("rank", "bias"),
         _START["all-subsets"],
         solver=_BY_COLUMNS,
-        with_solver={_BY_COLUMNS: {"l2_v": per_row(25)}},
+        with_solver={_BY_COLUMNS: {"l2_v": per_row(25)}, **_SAMPLED},
     ),
     ModelEntry(
         "pn",
@@ -210,6 +223,7 @@ _MODELS = (
         "fmcli.models.lifted:LiftedAnova",
         (*_FM, "order", "augment"),
         _START["lifted-anova"],
+        with_solver=_SAMPLED,
         limits={"order": 8},
     ),
     ModelEntry(
@@ -218,7 +232,7 @@ _MODELS = (
         "fmcli.models.polynet:LiftedPN",
         (*_FM, "order", "augment"),
         {"augment": True, **_START["lifted-pn"]},
-        with_solver={"adagrad": {"learning_rate": 0.1, "l2_v": _LIFTED_PN_L2_V}},
+        with_solver={"adagrad": {"learning_rate": 0.1, "l2_v": _LIFTED_PN_L2_V}, **_SAMPLED},
     ),
     ModelEntry(
         "bilinear",
@@ -234,7 +248,7 @@ _MODELS = (
         "fmcli.models.ffm:FFM",
         _FM,
         {"rank": 4, "norm": True, "init_std": 0.03},
-        with_solver={"adagrad": {"learning_rate": 0.1, "l2": 1e-4}},
+        with_solver={"adagrad": {"learning_rate": 0.1, "l2": 1e-4}, **_SAMPLED},
         context=("fields", "by_row"),
         by_fields=True,
         compact=True,

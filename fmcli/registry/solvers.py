@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fmcli.registry.derived import per_row
+from fmcli.registry.derived import START_OF_SAMPLES, per_row
 from fmcli.registry.entry import Entry, load
 from fmcli.registry.losses import PROBIT
 from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
@@ -111,7 +111,7 @@ _SOLVERS = (
         "Gibbs sampling: draws from the posterior distribution, whose predictions are averaged; nothing to tune.",
         "fmcli.solvers.gibbs.trainer:GibbsTrainer",
         ("burn_in", "draws", *HYPERPRIORS),
-        {"epochs": 300, "l2": 0.0, "init_std": 0.1},
+        {"epochs": 300, "l2": 0.0, "init_std": START_OF_SAMPLES},
         by_rows=False,
         in_memory=True,
         losses=("squared", PROBIT),

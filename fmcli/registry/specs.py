@@ -116,13 +116,25 @@ def make_spec(
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
 
 
-def resolve(spec: Spec, *, rows: int, nonzeros: int, features: int, longest: float = 0.0, validated: bool) -> Spec:
+def resolve(
+    spec: Spec,
+    *,
+    rows: int,
+    nonzeros: int,
+    features: int,
+    longest: float = 0.0,
+    validated: bool,
+    spread: float = 1.0,
+    products: float = 1.0,
+) -> Spec:
     """The spec in which defaults that depend on the data are replaced by numbers. The parameters are those of Facts."""
     values = dict(spec.values)
     for name in OPTIONS:
         default = values.get(name)
         if isinstance(default, Derived):
-            facts = Facts(rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, values)
+            facts = Facts(
+                rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, values, spread, products
+            )
             values[name] = default.of(facts)
     return replace(spec, values=values)
 

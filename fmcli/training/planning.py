@@ -34,6 +34,9 @@ from fmcli.training.settings import Settings, make_model
 from fmcli.training.validation import Validation, split
 from fmcli.training.warm_start import WarmStart
 
+# How many rows at least, if there are so many, show how large the start values of a sampler should be.
+ROWS_FOR_START = 10_000
+
 
 @dataclass(frozen=True)
 class PreparedRows:
@@ -213,6 +216,7 @@ def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Pl
         features=int(read.seen.sum()),
         longest=read.longest_square,
         validated=read.validation_data.rows > 0,
+        **(start_facts(source, preprocessing.labels) if spec.solver_entry.samples else {}),
     )
     loss, clip = preprocessing.labels.loss, preprocessing.label_range if spec.values["clip"] else None
     evaluation = Validation(source.data, loss, settings.metrics, settings.patience, settings.threads, clip=clip)
@@ -239,6 +243,20 @@ def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Pl
         validation=validation,
         memory=MemoryNeed(held + account.training(trainer, evaluation, validation, warm_start), held=held),
     )
+
+
+def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:
+    """What the start values of a sampler depend on: `spread` and `products` of Facts, for rows at equal distances."""
+    rows = source.rows[:: max(1, len(source.rows) // ROWS_FOR_START)]
+    data = source.data.take(np.ascontiguousarray(rows))
+    squares = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
+    of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+    first, second = (np.bincount(of_row, power, minlength=data.rows) for power in (squares, squares**2))
+    is_number = LOSSES[labels.loss].task == "real"
+    return {
+        "spread": float(data.label.std()) if is_number else 1.0,
+        "products": float(np.mean(first**2 - second)) / 2,
+    }
 
 
 def has_numbering(data: Dataset, settings: Settings) -> bool:

@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 NOISE = 1 << 8
 # Numbers that each prior takes: mean and precision, and the sum and the squares of its parameters.
 TABLES = 4
+# The variance of parameters that are all 0, at the start, as a share of the variance of labels around their scores.
+SHARE_OF_START = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class GibbsSampler(CoordinateDescent):
 
     The features of a field have the same mu and lambda, one pair for each factor of each array. An array that is not by
     feature has one pair. A sweep draws alpha, or the z_i; and then for each block its pairs, lambda with mu integrated
-    out, and its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and lambda.
+    out, and its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and lambda. As long as
+    all parameters with the same mu and lambda are 0, as weights are at the start, these are not drawn but fixed.
 
     The next sweep depends on its number and the parameters only.
     """
@@ -128,12 +131,10 @@ class GibbsSampler(CoordinateDescent):
         generator = self.generator(self.priors.sweep, number)
         count, total, squares = self.priors.moments(number, self.sweeps[number].order)
         for columns in shared_columns(layout):
-            mean, precision = self._normal_gamma(
-                generator,
-                len(columns) * count,
-                total[:, columns].sum(axis=1),
-                squares[:, columns].sum(axis=1),
-            )
+            sums = squares[:, columns].sum(axis=1)
+            mean, precision = self._normal_gamma(generator, len(columns) * count, total[:, columns].sum(axis=1), sums)
+            start = sums == 0  # of which nothing is known yet: drawn, the precision would be as large as their number
+            mean[start], precision[start] = 0, self.priors.noise / SHARE_OF_START
             self.priors.mean[number][:, columns] = mean[:, None]
             self.priors.precision[number][:, columns] = precision[:, None]
 
