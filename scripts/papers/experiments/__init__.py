@@ -1,8 +1,20 @@
 """The experiments, a module each, in the order of the page."""
 
-from experiments import ho_figure4, ho_table3, ll, peers, pn_bases, pn_beta, pn_ratings, pn_theorem2, sgl, sh
+from experiments import (
+    ho_figure4,
+    ho_table3,
+    ll,
+    peers,
+    pn_bases,
+    pn_beta,
+    pn_figure2,
+    pn_ratings,
+    pn_theorem2,
+    sgl,
+    sh,
+)
 
 ALL = [
     module.EXPERIMENT
-    for module in (pn_beta, pn_theorem2, pn_ratings, pn_bases, ho_table3, ho_figure4, sh, sgl, ll, peers)
+    for module in (pn_beta, pn_theorem2, pn_figure2, pn_ratings, pn_bases, ho_table3, ho_figure4, sh, sgl, ll, peers)
 ]

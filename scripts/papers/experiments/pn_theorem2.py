@@ -1,4 +1,4 @@
-"""[PN] Theorem 2, and Figure 2 in kind: direct, lifted and convex optimization."""
+"""[PN] Theorem 2: direct, lifted and convex optimization."""
 
 import numpy as np
 from experiment import Experiment, Figure, Numbers, Rule, Table, mean, mean_and_spread

@@ -1,0 +1,48 @@
+"""The objective in the course of training, and starting from a model of another form."""
+
+import time
+from collections.abc import Collection
+
+import numpy as np
+from experiment import Numbers
+from fitting import Options, spec_of
+
+from fmcli.data.dataset import Dataset
+from fmcli.scoring.rows import score_rows
+from fmcli.training import job
+from fmcli.training.saving import save_model
+
+
+def squared_loss(plan: job.Plan, data: Dataset) -> float:
+    """The mean loss of the plan's model on these rows."""
+    return float(np.mean((score_rows(plan.model, data)[:, 0] - data.label) ** 2) / 2)
+
+
+def watched(plan: job.Plan, data: Dataset, noted: Collection[int]) -> Numbers:
+    """Train a plan's model with the squared loss. Returns its objective on its training rows after the noted epochs,
+    and the CPU seconds until then, without those of scoring."""
+    found: Numbers = {"epochs": [], "objective": [], "seconds": []}
+    begin, apart = time.process_time(), 0.0
+
+    def note(epoch: job.Epoch) -> None:
+        nonlocal apart
+        now = time.process_time()
+        if epoch.number in noted:
+            found["epochs"].append(epoch.number)
+            found["objective"].append(squared_loss(plan, data) + epoch.penalty)
+            found["seconds"].append(now - begin - apart)
+        apart += time.process_time() - now
+
+    job.train(plan, note)
+    return found
+
+
+def spaced(last: int, points: int) -> set[int]:
+    """Numbers of epochs up to the last one, at about equal distances of their logarithms."""
+    return {round(last ** (i / (points - 1))) for i in range(points)}
+
+
+def saved_start(model: str, options: Options, data: Dataset, path: str) -> None:
+    """Write the model file of a model with its start values."""
+    trained = job.train(job.plan(data, spec_of(model, options | {"epochs": 0})))
+    save_model(path, trained, job.summary(trained), "libsvm")
