@@ -11,10 +11,24 @@ from experiments import (
     pn_ratings,
     pn_theorem2,
     sgl,
+    sgl_zeros,
     sh,
 )
 
 ALL = [
     module.EXPERIMENT
-    for module in (pn_beta, pn_theorem2, pn_figure2, pn_ratings, pn_bases, ho_table3, ho_figure4, sh, sgl, ll, peers)
+    for module in (
+        pn_beta,
+        pn_theorem2,
+        pn_figure2,
+        pn_ratings,
+        pn_bases,
+        ho_table3,
+        ho_figure4,
+        sh,
+        sgl,
+        sgl_zeros,
+        ll,
+        peers,
+    )
 ]
