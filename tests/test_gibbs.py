@@ -172,6 +172,7 @@ def test_the_mean_of_the_draws_is_what_training_evaluates_and_what_the_file_pred
     own = plan.validation.measure(plan.model, plan.validation.outcome_of(sweeps[2][0]))
     assert sweeps[2][1] == own, "before the first draw is kept"
     assert job.summary(trained)["draws"] == 3
+    assert scorer.meta["training"]["convergence"].keys() >= {"sweeps", "r_hat", "scores_effective"}
     # What is averaged are predictions: probabilities, not scores.
     predict = scorer.predictions(test, scorer.default_output())[:, 0]
     each = [sweeps[number - 1][0][:, 0] for number in (4, 6, 8)]

@@ -14,6 +14,7 @@ from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.scoring.metrics import default_metrics, measure, metric_of
 from fmcli.training.baseline import beats
+from fmcli.training.convergence import warning
 
 if TYPE_CHECKING:
     from fmcli.models.model import Model
@@ -50,6 +51,8 @@ def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
         yield why_zero(trained)
     if isinstance(trained.plan.model, KernelBasis):
         yield from what_landmarks_lack(trained, trained.plan.model)
+    if too_few := warning(trained.convergence):
+        yield f"the sweeps have not converged: {too_few}; make more (-e), or leave out more of the first ones (--burn-in)"
     validated = trained.validated
     if validated.plan.validation:
         name = validated.plan.validation.chooser

@@ -134,4 +134,4 @@ def by_degree(second: float, above: float) -> Derived:
 
 
 # The initial factors of solvers that sample, chosen on held-out rows of training data.
-START_OF_SAMPLES = by_interactions(0.01, usual=0.1)
+START_OF_SAMPLES = by_interactions(0.003, usual=0.1)

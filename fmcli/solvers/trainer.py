@@ -132,6 +132,10 @@ class Trainer(ABC):
         had then. Raises ValueError if it is not a position of such a run: it may come from a file."""
         require_names(position, ())
 
+    def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
+        """Of a solver that samples: what it has drawn beside the parameters, by its names."""
+        return {}
+
     @property
     def row(self) -> int:
         """The number of rows of the current epoch that are done; 0 at the end of an epoch."""

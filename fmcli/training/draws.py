@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,17 @@ from fmcli.models.model import Model
 from fmcli.registry.specs import Spec
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.rows import score_rows
+from fmcli.training.convergence import TRACE_BYTES, WATCHED_ROWS, Trace
 from fmcli.training.settings import make_model
-from fmcli.training.validation import Validation
 
-# The prefix of what the mean of the predictions depends on, in a checkpoint.
-MEAN = "mean"
+if TYPE_CHECKING:
+    from fmcli.solvers.trainer import Trainer
+    from fmcli.training.planning import Plan
+
+# The prefixes of what the mean of the predictions depends on, and of what is watched, in a checkpoint.
+MEAN, TRACE = "mean", "trace"
+# The name of the scores that are watched.
+SCORES = "scores"
 # The arrays that a draw has changed, by their names in Model.parameters.
 Draw = Mapping[str, NDArray[Any]]
 
@@ -31,12 +37,17 @@ class KeptDraws:
     number : the last sweep so far.
     enough : whether training ends early, which it does not.
     draws : the draws.
+    trace : what is watched of all sweeps after the burn-in.
     """
 
     enough = False
 
-    def __init__(self, spec: Spec, model: Model, validation: Validation | None) -> None:
-        self.model, self.validation = model, validation
+    def __init__(self, plan: Plan, trainer: Trainer) -> None:
+        spec = plan.spec
+        self.model, self.validation = plan.model, plan.validation
+        rows = np.unique(np.linspace(0, len(plan.rows) - 1, min(WATCHED_ROWS, len(plan.rows))).astype(np.intp))
+        self._watched = plan.data.take(plan.rows[rows])
+        self.trace = Trace(spec.values["burn_in"], lambda: {**trainer.hyperparameters(), SCORES: self._scores()})
         self.number = 0
         self.draws: list[Draw] = []
         self._kept = kept_sweeps(spec)
@@ -46,6 +57,7 @@ class KeptDraws:
         """Keep the draw of a sweep if its turn has come. Returns the metrics of the mean prediction of the draws kept
         so far, or of the sweep's own if there is none."""
         self.number = number
+        self.trace.record(number)
         kept = number in self._kept
         if kept:
             names = drawn_names(self.model)
@@ -59,6 +71,9 @@ class KeptDraws:
             score = self._mean.score()
         return self.validation.measure(self.model, self.validation.outcome_of(score))
 
+    def _scores(self) -> NDArray[np.float64]:
+        return score_rows(self.model, self._watched).ravel()
+
     def restore(self) -> int:
         """Give the model the parameters of the last draw; returns the number of the last sweep."""
         if self.draws:
@@ -71,19 +86,23 @@ class KeptDraws:
         """What has been kept so far, for `continue_from`; the arrays are no copies."""
         numbered = enumerate(self.draws)
         arrays = {draw_name(number, name): array for number, draw in numbered for name, array in draw.items()}
-        return {"number": np.array(self.number), **arrays, **under(MEAN, self._mean.state())}
+        parts = {**under(MEAN, self._mean.state()), **under(TRACE, self.trace.state())}
+        return {"number": np.array(self.number), **arrays, **parts}
 
     def continue_from(self, state: Kept, epochs: int) -> None:
         """Continue from this state, after so many sweeps. Raises ValueError if it is not valid."""
         self.number = whole_number(state, "number", epochs, epochs)
-        count, names, mean = sum(sweep <= epochs for sweep in self._kept), drawn_names(self.model), part(MEAN, state)
+        count, names = sum(sweep <= epochs for sweep in self._kept), drawn_names(self.model)
+        mean, trace = part(MEAN, state), part(TRACE, state)
         draws = [{name: draw_name(number, name) for name in names} for number in range(count)]
-        require_names(state, ["number", *(kept for draw in draws for kept in draw.values()), *under(MEAN, mean)])
+        parts = [*under(MEAN, mean), *under(TRACE, trace)]
+        require_names(state, ["number", *(kept for draw in draws for kept in draw.values()), *parts])
         for draw in draws:
             for name, kept in draw.items():
                 require_like(kept, state[kept], np.asarray(self.model.parameters[name]))
         self.draws = [{name: state[kept].copy() for name, kept in draw.items()} for draw in draws]
         rows = self.validation.data.rows if self.validation else 0
+        self.trace.restore(trace, epochs)
         self._mean.restore(mean, count if self.validation else 0, (rows, self.model.outputs))
 
 
@@ -98,10 +117,12 @@ def kept_sweeps(spec: Spec) -> frozenset[int]:
 
 
 def draws_bytes(spec: Spec, model: Model) -> int:
-    """Bytes of the draws that a run keeps."""
+    """Bytes of the draws that a run keeps, and of the scores that are watched."""
     shapes = model.shapes()
     numbers = sum(int(np.prod(shapes[name])) for name in drawn_names(model))
-    return REAL_TYPE.itemsize * numbers * len(kept_sweeps(spec))
+    kept = kept_sweeps(spec)
+    watched = WATCHED_ROWS * (spec.values["epochs"] - spec.values["burn_in"]) if kept else 0
+    return REAL_TYPE.itemsize * numbers * len(kept) + TRACE_BYTES * watched
 
 
 def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:

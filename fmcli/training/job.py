@@ -116,7 +116,7 @@ class Run:
             plan.warm_start.restore_state(self.model, self.trainer)
         self.best: BestEpoch | KeptDraws
         if spec.solver_entry.samples:
-            self.best = KeptDraws(spec, self.model, plan.validation)
+            self.best = KeptDraws(plan, self.trainer)
         else:
             self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, spec.values["epochs"])
         seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
@@ -196,8 +196,9 @@ class Run:
         """
         self.keeper.ends(self.state())
         plan = self.plan
-        draws = self.best.draws[:-1] if isinstance(self.best, KeptDraws) else []
-        trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late, draws=draws)
+        trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
+        if isinstance(self.best, KeptDraws):
+            trained = replace(trained, draws=self.best.draws[:-1], convergence=self.best.trace.figures())
         outcome = plan.evaluation.outcome(self.model, plan.rows, trained.earlier)
         self.divergence.end(self.model, outcome)
         return replace(trained, outcome=outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,7 @@ class Trained:
     draws : the parameters of earlier draws, or all arrays of other members of an ensemble, whose predictions are
         averaged with those of the model.
     members : the number of members of the ensemble.
+    convergence : of a solver that samples: the figures of fmcli.training.convergence.Trace.
     chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 
@@ -70,6 +71,7 @@ class Trained:
     out_of_time: bool = False
     continued: tuple[int, int] | None = None
     draws: Sequence[Draw] = ()
+    convergence: Mapping[str, Any] = field(default_factory=dict)
     members: int = 1
     chosen_by: Trained | None = None
 
@@ -131,6 +133,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
         **({"draws": 1 + len(trained.draws)} if plan.spec.solver_entry.samples else {}),
+        **({"convergence": trained.convergence} if trained.convergence else {}),
         **({"train_rows": len(plan.rows)} if len(plan.rows) < plan.source.count else {}),
     }
     return finite(figures)

@@ -24,6 +24,7 @@ from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
 from fmcli.training.account import MemoryNeed
+from fmcli.training.convergence import WATCHED_ROWS
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.planning import Plan
 from fmcli.training.trained import Epoch, Trained
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from fmcli.training.warm_start import WarmStart
 
 MOST_WEIGHTS = 4  # of labels that are shown
+# What is watched of a solver that samples, in words.
+PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"scores of {WATCHED_ROWS} rows"}
 # The least duration from which a rate is computed.
 LEAST_SECONDS = 1e-9
 
@@ -234,6 +237,8 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     else:
         log_convergence(log, trained)
     if trained.plan.spec.solver_entry.samples:
+        if trained.convergence:
+            log.line(convergence(trained.convergence))
         short = len(kept_sweeps(trained.plan.spec)) - len(trained.draws) - 1
         if epochs and trained.out_of_time and short:
             log.warning(f"the model has {1 + len(trained.draws):,} draws, {short:,} fewer than with all sweeps")
@@ -252,6 +257,14 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     still = ", and the last one: still improving, so try more epochs (-e)" if last else ""
     verb = "chose" if again else "kept"
     log.line(f"{verb} epoch {before + trained.best}, the best by {name} on the validation data{still}")
+
+
+def convergence(figures: Mapping[str, Any]) -> str:
+    """The convergence of the sweeps after the burn-in, in words."""
+    parts = {name: words for name, words in PARTS.items() if f"{name}_r_hat" in figures}
+    r_hat = ", ".join(f"{figures[f'{name}_r_hat']:.2f} ({words})" for name, words in parts.items())
+    effective = ", ".join(f"{figures[f'{name}_effective']:.0f} ({words})" for name, words in parts.items())
+    return f"{figures['sweeps']:,} sweeps after the burn-in: R-hat {r_hat}; effective sweeps {effective}"
 
 
 def log_divergence(log: Log, trained: Trained, again: bool) -> None:
@@ -299,6 +312,9 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
         shown["members"] = f"{len(summary['members']['seed'])}"
     if "draws" in summary:
         shown["draws"] = f"{summary['draws']:,} of {summary['epochs']:,} sweeps"
+        if figures := summary.get("convergence"):
+            shown["r_hat"] = f"{figures['r_hat']:.4f}  (95 % of the watched numbers have at most this)"
+            shown["effective"] = f"{figures['effective']:.1f} of {figures['sweeps']:,} sweeps  (median)"
     elif summary["valid"] and summary["epochs"]:
         best = summary["members"]["best_epoch"] if "members" in summary else [summary["best_epoch"]]
         shown["best_epoch"] = f"{', '.join(map(str, best))} of {summary['epochs']}"

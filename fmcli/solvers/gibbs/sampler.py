@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 NOISE = 1 << 8
 # Numbers that each prior takes: mean and precision, and the sum and the squares of its parameters.
 TABLES = 4
+# Copies of the hyperparameters of each sweep: as they are recorded, and while their figures are computed.
+RECORDS = 2
 # The variance of parameters that are all 0, at the start, as a share of the variance of labels around their scores.
 SHARE_OF_START = 0.1
 
@@ -108,6 +110,20 @@ class GibbsSampler(CoordinateDescent):
                 if after(self._loss(pool) if self.latent else loss, 0.0):
                     break
 
+    def hyperparameters(self) -> dict[str, Floats]:
+        """The precision of the labels, if it is drawn; and for each group of features and each array, or each array that
+        is not by feature, the sum of the variances of its priors."""
+        found = [np.zeros(0)]
+        for number in self.blocks:
+            layout = self.model.layout[number]
+            if is_bias(layout) or layout.constraint == "simplex":
+                continue
+            variances = 1 / self.priors.precision[number]
+            groups = self.priors.groups if layout.by_feature else 1
+            of_rows = variances.reshape(groups, -1, layout.lanes + 1).sum(axis=1)
+            found += [of_rows[:, :-1].sum(axis=1)] * bool(layout.body) + [of_rows[:, -1]] * bool(layout.weight)
+        return {"alpha": np.array([] if self.latent else [self.priors.noise]), "priors": np.concatenate(found)}
+
     def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
         """Draw the precision of the labels, given the mean squared loss, or the latent variables of precision 1."""
         if self.latent:
@@ -150,11 +166,12 @@ class GibbsSampler(CoordinateDescent):
         return mean, precision
 
 
-def bytes_of_priors(model: Model, fields: int) -> int:
-    """Bytes of the priors for features of so many fields, and of their moments."""
+def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
+    """Bytes of the priors for features of so many fields, of their moments, and of the hyperparameters of all sweeps."""
     rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]
     numbers = sum(TABLES * count * (layout.lanes + 1) for count, layout in zip(rows, model.layout, strict=True))
-    return np.dtype(np.float64).itemsize * numbers
+    watched = 1 + sum(2 * (fields if layout.by_feature else 1) for layout in model.layout)
+    return np.dtype(np.float64).itemsize * (numbers + RECORDS * watched * sweeps)
 
 
 def is_bias(layout: BlockLayout) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Loss, Squared
 from fmcli.penalties.penalty import Penalty
@@ -20,7 +23,10 @@ class GibbsTrainer(MinimizingTrainer):
     def bytes_needed(self) -> int:
         fields = self.task.source.fields
         count = 1 if fields is None else 1 + int(fields.max(initial=0))
-        return super().bytes_needed() + bytes_of_priors(self.task.model, count)
+        return super().bytes_needed() + bytes_of_priors(self.task.model, count, self.task.spec.values["epochs"])
+
+    def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
+        return self.engine.hyperparameters()
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task, spec = self.task, self.task.spec

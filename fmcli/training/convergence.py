@@ -1,0 +1,155 @@
+"""Whether sampling has converged: split R-hat and effective sample sizes of some numbers that every sweep gives.
+
+Both are defined in Gelman et al., Bayesian data analysis (third edition, 2013), 11.4 and 11.5; the sum of the
+autocorrelations ends where Geyer (Practical Markov chain Monte Carlo, 1992) ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.base.kept import Kept, require_finite, require_like, require_names
+
+Floats = NDArray[np.float64]
+
+# How many rows have their scores watched.
+WATCHED_ROWS = 500
+# The names of the figures, which follow the name of a part.
+FIGURES = ("r_hat", "effective")
+# The fewest sweeps with figures: two halves, each with a variance.
+LEAST_SWEEPS = 4
+# The share of the watched numbers whose R-hat is at most the reported one.
+SHARE = 0.95
+# Beyond these, the predictions depend noticeably on the start and the seed.
+LARGEST_R_HAT, LEAST_EFFECTIVE = 1.2, 50
+# Bytes for each number of a trace: as it is recorded, and while its figures are computed.
+TRACE_BYTES = 16
+# Columns that are transformed at once.
+COLUMNS_A_TASK = 64
+
+
+class Trace:
+    """What is watched of the sweeps after the burn-in.
+
+    Parameters
+    ----------
+    burn_in : the number of sweeps that are not recorded.
+    watch : returns the numbers that are watched, by what they are, as they are now; equally many in each sweep.
+    """
+
+    def __init__(self, burn_in: int, watch: Callable[[], Mapping[str, Floats]]) -> None:
+        self.burn_in, self._watch = burn_in, watch
+        self._sizes: dict[str, int] = {}
+        self._sweeps: list[Floats] = []
+
+    def record(self, number: int) -> None:
+        """Record the numbers of a sweep, counted from 1, if it is not one of the burn-in."""
+        if number > self.burn_in:
+            watched = self._watch()
+            self._sizes = {name: len(values) for name, values in watched.items()}
+            self._sweeps.append(np.concatenate([*watched.values()]))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What has been recorded, for `restore`."""
+        return {"sweeps": np.array(self._sweeps)} if self._sweeps else {}
+
+    def restore(self, state: Kept, number: int) -> None:
+        """Continue from a state after so many sweeps. Raises ValueError if it is not valid."""
+        count = max(0, number - self.burn_in)
+        require_names(state, ["sweeps"] if count else [])
+        if count:
+            self._sizes = {name: len(values) for name, values in self._watch().items()}
+            require_like("sweeps", state["sweeps"], np.empty((count, sum(self._sizes.values()))))
+            require_finite("sweeps", state["sweeps"])
+            self._sweeps = [row.copy() for row in state["sweeps"]]
+
+    def figures(self) -> dict[str, float]:
+        """The number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of each part by its name, as
+        `alpha_r_hat`. Empty if there are too few sweeps."""
+        if len(self._sweeps) < LEAST_SWEEPS:
+            return {}
+        trace = np.array(self._sweeps)
+        r_hat, effective = split_r_hat(trace), effective_sizes(trace)
+        figures, begin = {"sweeps": len(trace), **summarised("", r_hat, effective)}, 0
+        for name, size in self._sizes.items():
+            part = slice(begin, begin + size)
+            figures |= summarised(f"{name}_", r_hat[part], effective[part]) if size else {}
+            begin += size
+        return figures
+
+
+def summarised(prefix: str, r_hat: Floats, effective: Floats) -> dict[str, float]:
+    """The R-hat that SHARE of some numbers do not exceed, and their median effective number of sweeps."""
+    found = np.quantile(r_hat, SHARE), np.median(effective)
+    return {f"{prefix}{name}": float(value) for name, value in zip(FIGURES, found, strict=True)}
+
+
+def halves(trace: Floats) -> Floats:
+    """(2, sweeps // 2, numbers) The halves of a trace (sweeps, numbers); of an odd number, the first sweep is left out."""
+    count = len(trace) // 2
+    return trace[len(trace) - 2 * count :].reshape(2, count, -1)
+
+
+def variances(parts: Floats) -> tuple[Floats, Floats]:
+    """(numbers) The variance within parts (parts, sweeps, numbers) of a trace; and an estimate of that of the
+    distribution, too large as long as the parts have different means."""
+    count = parts.shape[1]
+    within = parts.var(axis=1, ddof=1).mean(axis=0)
+    return within, (count - 1) / count * within + parts.mean(axis=1).var(axis=0, ddof=1)
+
+
+def split_r_hat(trace: Floats) -> Floats:
+    """(numbers) The root of the ratio of these variances, for the halves of a trace (sweeps, numbers): 1 if the numbers
+    of both are distributed equally, or constant."""
+    within, total = variances(halves(trace))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > 0, np.sqrt(total / within), 1.0)
+
+
+def effective_sizes(trace: Floats) -> Floats:
+    """(numbers) The number of independent draws whose mean varies as much as that of a trace (sweeps, numbers), but at
+    most the number of sweeps."""
+    starts = range(0, trace.shape[1], COLUMNS_A_TASK)
+    return np.concatenate([_effective_sizes(halves(trace[:, at : at + COLUMNS_A_TASK])) for at in starts])
+
+
+def _effective_sizes(parts: Floats) -> Floats:
+    within, total = variances(parts)
+    chains, count, _ = parts.shape
+    constant = total <= 0
+    covariance = autocovariances(parts).mean(axis=0)
+    correlation = 1 - (within - covariance) / np.where(constant, 1, total)
+    correlation[0] = 1
+    pairs = correlation[: count // 2 * 2].reshape(-1, 2, correlation.shape[1]).sum(axis=1)
+    positive = np.logical_and.accumulate(pairs > 0)
+    pairs = np.minimum.accumulate(np.where(positive, pairs, 0))
+    time = 2 * pairs.sum(axis=0) - 1
+    most = chains * count
+    sizes: Floats = most / np.where(constant, 1, np.maximum(time, 1))
+    return sizes
+
+
+def autocovariances(parts: Floats) -> Floats:
+    """(parts, lags, numbers) The autocovariances of parts (parts, sweeps, numbers) of a trace. With increasing lag the
+    sums have fewer terms, but all are divided by the number of sweeps less one."""
+    count = parts.shape[1]
+    centred = parts - parts.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, 2 * count, axis=1)
+    return np.fft.irfft(np.abs(spectrum) ** 2, 2 * count, axis=1)[:, :count] / (count - 1)
+
+
+def warning(figures: Mapping[str, Any]) -> str | None:
+    """Why the sweeps of these figures are too few, if they are."""
+    if not figures:
+        return None
+    found = []
+    if figures["r_hat"] > LARGEST_R_HAT:
+        found.append(f"R-hat exceeds {LARGEST_R_HAT:g} for more than {100 * (1 - SHARE):g} % of the watched numbers")
+    if figures["effective"] < LEAST_EFFECTIVE:
+        effective = figures["effective"]
+        found.append(f"the median effective number of sweeps is {effective:.0f}, less than {LEAST_EFFECTIVE}")
+    return " and ".join(found) or None
