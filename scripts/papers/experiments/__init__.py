@@ -11,6 +11,7 @@ from experiments import (
     pn_ratings,
     pn_theorem2,
     sgl,
+    sgl_cost,
     sgl_zeros,
     sh,
 )
@@ -28,6 +29,7 @@ ALL = [
         sh,
         sgl,
         sgl_zeros,
+        sgl_cost,
         ll,
         peers,
     )

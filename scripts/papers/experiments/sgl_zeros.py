@@ -237,9 +237,9 @@ GROUPS_COST = (
     " without it, has 0.9169 with 21 % zeros at k = 50."
 )
 FEW_RATINGS = (
-    "The zeros are those of the features with few ratings, as the table of quarters shows: half of the features keep more"
-    " than nine tenths. In the paper, 50 to 70 factors kept of 100 would be 30 to 50 % zeros, which is more than"
-    " the 25 to 30 % of its text."
+    "The zeros are those of the features with few ratings, as the table of quarters shows: the half with more ratings"
+    " keeps more than nine tenths on average. In the paper, 50 to 70 factors kept of 100 would be 30 to 50 % zeros,"
+    " more than the 25 to 30 % of its text."
 )
 
 EXPERIMENT = Experiment(
