@@ -33,28 +33,28 @@ def rows():
 
 
 def possible(data, rows):
-    """The rows with a smaller label in the group of each row, if there are some."""
+    """The rows with another label in the group of each row, if there are some."""
     found = {}
     for i, j in itertools.product(rows.tolist(), rows.tolist()):
-        if data.group[i] == data.group[j] and data.label[i] > data.label[j] and data.weight[i] and data.weight[j]:
+        if data.group[i] == data.group[j] and data.label[i] != data.label[j] and data.weight[i] and data.weight[j]:
             found.setdefault(i, []).append(j)
     return found
 
 
-def test_partners_are_drawn_uniformly_from_the_rows_below(rows):
-    paired, below = PairedRows(rows, ROWS), possible(rows, ROWS)
-    assert paired.first.tolist() == sorted(below)
+def test_partners_are_drawn_uniformly_from_the_rows_with_another_label(rows):
+    paired, others = PairedRows(rows, ROWS), possible(rows, ROWS)
+    assert paired.first.tolist() == sorted(others)
     assert paired.first.dtype == np.int32
-    assert (paired.sizes, paired.visits, paired.count) == ([len(below)], len(below), 30)
-    assert paired.total_weight == pytest.approx(sum(rows.weight[i] for i in below))
+    assert (paired.sizes, paired.visits, paired.count) == ([len(others)], len(others), 30)
+    assert paired.total_weight == pytest.approx(sum(rows.weight[i] for i in others))
     random = np.random.default_rng(1)
     drawn = np.array([paired.partners(random) for _ in range(2000)])
     for i in range(40):
-        if i not in below:
+        if i not in others:
             assert (drawn[:, i] == NO_PARTNER).all()
             continue
-        assert set(drawn[:, i]) == set(below[i])
-        counts = [np.count_nonzero(drawn[:, i] == j) for j in below[i]]
+        assert set(drawn[:, i]) == set(others[i])
+        counts = [np.count_nonzero(drawn[:, i] == j) for j in others[i]]
         assert len(counts) == 1 or chisquare(counts).pvalue > 1e-4
     ((data, first),) = paired.every()
     assert data is rows
@@ -71,20 +71,23 @@ def test_without_pairs_there_is_nothing_to_train_on(rows):
 
 @pytest.mark.parametrize("kind", ["fm", "sha2", "hofm", "ffm"])
 def test_the_gradient_of_pairs_by_central_differences(kind):
-    """One step of SGD on a batch of all pairs is along the gradient of their mean loss; the bias does not move."""
+    """One step of SGD on a batch of all pairs is along the gradient of their mean loss: the row with the larger label
+    should have the larger score. The bias does not move."""
     rng = np.random.default_rng(1)
     fields = (0, 1, 2) if kind == "ffm" else None
     samples = random_rows(rng, 8, 6, fields=fields) if fields else random_rows(rng, 8, 6)
-    data, rate, step = dataset(samples, 6, np.ones(8)), 0.125, 2.0**-7
+    data, rate, step = dataset(samples, 6, [2, 0, 1, 1, 0, 2, 2, 1]), 0.125, 2.0**-7
     model, solver = build(kind, 6, rank=4), SGD(learning_rate=rate)
     model.allocate(solver.slots)
     fill(model, rng, scale=0.5)
     solver.bind(model, Penalty())
     partner = ((np.arange(8) + rng.integers(1, 8, 8)) % 8).astype(np.int32)
+    larger = np.where(data.label >= data.label[partner], 1, -1)
+    assert set(larger) == {-1, 1}
 
     def mean_loss():
         score = score_all(model, data)[:, 0].astype(float)
-        return np.logaddexp(0, score[partner] - score).mean()
+        return np.logaddexp(0, larger * (score[partner] - score)).mean()
 
     slopes = {}
     for name, array in model.parameters.items():

@@ -1,4 +1,4 @@
-"""The rows to train on in pairs: two rows of a group, of which the first one has the larger label."""
+"""The rows to train on in pairs: two rows of a group with different labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_PARTNER = -1
 
 
 class PairedRows(TrainingRows):
-    """Rows in memory and in groups, of which an epoch visits those that have a row with a smaller label in their group.
+    """Rows in memory and in groups, of which an epoch visits those that have a row with another label in their group.
 
     Rows of weight 0 have no part in pairs.
 
@@ -23,7 +23,7 @@ class PairedRows(TrainingRows):
     ----------
     first : int32, the rows that an epoch visits, in increasing order.
 
-    Raises BadInputError if there are no groups, or if no row has a row with a smaller label in its group.
+    Raises BadInputError if there are no groups, or if no group has two different labels.
     """
 
     def __init__(self, data: Dataset, rows: RowNumbers) -> None:
@@ -35,23 +35,25 @@ class PairedRows(TrainingRows):
         group, label = data.group[rows], data.label[rows]
         order = np.lexsort((label, group))
         group, label = group[order], label[order]
-        # Row i of this order is preferred to `below[i]` rows, which begin at `begin[i]`.
-        begin, same = (
-            run_starts(group[1:] != group[:-1]),
-            run_starts((group[1:] != group[:-1]) | (label[1:] != label[:-1])),
-        )
-        preferred = np.flatnonzero(same > begin)
-        if not len(preferred):
+        new_group = group[1:] != group[:-1]
+        begin, end = runs(new_group)
+        same, after = runs(new_group | (label[1:] != label[:-1]))
+        others = (end - begin) - (after - same)  # rows of the group with another label
+        visited = np.flatnonzero(others)
+        if not len(visited):
             raise BadInputError(
                 f"no group of these {len(rows):,} rows has two different labels, so that there is no pair to train on; "
                 "check what tells the groups"
             )
         self._sorted = rows[order]
-        first = self._sorted[preferred]
+        first = self._sorted[visited]
         by_number = np.argsort(first)
         self.first = first[by_number]
-        self._begin = begin[preferred][by_number].astype(np.int32)
-        self._below = (same - begin)[preferred][by_number].astype(np.int32)
+        # In the sorted rows: where the group of a visited row begins, where the rows with its label do and end, and how
+        # many others its group has.
+        self._begin, self._same, self._after, self._others = (
+            places[visited][by_number].astype(np.int32) for places in (begin, same, after, others)
+        )
 
     @property
     def sizes(self) -> list[int]:
@@ -71,8 +73,9 @@ class PairedRows(TrainingRows):
 
     @property
     def block_bytes(self) -> int:
-        kept = self._sorted.nbytes + self.first.nbytes + self._begin.nbytes + self._below.nbytes
-        drawn = np.dtype(np.int32).itemsize * self.data.rows + 2 * np.dtype(np.int64).itemsize * len(self.first)
+        places = self._begin, self._same, self._after, self._others
+        kept = self._sorted.nbytes + self.first.nbytes + sum(array.nbytes for array in places)
+        drawn = np.dtype(np.int32).itemsize * self.data.rows + 3 * np.dtype(np.int64).itemsize * len(self.first)
         return kept + drawn
 
     def whole(self) -> PairedRows:
@@ -82,15 +85,18 @@ class PairedRows(TrainingRows):
         return ((self.data, self.first) for _ in order)
 
     def partners(self, random: np.random.Generator) -> NDArray[np.int32]:
-        """int32 (rows of the data): for each row that an epoch visits, a row of its group with a smaller label. All of
+        """int32 (rows of the data): for each row that an epoch visits, a row of its group with another label. All of
         these have the same probability; NO_PARTNER for other rows."""
+        place = self._begin + random.integers(self._others)
+        place += np.where(place >= self._same, self._after - self._same, 0)
         drawn = np.full(self.data.rows, NO_PARTNER, dtype=np.int32)
-        drawn[self.first] = self._sorted[self._begin + random.integers(self._below)]
+        drawn[self.first] = self._sorted[place]
         return drawn
 
 
-def run_starts(differ: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """For each of n elements, where its run of equal ones begins; `differ` (n - 1) tells which neighbours differ."""
-    places = np.arange(len(differ) + 1)
-    places[1:][~differ] = 0
-    return np.maximum.accumulate(places)
+def runs(differ: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """For each of n elements, where its run of equal ones begins and ends; `differ` (n - 1) tells which neighbours
+    differ."""
+    breaks = np.flatnonzero(differ) + 1
+    begins, ends = np.append(0, breaks), np.append(breaks, len(differ) + 1)
+    return np.repeat(begins, ends - begins), np.repeat(ends, ends - begins)

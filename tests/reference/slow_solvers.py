@@ -276,7 +276,8 @@ def run(
 
     ``order_per_epoch`` holds, for each epoch, the sample numbers in the order of training. ``after_update`` is called
     with t and the parameters after every update, ``after_epoch`` with the epoch and the parameters at its end. With
-    ``partners_per_epoch``, the number of a partner for each sample, the loss is of the difference of their scores.
+    ``partners_per_epoch``, the number of a partner for each sample, the loss is of the score of the one with the larger
+    label minus that of the other one.
     """
     o = options
     value = LOSSES[loss] if isinstance(loss, str) else loss
@@ -308,7 +309,9 @@ def run(
             for i in batch:
                 members = [(i, 1)]
                 if partners_per_epoch is not None:
-                    members.append((partners_per_epoch[epoch - 1][i], -1))
+                    partner = partners_per_epoch[epoch - 1][i]
+                    larger = 1 if labels[i] >= labels[partner] else -1
+                    members = [(i, larger), (partner, -larger)]
                 scores = sum(sign * score(kind, params, samples[n], o.model) for n, sign in members)
                 total += s[i] * np.real(value(labels[i], scores))
                 slope = slopes(value, labels[i], scores)

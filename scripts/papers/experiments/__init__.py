@@ -1,6 +1,7 @@
 """The experiments, a module each, in the order of the page."""
 
 from experiments import (
+    ho_bpr,
     ho_figure4,
     ho_table3,
     ll,
@@ -26,6 +27,7 @@ ALL = [
         pn_bases,
         ho_table3,
         ho_figure4,
+        ho_bpr,
         sh,
         sgl,
         sgl_zeros,

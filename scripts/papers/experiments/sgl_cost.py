@@ -98,7 +98,9 @@ def figures(numbers: Numbers) -> dict[str, Figure]:
     shown = {name: (FEATURES, growth(numbers, name)) for name in WAYS}
     shown[PRINTED] = PAPER_FEATURES, growth(numbers, PRINTED)
     title = "time of an epoch, relative"
-    return {"": Figure("Time by the number of features", "features", "times that of the fewest", {title: shown}, True, True)}
+    return {
+        "": Figure("Time by the number of features", "features", "times that of the fewest", {title: shown}, True, True)
+    }
 
 
 EXPERIMENT = Experiment(

@@ -191,7 +191,7 @@ cdef class Trainer:
         Scratch* t
     ) noexcept nogil:
         cdef Sample x, y
-        cdef double value, difference
+        cdef double value, difference, sign
         cdef double weight = self.data.weight_of(order[i])
         self.prefetch(order, i, end, s)
         if i + 1 < end:
@@ -200,9 +200,10 @@ cdef class Trainer:
             self.solver.prefetch(&y)
         self.score(order[i], &x, s)
         self.score(partner[order[i]], &y, t)
-        difference = s.score[0] - t.score[0]
+        sign = 1 if self.data.label_[order[i]] >= self.data.label_[partner[order[i]]] else -1
+        difference = sign * (s.score[0] - t.score[0])
         value = self.loss.slope(1, &difference, s.slope)
-        s.slope[0] *= weight * self.weight_scale * share
+        s.slope[0] *= sign * weight * self.weight_scale * share
         t.slope[0] = -s.slope[0]
         self.model.gradient(&x, s)
         self.batch.add(s)
