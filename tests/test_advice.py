@@ -7,7 +7,7 @@ import pytest
 from problems import dataset
 from test_every_pair import planted
 
-from fmcli.cli.advice import advice, factors_are_zero
+from fmcli.cli.train.advice import advice, factors_are_zero
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_every_pair import planted
 
-from fmcli.cli.advice import advice
+from fmcli.cli.train.advice import advice
 from fmcli.registry.specs import make_spec
 from fmcli.training import convergence, job
 from fmcli.training.convergence import Trace, effective_sizes, split_r_hat

@@ -5,7 +5,7 @@ import pytest
 from problems import dataset, parameters
 from test_every_pair import planted
 
-from fmcli.cli.advice import advice
+from fmcli.cli.train.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job, refit, saving

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from fmcli.cli.groups import RANKING, group_field_option, parse_grouping
-from fmcli.cli.kind_help import KindCommand
 from fmcli.cli.options import (
     METRIC_NAMES,
     bad_line_options,
@@ -30,6 +29,7 @@ from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.train.disk import check_disk, disk_options, parse_disk
 from fmcli.cli.train.ensemble import check_ensemble, ensemble_option
 from fmcli.cli.train.ids import check_rare, chosen_bits, id_options
+from fmcli.cli.train.kind_help import KindCommand
 from fmcli.cli.train.request import Request, choose, output_path
 from fmcli.cli.train.weights import parse_weights, weight_options
 from fmcli.errors import UsageError

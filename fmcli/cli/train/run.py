@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fmcli.cli.advice import advice
 from fmcli.cli.output import Log, open_lines
+from fmcli.cli.train.advice import advice
 from fmcli.cli.train.log import (
     Progress,
     figures,
