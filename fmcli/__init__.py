@@ -67,8 +67,8 @@ above it in this list, so that there are no circles:
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
-    solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), coordinate, gibbs (priors,
-                  draws, random numbers by counters), full_batch, closed_form.py
+    solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), rounds (block steps in two
+                  halves), coordinate, gibbs (priors, draws, random numbers by counters), full_batch, closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate
     export        text, kernel form
@@ -76,7 +76,8 @@ above it in this list, so that there are no circles:
     training      a run: settings, preprocessing, planning (stored.py: for rows in a cache), the job itself, several of
                   them (ensemble.py), one pass over a stream (online.py), validation, the previous run and the warm
                   start from its model, divergence, refit, memory account, saving, checkpoints
-    cluster       the same on a Dask cluster: parts of the inputs, tasks of workers, results in order
+    cluster       the same on a Dask cluster: parts of the inputs, tasks of workers, results in order; in training, the
+                  partitions of the rows, rounds of row solvers, gradients of L-BFGS
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
                   cli/spellings has the words of other tools
 
@@ -102,6 +103,14 @@ On a Dask cluster (cluster), a worker scores a part of a file: the lines that be
 reader takes in place of a file. It records what the blocks of the part say about their lines (data/account.py), and the
 client takes these records in the order of the parts, so that lines, counts and errors are those of one machine. Metrics
 come from summaries of the parts (scoring/summary.py). Dask is imported only there, and only if it is used.
+
+In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
+makes the dictionary, the counts and the labels from theirs (cluster/rows.py). The rest of a plan is made as for a cache
+on this machine (training/stored.py), of which each partition is a block. Row solvers take a step for each round
+(cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the parameters
+and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster (cluster/gradients.py).
+Tasks are functions of what they are sent, and sums are added in the order of the partitions, so that neither the number
+of workers nor their end changes a bit.
 
 The memory that a run needs is computed before it is allocated: each component that allocates has a `bytes_needed`, and
 training/account.py adds them up. --dry-run shows the sum, and training checks it (system/memory.py).

@@ -22,11 +22,13 @@ from problems import (
     taken,
 )
 
+from fmcli.cluster.sums import Sums, added
 from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
+from fmcli.solvers.rounds.row_sums import BlockSums, row_sums, step_by_sums
 from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
@@ -55,13 +57,14 @@ pytestmark = pytest.mark.exact
 
 
 def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, chosen=None,
-    lazy_groups=False, block_ends=(), threads=1, pairs=False, **numbers,
+    lazy_groups=False, block_ends=(), by_parts=False, threads=1, pairs=False, **numbers,
 ):  # fmt: skip
     """Run the solver and its slow definition side by side, and compare all parameters after every update and epoch.
 
     `chosen` holds the options of the model that its slow definition needs. With `lazy_groups`, all parameters of a row
     have the same step size, and deferred steps are applied in closed form with every penalty. With `block_ends`, each
-    epoch is trained by block steps; with `pairs`, on pairs of samples.
+    epoch is trained by block steps, with `by_parts` by sums over parts of each block. With `pairs`, it is trained on
+    pairs of samples.
     """
     rng = np.random.default_rng(3)
     rows = random_rows(rng, ROWS, FEATURES, fields=fields_of(kind))
@@ -109,6 +112,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
         total = 0.0
         if block_ends:
             blocks, loop = in_blocks(model, trained, loss, data.take(order), block_ends, mean, threads)
+            loop = PartsOfBlocks(model, trained, loss) if by_parts else loop
         for number, (first, last) in enumerate(zip([0, *ends_of], ends_of, strict=False)):
             if block_ends:
                 total += loop.run(POOL, blocks, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
@@ -129,6 +133,25 @@ def in_blocks(model, solver, loss, data, ends, mean_weight, threads):
     divisor = mean_weight if solver.averages_weights else 1
     blocks = SampleBlocks(data, np.array([0, *ends]), mean_weight=divisor, by_sample=model.pair_block >= 0)
     return blocks, BlockLoop(model, solver, loss, threads)
+
+
+class PartsOfBlocks:
+    """Block steps by the sums of the gradients of two parts of each block."""
+
+    def __init__(self, model, solver, loss):
+        self.model, self.solver, self.loss = model, solver, loss
+
+    def run(self, pool, blocks, order, number, _):
+        first, last = blocks.ends[number : number + 2]
+        found = []
+        for rows in (np.arange(first, last - 1), np.arange(last - 1, last)):
+            total, sums = row_sums(self.model, self.loss, blocks.data.take(rows), blocks.mean_weight)
+            found.append(Sums(total, 0, sums))
+        total, _, sums = added(found)
+        for block, arrays in enumerate(sums):
+            step_by_sums(self.model, self.solver, self.loss, block, BlockSums(*arrays))
+        self.model.project()
+        return total
 
 
 def labels_of(loss, rng):
@@ -198,16 +221,19 @@ BLOCKS = [case for case in pairwise(
 ) if case[1:3] != ("fobos", "group")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "solver", "penalty", "weighted", "rank", "loss", "size"), BLOCKS)
-def test_block_steps(name, solver, penalty, weighted, rank, loss, size):
+IN_PARTS = [(*case, False) for case in BLOCKS] + [(*case, True) for case in BLOCKS if case[1] != "fobos"]
+
+
+@pytest.mark.parametrize(("name", "solver", "penalty", "weighted", "rank", "loss", "size", "by_parts"), IN_PARTS)
+def test_block_steps(name, solver, penalty, weighted, rank, loss, size, by_parts):
     """The bound on the curvature is active if the step size is large."""
     rng = np.random.default_rng(1)
     model = build(name, FEATURES, outputs_of(loss), rank=rank)
     weights = rng.uniform(0.5, 2, size=ROWS) if weighted else None
     follow(
         name, model, solver, make_loss(loss), loss, labels_of(loss, rng), penalty=penalty, weights=weights,
-        block_ends=(2, 9), threads=2, chosen={"rank": rank}, learning_rate=size, alpha=size, adaptive=True,
-        curvature=slow_losses.SMOOTHNESS[loss],
+        block_ends=(2, 9), by_parts=by_parts, threads=2, chosen={"rank": rank}, learning_rate=size, alpha=size,
+        adaptive=True, curvature=slow_losses.SMOOTHNESS[loss],
     )  # fmt: skip
 
 

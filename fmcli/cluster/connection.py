@@ -10,6 +10,7 @@ import gc
 import logging
 import pydoc
 import signal
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +31,8 @@ LOCAL = "local:"
 PATIENCE = 15
 # Seconds between two looks at signals, and at the scheduler, while results are awaited.
 POLL = 0.2
+# Seconds for which the list of workers is used.
+REFRESH = 5.0
 # Tasks in flight for each thread of the workers: while one runs, the next is there, and results wait for those before.
 AHEAD = 3
 # How many workers in turn may end during a task, before the task is considered the reason.
@@ -69,11 +72,15 @@ class Cluster:
     """A connection with workers that have this fmcli.
 
     threads : of all workers.
+    sent : bytes of the tasks that were told their size.
     """
 
     def __init__(self, client: Client, name: str, signals: Deferred) -> None:
         self._client, self._name, self._signals = client, name, signals
         self._pending: set[Future] = set()
+        self._patient = False
+        self._places: tuple[float, list[str]] = 0.0, []
+        self.sent = 0
         self.workers, self.threads = self._checked_workers()
 
     @property
@@ -84,11 +91,12 @@ class Cluster:
                 return str(self._client.dashboard_link)
         return None
 
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Future:
-        """Send a task, whose arguments may be other futures."""
+    def submit(self, function: Callable[..., T], *arguments: Any, worker: str | None = None) -> Future:
+        """Send a task, whose arguments may be other futures, if possible to a worker."""
+        where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a large argument, such as a model
-            future = self._client.submit(function, *arguments, pure=False)
+            future = self._client.submit(function, *arguments, pure=False, **where)
         self._pending.add(future)
         return future
 
@@ -102,7 +110,7 @@ class Cluster:
 
         try:
             while True:
-                if self._signals.signal:
+                if self._signals.signal and not self._patient:
                     raise InterruptedRunError
                 if self._client.status != "running":
                     self._lost()
@@ -134,6 +142,37 @@ class Cluster:
             taken += 1
             if taken % most == 0:  # Dask's objects have cycles, which hold results; the command seldom looks for these
                 gc.collect()
+
+    @property
+    def places(self) -> list[str]:
+        """The addresses of the workers, each as often as it has threads, as they were some seconds ago."""
+        if time.monotonic() > self._places[0] + REFRESH or not self._places[1]:
+            try:
+                threads = dict(self._client.nthreads())
+            except Exception:  # the next result says what is wrong
+                threads = {}
+            found = [place for place, count in sorted(threads.items()) for _ in range(count)]
+            self._places = time.monotonic(), found
+        return self._places[1]
+
+    @property
+    def signal(self) -> int:
+        """The number of the signal that waits; 0: none."""
+        return int(self._signals.signal)
+
+    def end(self) -> None:
+        """Raise InterruptedRunError if a signal waits."""
+        if self.signal:
+            raise InterruptedRunError
+
+    @contextmanager
+    def deferring(self) -> Iterator[Cluster]:
+        """In this block, a signal waits until `end`."""
+        self._patient = True
+        try:
+            yield self
+        finally:
+            self._patient = False
 
     def close(self) -> None:
         """Cancel what is running."""

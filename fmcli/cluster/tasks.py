@@ -114,8 +114,8 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
     """Split the inputs, of which some may be patterns of file names, into parts of at most `size` bytes. An error is
     returned."""
     try:
-        _require_build(request)
-        files = [file for path in paths for file in _matching(path)]
+        require_build(request.build)
+        files = [file for path in paths for file in matching(path)]
         found = [part for file in files for part in parts(file, size)]
         scorer = model.scorer
         needs_fields = scorer.needs_fields
@@ -123,7 +123,7 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
         format, stream = detected(files, request.format, needs_fields, scorer.path, stream, request.labelled)
         return Survey(found, format, stream)
     except (FmcliError, MemoryError) as error:
-        return _told(error, "")
+        return told(error, "")
 
 
 def predicted(model: SharedModel, part: Part, request: Request, output: OutputType, with_spread: bool) -> Scored[bytes]:
@@ -148,7 +148,7 @@ def written(
         with atomic_output(path) as file:
             file.write(scored.result)
     except OutputError as failed:
-        error = _told(failed, str(part))
+        error = told(failed, str(part))
     return Scored(scored.blocks, scored.counts, b"", error)
 
 
@@ -176,7 +176,7 @@ def _scored(
     record, counts, pieces = Record(request.skip, blank_is_row=not request.labelled), Counts(), []
     error: FmcliError | None = None
     try:
-        _require_build(request)
+        require_build(request.build)
         scorer = model.scorer
         chunks = each_chunk(
             scorer,
@@ -196,16 +196,17 @@ def _scored(
                 pieces.append(piece)
         return Scored(record.blocks, counts, finish(pieces, counts), None)
     except (FmcliError, MemoryError) as failed:
-        error = _told(failed, str(part))
+        error = told(failed, str(part))
     return Scored(record.blocks, counts, finish(pieces, counts), error)
 
 
-def _require_build(request: Request) -> None:
-    if request.build != BUILD:
-        raise UsageError(f"it has {BUILD}, but {request.build} runs the command; install the same one")
+def require_build(build: str) -> None:
+    """Raise UsageError unless this is the build of the client."""
+    if build != BUILD:
+        raise UsageError(f"it has {BUILD}, but {build} runs the command; install the same one")
 
 
-def _matching(path: str) -> list[str]:
+def matching(path: str) -> list[str]:
     """The files that a pattern matches, in the order of their names; the path itself if it is none."""
     if is_remote(path) or not has_magic(path) or os.path.lexists(path):
         return [path]
@@ -215,14 +216,14 @@ def _matching(path: str) -> list[str]:
     return files
 
 
-def _told(error: FmcliError | MemoryError, part: str) -> FmcliError:
+def told(error: FmcliError | MemoryError, part: str) -> FmcliError:
     """The error, which says where it occurred unless it names a line of the input."""
     if isinstance(error, MemoryError):
         error = NotEnoughMemoryError("there is not enough memory; give the workers more, or fewer threads")
     if isinstance(error, (MissingInputError, NotEnoughMemoryError, OutputError, UsageError)):
         of = f", {part}" if part else ""
-        told = type(error)(f"worker {_worker()}{of}: {error}", **error.options)
-        return told
+        located = type(error)(f"worker {_worker()}{of}: {error}", **error.options)
+        return located
     return error
 
 

@@ -87,3 +87,14 @@ class Dataset:
     def __len__(self) -> int: ...
 
 def repeated(value: float, entries: int) -> NDArray[np.float32]: ...
+def restored(
+    indptr: NDArray[np.int64],
+    index: NDArray[np.int32],
+    value: Any,
+    label: NDArray[np.float64] | None,
+    features: int,
+    field: NDArray[np.int32] | None,
+    weight: NDArray[np.float64] | None,
+    group: NDArray[Any] | None,
+    numbering: Numbering | Dictionary | None,
+) -> Dataset: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,11 @@ class TrainingRows:
     data : Dataset; if there are several blocks, one of them.
     rows : int32, the numbers of those of its rows that are trained on.
     fields : int32 (features), the field of each feature, for solvers that know them; None: not known.
+    steps : makes the epochs of stochastic training if the rows are elsewhere, with the arguments of RowEpochs; None:
+        they are here.
     """
+
+    steps: Callable[..., Any] | None = None
 
     def __init__(self, data: Dataset, rows: RowNumbers, fields: NDArray[np.int32] | None = None) -> None:
         self.data, self.rows, self.fields = data, rows, fields
@@ -99,6 +103,10 @@ class TrainingRows:
             return self.data.seen(self.rows), None
         counts = self.data.counts(self.rows, threads)
         return counts > 0, counts
+
+    def gradients(self, task: Any) -> Callable[..., tuple[float, NDArray[np.float64]]] | None:
+        """What computes the mean loss of a task and its gradient if the rows are elsewhere; None: they are here."""
+        return None
 
     def whole(self) -> TrainingRows:
         """The same rows with those that are held out."""

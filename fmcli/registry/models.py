@@ -34,6 +34,8 @@ class ModelEntry(Entry):
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
     compact : whether it has parameters only for the features that occur, which are many for each feature.
+    apart : whether the score of a row and its derivatives depend only on parameters of the features that the row has,
+        and on those that are of no feature.
     blocks : whether it has block steps: each of its parameter rows is that of one feature, or affects every score.
     drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
         of a row that are drawn together.
@@ -49,6 +51,7 @@ class ModelEntry(Entry):
     context: tuple[str, ...] = ()
     by_fields: bool = False
     compact: bool = False
+    apart: bool = True
     blocks: bool = True
     drawn: bool = True
     closed_form: bool = False
@@ -106,6 +109,7 @@ _MODELS = (
         ("bias", "linear", "pair_bits"),
         {"norm": True},
         with_solver={"adagrad": {"learning_rate": 0.2}},
+        apart=False,
         blocks=False,
     ),
     ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM),
@@ -261,6 +265,7 @@ _MODELS = (
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
         {"anchors": 3},
         with_solver={"ftrl": {"anchor_rate": 0.01}},
+        apart=False,
         blocks=False,
     ),
     ModelEntry(

@@ -13,9 +13,9 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from textwrap import shorten
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,21 @@ DATA = {
 }
 
 
+class Waiting(Protocol):
+    """Signals that wait until `end`, as system.interrupt.Deferred."""
+
+    @property
+    def signal(self) -> int: ...
+    def end(self) -> None: ...
+
+
 class Keeper:
-    """Keeps the state of the runs of a command, which come one after the other; this one keeps nothing."""
+    """Keeps the state of the runs of a command, which come one after the other; this one keeps nothing.
+
+    signals : makes the signals wait in a `with` block, and ends a run by them.
+    """
+
+    signals: Callable[[], AbstractContextManager[Waiting]] = Deferred
 
     def kept(self) -> State | None:
         """The state from which the next run continues; None: it begins."""
@@ -100,7 +113,7 @@ class Checkpoint(Keeper):
         self._file: ModelFile | None = None
         self._kept: list[State] = []
         self._states: list[Callable[[], State]] = []
-        self._signals: Deferred | None = None
+        self._signals: Waiting | None = None
         self._last = time.monotonic()
 
     def read(self) -> None:
@@ -159,7 +172,7 @@ class Checkpoint(Keeper):
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        with Deferred() as self._signals:
+        with self.signals() as self._signals:
             try:
                 yield
             finally:

@@ -8,8 +8,9 @@ many different labels, for the best constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,8 @@ from fmcli.training.validation import drawn, rows_held_out
 # At most this many rows are held out by default, because they stay in memory.
 MOST_HELD_OUT = 500_000
 MEGABYTE = 1_000_000
+
+T = TypeVar("T")
 
 
 def check_stored(spec: Spec, holdout: float | None) -> None:
@@ -134,6 +137,52 @@ class View:
         return LabelTotals(self.labels.encode(known), np.array(weights), rows)
 
 
+class StoredBlocks:
+    """The rows of a cache, which this process reads block by block."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+
+    def each(
+        self, view: View, change: str, left: Mapping[int, RowNumbers], of: Callable[[Dataset, RowNumbers], T]
+    ) -> Iterator[T]:
+        """What a function finds in each block, as the view's method `change` makes it, and the rows of it that are
+        left (block -> numbers); all rows of other blocks are."""
+        for block in range(len(self.cache.blocks)):
+            data = getattr(view, change)(self.cache.load(block))
+            yield of(data, left.get(block, every_row(data)))
+
+    def hold_out(self, spec: Spec, share: float | None) -> tuple[Dataset | None, Mapping[int, RowNumbers]]:
+        """Rows to hold out, and the other rows of the blocks that they are from; share None: the default.
+
+        They are the first blocks and some rows of the next one, which are as random as any.
+        """
+        number = number_held_out(self.cache.facts.rows, spec, share)
+        pieces, left, random = [], {}, generator(spec, HOLDOUT_STREAM)
+        for block in range(len(self.cache.blocks)):
+            if not number:
+                break
+            data = self.cache.load(block)
+            chosen, left[block] = drawn(data.rows, min(number, data.rows), random)
+            pieces.append(data.take(chosen))
+            number -= len(chosen)
+        return (joined(pieces) if pieces else None), left
+
+    def training_rows(
+        self, view: View, totals: Totals, left: Mapping[int, RowNumbers], held_out: Dataset | None, fields: int
+    ) -> StoredRows:
+        """The rows to train on. fields : the number of fields that the model has."""
+        return StoredRows(self.cache, view.training, totals, left, held_out)
+
+
+def number_held_out(rows: int, spec: Spec, share: float | None) -> int:
+    """How many rows of a cache are held out; share None: the default."""
+    if share is None and not spec.values.get("shuffle", True):
+        share = 0.0
+    number = rows_held_out(rows, share, spec)
+    return min(number, MOST_HELD_OUT) if share is None else number
+
+
 def prepare_stored(
     settings: Settings, cache: Cache, of_labels: Mapping[float, float], valid: Dataset | None = None
 ) -> Plan:
@@ -144,10 +193,19 @@ def prepare_stored(
 
     Raises the errors of `prepare`.
     """
-    settings = replace(settings, label_names=cache.facts.names)
     if len(cache.blocks) == 1:
+        settings = replace(settings, label_names=cache.facts.names)
         data = cache.load(0)
         return prepare(settings, weigh_labels(data, of_labels) if of_labels else data, valid)
+    return prepare_blocks(settings, StoredBlocks(cache), of_labels, valid)
+
+
+def prepare_blocks(
+    settings: Settings, stored: StoredBlocks, of_labels: Mapping[float, float], valid: Dataset | None = None
+) -> Plan:
+    """The same for rows in any number of blocks."""
+    cache = stored.cache
+    settings = replace(settings, label_names=cache.facts.names)
     numbering = None
     known, columns, resumed = cache.dictionary, None, settings.warm_start
     if MODELS[settings.spec.model].compact or known is not None or (resumed and resumed.numbering is not None):
@@ -161,14 +219,15 @@ def prepare_stored(
     features = facts.features if numbering is None else len(numbering)
     features = max(features, warm_start.model.features if warm_start else 0)
     view = View(labels, numbering, features, of_labels, bool(spec.values["norm"]), known, columns)
-    held, left = hold_out(cache, spec, 0.0 if valid else settings.share_held_out)
+    held, left = stored.hold_out(spec, 0.0 if valid else settings.share_held_out)
     if settings.min_count > 1:
         view = without_rare(view, cache, held, settings)
     if is_scaled(spec.values):
-        view = replace(view, scale=learn_scale(spec, *statistics(cache, view, left, spec.values[SCALE]), warm_start))
+        view = replace(view, scale=learn_scale(spec, *statistics(stored, view, left, spec.values[SCALE]), warm_start))
     held_out = None if held is None else view.training(held)
-    totals = totals_of(view, cache, settings)
-    source = StoredRows(cache, view.training, totals, left, held_out)
+    totals = totals_of(view, stored, settings)
+    fields = max(facts.fields if cache.fielded else 0, warm_start.preprocessing.fields if warm_start else 0)
+    source = stored.training_rows(view, totals, left, held_out, fields)
     seen, counts = source.occurrences(settings.threads)
     if valid is not None:
         validation_data = view.encoded(valid, settings.valid_name)
@@ -178,7 +237,6 @@ def prepare_stored(
         validation_data = source.data.take(source.rows[:0])
     if view.norm:  # without the features that training has not seen
         validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)
-    fields = max(facts.fields if cache.fielded else 0, warm_start.preprocessing.fields if warm_start else 0)
     preprocessed = Preprocessed(
         source=source,
         all_rows=facts.rows,
@@ -210,21 +268,31 @@ def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Setti
     return replace(view, numbering=numbering, features=len(numbering), columns=columns)
 
 
-def totals_of(view: View, cache: Cache, settings: Settings) -> Totals:
+def totals_of(view: View, stored: StoredBlocks, settings: Settings) -> Totals:
     """What is known about all rows as the model sees them. The cache knows it if all their entries are trained on as
     they are; otherwise it is read."""
+    cache = stored.cache
     facts = cache.facts
     labels = view.label_totals(facts)
     weight = float(labels.weight.sum()) if labels and view.of_labels else facts.total_weight
     if not (view.shares_column or view.scale is not None or settings.min_count > 1):
         return Totals(labels, view.counts(cache), facts.nonzeros, weight, 1.0 if view.norm else facts.longest_square)
     counts, nonzeros, longest_square = np.zeros(view.features, dtype=np.int32), 0, 0.0
-    for block in range(len(cache.blocks)):
-        data = view.training(cache.load(block))
-        counts += data.counts(every_row(data), settings.threads)
-        nonzeros += data.nnz
-        longest_square = max(longest_square, data.longest_square())
+    for of_block in stored.each(view, "training", {}, BlockTotals(settings.threads)):
+        counts += of_block[0]
+        nonzeros += of_block[1]
+        longest_square = max(longest_square, of_block[2])
     return Totals(labels, counts, nonzeros, weight, longest_square)
+
+
+@dataclass(frozen=True)
+class BlockTotals:
+    """The counts of features, the number of entries, and the largest squared norm of all rows of a block."""
+
+    threads: int
+
+    def __call__(self, data: Dataset, rows: RowNumbers) -> tuple[NDArray[np.int32], int, float]:
+        return data.counts(rows, self.threads), data.nnz, data.longest_square()
 
 
 def every_row(data: Dataset) -> RowNumbers:
@@ -233,19 +301,33 @@ def every_row(data: Dataset) -> RowNumbers:
 
 
 def statistics(
-    cache: Cache, view: View, left: Mapping[int, RowNumbers], method: str
+    stored: StoredBlocks, view: View, left: Mapping[int, RowNumbers], method: str
 ) -> tuple[ColumnStatistics, ColumnStatistics]:
-    """The statistics of the columns, over the rows to train on and over all rows; the cache is read once."""
-    none = np.zeros(0, dtype=np.int32)
-    training = held_out = ColumnStatistics.of(view.encoded(cache.load(0)), none, method)
-    for block in range(len(cache.blocks)):
-        data = view.encoded(cache.load(block))
-        every = every_row(data)
-        rows = left.get(block, every)
-        training = training.merged(ColumnStatistics.of(data, rows, method))
-        if len(rows) < data.rows:
-            held_out = held_out.merged(ColumnStatistics.of(data, np.setdiff1d(every, rows), method))
+    """The statistics of the columns, over the rows to train on and over all rows; the rows are read once."""
+    training = held_out = none = BlockStatistics(method).none(view.features)
+    for of_rows, of_others in stored.each(view, "encoded", left, BlockStatistics(method)):
+        training = training.merged(of_rows)
+        held_out = held_out.merged(none if of_others is None else of_others)
     return training, training.merged(held_out)
+
+
+@dataclass(frozen=True)
+class BlockStatistics:
+    """The statistics of the columns of some rows of a block, and of the others, if there are some."""
+
+    method: str
+
+    def none(self, features: int) -> ColumnStatistics:
+        """The statistics of no rows."""
+        empty = np.zeros(0, dtype=np.int32)
+        data = Dataset(np.zeros(1, dtype=np.int64), empty, np.zeros(0, dtype=np.float32), None, features)
+        return ColumnStatistics.of(data, empty, self.method)
+
+    def __call__(self, data: Dataset, rows: RowNumbers) -> tuple[ColumnStatistics, ColumnStatistics | None]:
+        others = np.setdiff1d(every_row(data), rows) if len(rows) < data.rows else None
+        return tuple(  # type: ignore[return-value]
+            None if some is None else ColumnStatistics.of(data, some, self.method) for some in (rows, others)
+        )
 
 
 def require_room(plan: Plan, memory: int) -> None:
@@ -295,25 +377,3 @@ def compact(cache: Cache, settings: Settings) -> tuple[Numbering | Dictionary, S
         return numbering, settings
     joined = numbering.joined(warm_start.occurring)
     return joined, replace(settings, warm_start=warm_start.on_columns(joined))
-
-
-def hold_out(cache: Cache, spec: Spec, share: float | None) -> tuple[Dataset | None, dict[int, RowNumbers]]:
-    """Rows to hold out, and the other rows of the blocks that they are from; share None: the default.
-
-    They are the first blocks and some rows of the next one, which are as random as any.
-    """
-    rows = cache.facts.rows
-    if share is None and not spec.values.get("shuffle", True):
-        share = 0.0
-    number = rows_held_out(rows, share, spec)
-    if share is None:
-        number = min(number, MOST_HELD_OUT)
-    pieces, left, random = [], {}, generator(spec, HOLDOUT_STREAM)
-    for block in range(len(cache.blocks)):
-        if not number:
-            break
-        data = cache.load(block)
-        chosen, left[block] = drawn(data.rows, min(number, data.rows), random)
-        pieces.append(data.take(chosen))
-        number -= len(chosen)
-    return (joined(pieces) if pieces else None), left

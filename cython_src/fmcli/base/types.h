@@ -95,7 +95,8 @@ typedef struct RowEntries {
     real* curvature;              // of each row, as in Samples (update_rules.h), for a loss of curvature 1
 } RowEntries;
 
-// The gradients of a block of samples by the rows of a Block: numbers for each entry, or a formula of second order.
+// The gradients of a block of samples by the rows of a Block: numbers for each entry, a formula of second order, or sums
+// over the entries of each row.
 typedef struct BlockGradient {
     int block;
     RowEntries rows;
@@ -106,6 +107,9 @@ typedef struct BlockGradient {
     const real* sums;    // of a formula: samples x lanes; else NULL
     const real* beta;    // of a formula
     double curvature;    // the bound of the loss's curvature
+    // With these, `body` and `weight` are sums over the entries of each row, and these the sums of squares; else NULL.
+    const real* body_squares;    // rows x lanes
+    const real* weight_squares;  // rows
 } BlockGradient;
 
 // What one of several threads does: the `part`-th of `parts` equal parts.

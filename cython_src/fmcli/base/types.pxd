@@ -75,6 +75,8 @@ cdef extern from "fmcli/base/types.h" nogil:
         const real* sums
         const real* beta
         double curvature
+        const real* body_squares
+        const real* weight_squares
 
     struct ThreadShare:
         int part, parts

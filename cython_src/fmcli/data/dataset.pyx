@@ -103,6 +103,13 @@ cdef class Dataset:
         if not trusted:
             self.check_entries()
 
+    def __reduce__(self):
+        equal = self.csr.constant and self.value is not None and self.nnz > 0
+        value = self.value[0] if equal else self.value
+        return restored, (
+            self.indptr, self.index, value, self.label, self.features, self.field, self.weight, self.group,
+            self.numbering)
+
     # Raise ValueError unless indices and fields are valid.
     cdef check_entries(self):
         cdef Py_ssize_t i, at
@@ -585,6 +592,14 @@ cdef class Dataset:
 def repeated(value, entries):
     """float32 (entries): the same value for each entry, in the memory of one."""
     return np.broadcast_to(np.float32(value), entries)
+
+
+def restored(indptr, index, value, label, features, field, weight, group, numbering):
+    """A Dataset in another process; a single value is that of all entries."""
+    if value is not None and np.ndim(value) == 0:
+        value = repeated(value, len(index))
+    return Dataset(
+        indptr, index, value, label, features, field, weight, group=group, trusted=True, numbering=numbering)
 
 
 cdef is_repeated(array):

@@ -157,6 +157,9 @@ cdef class Dictionary:
     def __len__(self):
         return len(self.numbers) + len(self.ends) + self.with_shared
 
+    def __reduce__(self):
+        return Dictionary, (self.numbers, self.text, self.ends, self.with_shared)
+
     @property
     def shared(self):
         """The column of all features that have no id here; None: they have none."""

@@ -43,6 +43,9 @@ cdef class Numbering:
     def __len__(self):
         return len(self.ids)
 
+    def __reduce__(self):
+        return Numbering, (self.ids, self.dimension)
+
     @property
     def shared(self):
         """None: the other features do not share a column, as in a Dictionary."""

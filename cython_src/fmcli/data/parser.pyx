@@ -96,7 +96,7 @@ MOST_FAULTS = MOST_FAULTS_  # that `Rows.parse` describes
 # its expected form, the name and the bytes of the invalid part (empty for the whole token), the complaint about it,
 # and the beginning of the line.
 # the beginning of the line.
-Fault = namedtuple("Fault", "number column token expected subject part complaint line")
+Fault = namedtuple("Fault", "number column token expected subject part complaint line", module=__name__)
 
 cdef enum:
     LINE_SHOWN = 1024  # bytes of the line in a Fault

@@ -343,6 +343,14 @@ cdef class Model:
     def end_epoch(self):
         """Called after each epoch, before the parameters are read."""
 
+    @property
+    def awaits_rows(self):
+        """Whether the model records which rows enter scores, until the end of the first epoch."""
+        return False
+
+    def entered(self, int block, rows):
+        """Record that rows of a block (int32, ids) have entered scores that were computed elsewhere."""
+
     def figures(self, data, rows):
         """Name -> number: figures of this kind of model on some rows of a Dataset, for the summary of a run."""
         return {}

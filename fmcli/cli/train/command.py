@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from fmcli.cli.cluster import ClusterChoice, cluster_options
 from fmcli.cli.groups import RANKING, group_field_option, parse_grouping
 from fmcli.cli.options import (
     METRIC_NAMES,
@@ -26,6 +27,7 @@ from fmcli.cli.output import Log
 from fmcli.cli.registered import registered
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
+from fmcli.cli.train.cluster import check_cluster, check_output, cluster_dir_option
 from fmcli.cli.train.disk import check_disk, disk_options, parse_disk
 from fmcli.cli.train.ensemble import check_ensemble, ensemble_option
 from fmcli.cli.train.ids import check_rare, chosen_bits, id_options
@@ -123,6 +125,8 @@ def usual_solvers() -> str:
 @threads_option()
 @bad_line_options()
 @disk_options
+@cluster_options
+@cluster_dir_option
 @option(
     "run",
     "--online",
@@ -230,6 +234,8 @@ def command(
     disk: bool,
     cache: str | None,
     memory: float | None,
+    cluster: ClusterChoice | None,
+    cluster_dir: str | None,
     online: bool,
     max_seconds: float | None,
     checkpoint: CheckpointChoice,
@@ -291,11 +297,17 @@ def command(
     on_disk = parse_disk(disk, cache, memory)
     if on_disk:
         check_disk(spec, grouping, holdout)
+    if cluster is not None:
+        cluster.check(inputs, threads)
+        check_output(inputs, output)
+    elif cluster_dir is not None:
+        raise UsageError("--cluster-dir applies only to --cluster; leave it out")
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     checkpoint.check(spec)
     outputs = [path for path in (output, log_json, cache, *checkpoint.outputs) if path not in (None, "-")]
-    check_files([*inputs, *valid, *([sample_weights] if sample_weights else [])], outputs)
+    here = inputs if cluster is None else cluster.files
+    check_files([*here, *valid, *([sample_weights] if sample_weights else [])], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
@@ -307,6 +319,8 @@ def command(
         grouping=grouping,
         valid=valid,
         disk=on_disk,
+        cluster=cluster,
+        cluster_dir=cluster_dir,
         online=online,
         output=output,
         keep_state=keep_state,
@@ -322,6 +336,8 @@ def command(
 
         check_stream(request, holdout, checkpoint.path)
     check_rare(request, min_count, rare)
+    if cluster is not None:
+        check_cluster(spec, request)
     from fmcli.cli.train.run import run
 
     with Log(quiet=quiet, verbose=verbose) as log, checkpoint.opened(log, dry=dry_run) as keeper:

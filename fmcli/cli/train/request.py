@@ -13,6 +13,7 @@ from fmcli.registry.specs import Spec, make_spec
 from fmcli.system.addresses import base_name
 
 if TYPE_CHECKING:
+    from fmcli.cli.cluster import ClusterChoice
     from fmcli.cli.train.disk import Disk
     from fmcli.data.formats import Grouping
     from fmcli.data.weights import Weighting
@@ -28,6 +29,7 @@ class Request:
 
     grouping : what tells the groups of the rows; None: they need none.
     disk : where the rows are kept during training; None: in memory.
+    cluster : where the rows are on a cluster, in `cluster_dir`; None: on this machine.
     online : whether rows are trained on as they are read, and not kept.
     log_every : the number of rows after which the running mean loss is printed; None: never.
     members : the number of models to train, with a seed each, whose predictions are averaged.
@@ -40,6 +42,8 @@ class Request:
     grouping: Grouping | None
     valid: tuple[str, ...]
     disk: Disk | None
+    cluster: ClusterChoice | None
+    cluster_dir: str | None
     online: bool
     output: str
     keep_state: bool

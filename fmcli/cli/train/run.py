@@ -40,11 +40,22 @@ def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
         from fmcli.cli.train.online import run_online
 
         run_online(log, request, bad)
-        return
+    elif request.cluster:
+        from fmcli.cli.train.cluster import plan_on_cluster
+
+        with request.cluster.connected(log) as cluster:
+            keeper.signals = cluster.deferring
+            train(log, request, bad, keeper, lambda: plan_on_cluster(log, request, bad, cluster))
+    else:
+        log.detail(f"{request.settings.threads} threads")
+        train(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
+
+
+def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Callable[[], tuple[Plan, str]]) -> None:
+    """Train the model on the rows of a plan, which `planned` returns with their format, and save it."""
     begin = time.perf_counter()
     settings = request.settings
-    log.detail(f"{settings.threads} threads")
-    plan, format = plan_rows(log, request, bad)
+    plan, format = planned()
     again = refits(plan)
     log_plan(log, plan, again)
     if settings.refit and not again:

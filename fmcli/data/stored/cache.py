@@ -211,7 +211,22 @@ def build(
 
     Raises OutputError, and LateIdsError if the decision turns out to be wrong.
     """
-    with atomic_output(path) as file, ExitStack() as stack:
+    with atomic_output(path) as file:
+        write(file, path, pieces, about, shuffled=shuffled, threads=threads, by_ids=by_ids)
+
+
+def write(
+    file: BinaryIO,
+    path: str,
+    pieces: Iterable[TextRows],
+    about: dict[str, Any],
+    *,
+    shuffled: bool,
+    threads: int,
+    by_ids: bool,
+) -> Facts:
+    """The same into an open file. Another temporary file may be in the folder of `path`."""
+    with ExitStack() as stack:
         writer = Writer(file, shuffled, threads)
         spool: Writer | None = None
         ids = FeatureIds()
@@ -236,6 +251,7 @@ def build(
         if not np.isfinite(writer.facts.total_weight):
             raise BadInputError("the sum of the weights is not finite; check the weights of rows")
         writer.close(about)
+        return writer.facts
 
 
 def chunks_of(pieces: Iterable[TextRows], facts: Facts) -> Iterator[list[TextRows]]:

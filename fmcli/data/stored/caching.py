@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from fmcli.data.account import Account
 from fmcli.data.chunks import Chunk, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_texts
 from fmcli.data.pieces import TextRows
-from fmcli.data.sources import name_of
+from fmcli.data.sources import Input, name_of
 from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
 from fmcli.data.weights import with_row_weights
 from fmcli.errors import BadInputError
@@ -96,8 +97,13 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
     return Cache(path), reason
 
 
-def text_rows(inputs: Sequence[str], reading: Reading, threads: int, bad: BadLines) -> Generator[TextRows, None, None]:
-    """The rows of some inputs, piece by piece. Raises the errors of `reader.read`."""
+def text_rows(
+    inputs: Sequence[Input], reading: Reading, threads: int, bad: BadLines | None, account: Account | None = None
+) -> Generator[TextRows, None, None]:
+    """The rows of some inputs, piece by piece. Raises the errors of `reader.read`.
+
+    account : as in `score_chunks`, in place of `bad`.
+    """
     bits = reading.hash_bits
     chunks = score_chunks(
         inputs,
@@ -110,6 +116,7 @@ def text_rows(inputs: Sequence[str], reading: Reading, threads: int, bad: BadLin
         bad=bad,
         stream=Stream(label_weights=reading.label_weights),
         labels=reading.labels,
+        account=account,
     )
     with closing(chunks):
         rows: Iterable[TextRows] = pieces(chunks, reading.labels)

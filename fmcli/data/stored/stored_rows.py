@@ -87,8 +87,8 @@ class StoredRows(TrainingRows):
         held_out: Dataset | None,
     ) -> None:
         self.cache, self.change, self.totals, self.left, self.held_out = cache, change, totals, left, held_out
-        self._sizes = [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.blocks))]
-        super().__init__(*self._weighty_block())
+        self._sizes = self._count()
+        super().__init__(*self._some_rows())
 
     @property
     def sizes(self) -> list[int]:
@@ -147,7 +147,12 @@ class StoredRows(TrainingRows):
                 yield here
             yield following.result()
 
-    def _weighty_block(self) -> tuple[Dataset, RowNumbers]:
+    def _count(self) -> list[int]:
+        """The number of rows of each block to train on."""
+        cache, left = self.cache, self.left
+        return [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.blocks))]
+
+    def _some_rows(self) -> tuple[Dataset, RowNumbers]:
         """The first block whose rows do not all have weight 0. Raises BadInputError if there is none."""
         for block, size in enumerate(self._sizes):
             if size:

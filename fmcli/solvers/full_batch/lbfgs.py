@@ -49,16 +49,21 @@ class LBFGS(Minimizer):
     of theta are equal. Raises ValueError for any penalty but l2.
 
     source : the rows to train on; None: all rows of the data.
+    elsewhere : returns the mean loss and its gradient at the model's parameters, as the objective's vector; None: they
+        are computed here.
     """
 
-    def prepare(self, source: TrainingRows | None = None) -> None:
+    def prepare(
+        self, source: TrainingRows | None = None, elsewhere: Callable[[Objective], tuple[float, Vector]] | None = None
+    ) -> None:
         if not self.penalty.smooth:
             raise ValueError("L-BFGS supports l2 penalties only")
         self.iteration, self.round_began, self.epochs = 0, 0, 1
         self.pairs: list[Pair] = []
         self.source = source or TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32))
         self.objective = Objective(self.model, self.loss, self.data, self.source.total_weight)
-        self.gradients = np.zeros((parts_of(self.objective.size), self.objective.size))
+        self.elsewhere = elsewhere
+        self.gradients = np.zeros((0 if elsewhere else parts_of(self.objective.size), self.objective.size))
         self.l2 = np.zeros(self.objective.size)
         self.simplexes: list[Vector] = []
         for number, layout in enumerate(self.model.layout):
@@ -92,15 +97,18 @@ class LBFGS(Minimizer):
         self.objective.write(values)
         values = self.objective.read()  # rounded to the model's real type
         self.gradients[...] = 0
-
-        losses = [loss for data in self._blocks() for loss in self._accumulate(data)]
         gradient = self.l2 * values
+        if self.elsewhere:
+            self.mean_loss, of_loss = self.elsewhere(self.objective)
+            gradient += of_loss
+        else:
+            self.mean_loss = sum(loss for data in self._blocks() for loss in self._accumulate(data))
         for part in self.gradients:
             gradient += part
         for where in self.simplexes:
             theta = values[where]
             gradient[where] = theta * (gradient[where] - theta @ gradient[where])
-        self.mean_loss, self.penalty_value = sum(losses), float(self.l2 @ values**2 / 2)
+        self.penalty_value = float(self.l2 @ values**2 / 2)
         self.on_rows(min(self.iteration + 1, self.epochs), self.source.count)
         return self.mean_loss + self.penalty_value, gradient
 
@@ -251,7 +259,8 @@ class LBFGSTrainer(MinimizingTrainer):
             super().prepare(loss, penalty, observer)
         else:
             data, source = task.data, task.source
-            self.engine = LBFGS(task.model, loss, penalty, data, task.threads, observer.rows, source=source)
+            of_rows = {"source": source, "elsewhere": source.gradients(task)}
+            self.engine = LBFGS(task.model, loss, penalty, data, task.threads, observer.rows, **of_rows)
 
 
 def parts_of(size: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,10 @@ class StochasticTrainer(Trainer):
         super().__init__(task)
         self.solver = make_solver(task.spec)
         self.number, self.done, self.total, self.weight = 1, 0, 0.0, 0.0
-        self.kind_of_epochs: type[RowEpochs | BlockEpochs] = RowEpochs
-        if task.spec.values["block_size"] > 1:
+        self.kind_of_epochs: Any = RowEpochs
+        if task.source.steps is not None:
+            self.kind_of_epochs = task.source.steps
+        elif task.spec.values["block_size"] > 1:
             self.kind_of_epochs = BlockEpochs
         elif isinstance(task.source, PairedRows):
             self.kind_of_epochs = PairEpochs
@@ -43,7 +46,7 @@ class StochasticTrainer(Trainer):
 
     @property
     def updates(self) -> int:
-        return self.epochs.seen if isinstance(self.epochs, BlockEpochs) else self.solver.updates
+        return int(self.epochs.seen) if isinstance(self.epochs, BlockEpochs) else self.solver.updates
 
     def resume(self, updates: int) -> None:
         if isinstance(self.epochs, BlockEpochs):
@@ -74,9 +77,9 @@ class StochasticTrainer(Trainer):
         increasing order, and in those of two epochs."""
         model, source, batch = self.task.model, self.task.source, self.task.spec.values["batch_size"]
         updates = sum(math.ceil(rows / batch) for rows in source.sizes)
-        steps = self.kind_of_epochs.bytes_needed(self.task)
+        steps: int = self.kind_of_epochs.bytes_needed(self.task)
         orders = 3 * np.dtype(np.int32).itemsize * max(source.sizes)
-        return self.solver.bytes_needed(model, updates) + steps + orders + source.block_bytes
+        return int(self.solver.bytes_needed(model, updates)) + steps + orders + source.block_bytes
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task, self.penalty, self.observer = self.task, penalty, observer

@@ -243,6 +243,14 @@ cdef class LLFM(Model):
         self.touched = None
         self.marks = NULL
 
+    @property
+    def awaits_rows(self):
+        return self.touched is not None
+
+    def entered(self, int block, rows):
+        if block == self.fms and self.touched is not None:
+            self.touched.reshape(-1)[rows % self.block[block].rows] = True
+
     def figures(self, data, rows):
         """active_anchors: the mean number of active anchors of a sample."""
         return {"active_anchors": self.active_anchors(data, rows)}

@@ -40,6 +40,12 @@ struct PairGradients {
     inline real of_weight(ptrdiff_t at) const { return slope[sample[at]] * x(at); }
 };
 
+// Sums over the entries of each row, and of their squares.
+struct SummedGradients {
+    const real *body, *weight, *body_squares, *weight_squares;
+    ptrdiff_t lanes;
+};
+
 // Calls f(at) for the N entries of a row; N = MANY_ENTRIES: for as many as there are.
 template <int N, class F>
 inline __attribute__((always_inline)) void each_entry(const RowEntries& rows, ptrdiff_t i, F f) {
@@ -72,6 +78,18 @@ inline __attribute__((always_inline)) Gradient<real> weight_gradient(const RowEn
     Gradient<real> g = {};
     each_entry<N>(rows, i, [&](ptrdiff_t at) __attribute__((always_inline)) { g.add(gradients.of_weight(at)); });
     return g;
+}
+
+template <int N, class V>
+inline __attribute__((always_inline)) Gradient<V> body_gradient(const RowEntries&, ptrdiff_t i, ptrdiff_t lane, V,
+                                                                const SummedGradients& sums) {
+    const ptrdiff_t at = i * sums.lanes + lane;
+    return {load<V>(sums.body + at), load<V>(sums.body_squares + at)};
+}
+
+template <int N>
+inline Gradient<real> weight_gradient(const RowEntries&, ptrdiff_t i, const SummedGradients& sums) {
+    return {sums.weight[i], sums.weight_squares[i]};
 }
 
 template <class V>
@@ -182,7 +200,9 @@ void block_step(const Block* block, const BlockGradient* gradient, const Rule* b
     Block b = *block;
     b.room = share->room;
     auto step = [&](const auto& gradients) { step_of_rows(b, g, gradients, *body, *weight, *share); };
-    if (!g.sums)
+    if (g.body_squares || g.weight_squares)
+        step(SummedGradients{g.body, g.weight, g.body_squares, g.weight_squares, b.lanes});
+    else if (!g.sums)
         step(StoredGradients{g.rows.entry, g.body, g.weight, b.lanes});
     else if (g.rows.value)
         step(PairGradients<false>{g.rows.entry, g.rows.value, g.slope, g.sums, g.beta, b.lanes});

@@ -1,0 +1,186 @@
+"""Block steps in two halves: the sums of the gradients of some samples by parameter row, and a step by such sums.
+
+Sums of several parts of the samples can be added before the step, which is then that of a block of all of them, up to
+rounding (block_loop.pyx).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fmcli.models.layout import REAL_TYPE
+
+from fmcli.base.types cimport (
+    MANY_ENTRIES, Block, BlockGradient, Sample, Scratch, SparseGradient, ThreadShare, real)
+from fmcli.data.dataset cimport Dataset
+from fmcli.losses.loss cimport Loss
+from fmcli.models.model cimport Model, Workspace, workspace_for
+from fmcli.solvers.stochastic.solver cimport Solver
+from libc.math cimport fabs
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+cdef extern from "fmcli/solvers/stochastic/row_entries.h" nogil:
+    double without_first(double sum, Py_ssize_t n)
+
+
+class BlockSums(NamedTuple):
+    """Sums over samples by the rows of a block of the model, those of all classes.
+
+    rows : int32 (n), row ids in increasing order; those of class c begin at c times the rows of a class.
+    body, body_squares : (n, lanes) of the real type, the sums of gradients, and of their squares.
+    weight, weight_squares : (n) the same for the weights.
+    samples : int32 (n), the number of samples with a gradient.
+    curvature : float64 (n), a bound on the curvature by all of them, for a loss of curvature 1.
+    """
+
+    rows: object
+    body: object
+    body_squares: object
+    weight: object
+    weight_squares: object
+    samples: object
+    curvature: object
+
+
+def row_sums(Model model not None, Loss loss not None, Dataset data not None, double mean_weight):
+    """The sums of the gradients of all samples of the data, from the parameters that the model has.
+
+    mean_weight : what weights are divided by.
+
+    Returns the weighted sum of the losses, and BlockSums for each block. Raises ValueError unless the model can be
+    trained on such data.
+    """
+    model.require(training=True)
+    if data.label is None:
+        raise ValueError("the data have no labels")
+    loss.check(data.label, model.outputs)
+    cdef Workspace workspace = workspace_for(model, data)
+    cdef Scratch* s = &workspace.scratch
+    cdef double[::1] values = np.zeros(model.features + 1)
+    cdef list sums = [_RowAdder(model, b) for b in range(model.n_blocks)]
+    cdef double total = 0, effect, weight, scale = 1 / mean_weight
+    cdef Py_ssize_t i, j
+    cdef int b, c, g
+    cdef Sample x
+    cdef SparseGradient* gradient
+    for i in range(data.rows):
+        data.sample(i, &x)
+        effect = 1
+        for j in range(x.nnz):
+            effect += fabs(x.value[j])
+            values[x.index[j]] = fabs(x.value[j])
+        effect *= data.share_of(i, mean_weight)
+        model.rows(&x, s)
+        model.score(&x, s)
+        weight = data.weight_of(i)
+        total += weight * loss.slope(data.label_[i], s.score, s.slope)
+        for c in range(model.outputs):
+            s.slope[c] *= weight * scale
+        model.gradient(&x, s)
+        for g in range(s.n_gradients):
+            gradient = &s.gradients[g]
+            b = gradient.block
+            if model.trained[b]:
+                (<_RowAdder>sums[b]).add(gradient, effect, s.slope[g // model.n_blocks], &values[0])
+    return total, [(<_RowAdder>adder).sums() for adder in sums]
+
+
+cdef class _RowAdder:
+    """Adds sparse gradients to the sums of a block of a model."""
+
+    cdef double[:, ::1] body, body_squares
+    cdef double[::1] weight, weight_squares, curvature
+    cdef int32_t[::1] count
+    cdef Py_ssize_t lanes, rows_each
+    cdef bint of_features, selected, weighted
+
+    def __init__(self, Model model, int b):
+        cdef Py_ssize_t rows = model.outputs * model.block[b].rows
+        layout = model.layout[b]
+        self.lanes, self.weighted = model.block[b].lanes, model.block[b].weight != NULL
+        self.of_features, self.rows_each = layout.by_feature, layout.rows_each
+        self.selected = not layout.by_feature and layout.touched == "selected"
+        self.body, self.body_squares = np.zeros((rows, self.lanes)), np.zeros((rows, self.lanes))
+        self.weight, self.weight_squares = np.zeros(rows), np.zeros(rows)
+        self.curvature, self.count = np.zeros(rows), np.zeros(rows, dtype=np.int32)
+
+    # effect : the bound on the curvature of the sample's loss along all parameters, for a parameter whose derivative
+    # is 1; values : by feature, its value in the sample.
+    cdef void add(
+        self, const SparseGradient* gradient, double effect, double slope, const double* values
+    ) noexcept nogil:
+        cdef Py_ssize_t j, f, row
+        cdef double g, derivative
+        for j in range(gradient.n):
+            row = gradient.first + gradient.row[j]
+            for f in range(self.lanes):
+                g = gradient.body[j * self.lanes + f]
+                self.body[row, f] += g
+                self.body_squares[row, f] += g * g
+            derivative = 1
+            if self.weighted:
+                g = gradient.weight[j]
+                self.weight[row] += g
+                self.weight_squares[row] += g * g
+                if self.selected:
+                    derivative = fabs(g / slope) if slope != 0 else 0
+            if self.of_features:
+                derivative = values[gradient.row[j] // self.rows_each]
+            self.curvature[row] += effect * derivative
+            self.count[row] += 1
+
+    def sums(self):
+        """The sums of the rows that have a gradient."""
+        rows = np.flatnonzero(self.count).astype(np.int32)
+        totals = [self.body.base, self.body_squares.base, self.weight.base, self.weight_squares.base]
+        arrays = [array[rows].astype(REAL_TYPE) for array in totals]
+        return BlockSums(rows, *arrays, np.asarray(self.count)[rows], np.asarray(self.curvature)[rows])
+
+
+def step_by_sums(Model model not None, Solver solver not None, Loss loss not None, int block, sums):
+    """Make one step in the rows of a block that have sums.
+
+    solver : bound to the model, with steps for blocks.
+    sums : BlockSums of a block of samples.
+
+    Raises ValueError for sums of another shape, or a solver without such steps.
+    """
+    cdef BlockGradient gradient
+    cdef const int32_t[::1] row = sums.rows
+    cdef const real[:, ::1] body = sums.body, body_squares = sums.body_squares
+    cdef const real[::1] weight = sums.weight, weight_squares = sums.weight_squares
+    cdef const int32_t[::1] count = sums.samples
+    cdef const double[::1] curvature = sums.curvature
+    cdef Py_ssize_t i, n = row.shape[0]
+    cdef Block* target
+    model.require(training=True)
+    solver.require(model)
+    if not solver.takes_blocks or solver.defers_steps or not 0 <= block < model.n_blocks:
+        raise ValueError("the solver has no step by sums, or the model no such block")
+    target = &model.block[block]
+    if any([array.shape[0] != n for array in sums]) or body.shape[1] != target.lanes:
+        raise ValueError("the sums are not those of this block")
+    if body_squares.shape[1] != target.lanes:
+        raise ValueError("the sums are not those of this block")
+    for i in range(n):
+        if not 0 <= row[i] < model.outputs * target.rows or count[i] < 1:
+            raise ValueError("the sums have rows that the model does not have, or no samples")
+    if n == 0:
+        return
+    starts_ = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(sums.samples, out=starts_[1:])
+    cdef int32_t[::1] starts = starts_, rows = np.array(row)
+    cdef real[::1] bounds = np.array([without_first(curvature[i], count[i]) for i in range(n)], dtype=REAL_TYPE)
+    cdef double[::1] room = np.zeros(model.room_size())
+    cdef ThreadShare share = ThreadShare(0, 1, &room[0])
+    memset(&gradient, 0, sizeof(gradient))
+    gradient.block, gradient.curvature = block, loss.smoothness
+    gradient.rows.row, gradient.rows.start, gradient.rows.curvature = &rows[0], &starts[0], &bounds[0]
+    gradient.rows.end[MANY_ENTRIES - 1] = n
+    if target.lanes:
+        gradient.body, gradient.body_squares = &body[0, 0], &body_squares[0, 0]
+    if target.weight != NULL:
+        gradient.weight, gradient.weight_squares = &weight[0], &weight_squares[0]
+    with nogil:
+        solver.block_step(&gradient, &share)

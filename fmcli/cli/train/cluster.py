@@ -1,0 +1,140 @@
+"""fmcli train --cluster: the rows are in partitions on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from glob import has_magic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fmcli.cli.options import option
+from fmcli.cli.train.log import log_read, log_weights
+from fmcli.cli.train.rows import log_skipped, read_valid, reading_of
+from fmcli.data.weights import weigh_labels
+from fmcli.errors import UsageError
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+
+if TYPE_CHECKING:
+    from fmcli.cli.output import Log
+    from fmcli.cli.train.request import Request
+    from fmcli.cluster.connection import Cluster
+    from fmcli.data.faults import BadLines
+    from fmcli.registry.specs import Spec
+    from fmcli.training.planning import Plan
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# The solvers that train on a cluster: one by the sums of gradients over all rows, the others over those of a block.
+WHOLE, BY_BLOCKS = "lbfgs", ("adagrad", "ftrl")
+# Below so many rows, one machine is faster whatever the cluster, because a round takes tens of milliseconds there.
+FEW_ROWS = 100_000_000
+
+
+def cluster_dir_option(function: F) -> F:
+    """--cluster-dir, as the argument `cluster_dir`."""
+    return option(
+        "run",
+        "--cluster-dir",
+        metavar="FOLDER",
+        help="With --cluster: where workers keep their rows, in binary form, until the run ends. [default: their "
+        "folder for temporary files]",
+    )(function)
+
+
+def check_cluster(spec: Spec, request: Request) -> None:
+    """Raise UsageError for what cannot be trained on a cluster."""
+    kind, solver, values = MODELS[spec.model], spec.solver, spec.values
+    if kind.closed_form:
+        raise UsageError(f"{spec.model} is solved in closed form, on one machine; leave out --cluster")
+    if solver not in (WHOLE, *BY_BLOCKS):
+        reasons = {
+            "cd": "goes through the columns one by one, each of which needs the result of the one before",
+            "mcmc": "draws the parameters one by one, each of which depends on the one before",
+        }
+        reason = reasons.get(solver, "takes a step after each row, which needs the result of the one before")
+        raise UsageError(
+            f"{solver} {reason}, so that workers would wait for each other; with --cluster, choose -s {WHOLE} or -s "
+            + " or -s ".join(BY_BLOCKS)
+        )
+    if solver in BY_BLOCKS:
+        if spec.loss is not None and not LOSSES[spec.loss].bounded:
+            raise UsageError(
+                f"{solver} needs a loss of bounded curvature on a cluster, unlike {spec.loss}; use -s {WHOLE}"
+            )
+        if values.get("llfm_variant", "do") != "do":
+            raise UsageError(
+                f"{solver} moves the anchors of {spec.model} after each row, which a cluster cannot; use -s {WHOLE}, "
+                "or --llfm-variant do"
+            )
+        if values.get("batch_size", 1) > 1:
+            raise UsageError("batches are rounds on a cluster; give --block-size in place of --batch-size")
+    if request.members > 1:
+        raise UsageError("--ensemble trains its models on one machine; with --cluster, train each with its own --seed")
+    if request.disk or request.online:
+        raise UsageError(f"--{'disk' if request.disk else 'online'} and --cluster exclude each other; choose one")
+    if request.grouping or (spec.loss is not None and LOSSES[spec.loss].pairwise):
+        raise UsageError("partitions do not keep the groups of rows, which ranking needs; leave out --cluster")
+    if request.weighting and request.weighting.file:
+        raise UsageError(
+            "workers do not know the numbers of the lines that --sample-weights needs; write the weights beside the "
+            "labels, as label:weight, and give --label-weights"
+        )
+
+
+def check_output(inputs: tuple[str, ...], output: str | None) -> None:
+    """Raise UsageError if a pattern would name the model."""
+    if output is None and has_magic(inputs[0]):
+        raise UsageError(f"{inputs[0]} is a pattern, which does not give the model a name; use -o FILE")
+
+
+def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster) -> tuple[Plan, str]:
+    """The plan of the run on the partitions of its inputs, and their format."""
+    from fmcli.cluster.partitions import Inputs, divide
+    from fmcli.cluster.rows import PartitionedBlocks, open_partitions
+    from fmcli.cluster.tasks import BUILD
+    from fmcli.data.formats import Stream
+    from fmcli.training.stored import prepare_blocks, weights_of_labels
+
+    settings, begin, before = request.settings, time.perf_counter(), bad.count
+    spec = settings.spec
+    shuffled = spec.solver in BY_BLOCKS and spec.values.get("shuffle", True)
+    reading = reading_of(request, shuffled=shuffled)
+    stream = Stream(label_weights=reading.label_weights)
+    log.progress(f"looking at {request.inputs[0]}")
+    dividing = cluster.submit(
+        divide, request.inputs, request.format, reading.keep_fields, spec.model, stream, None, BUILD
+    )
+    division = cluster.result(dividing, f"looking at {request.inputs[0]}")
+    reading = replace(reading, format=division.format)
+    inputs = Inputs(division.partitions, reading, bad.skip, request.cluster_dir, BUILD)
+
+    def progress(done: int, rows: int) -> None:
+        if log.due():
+            speed = rows / (time.perf_counter() - begin)
+            log.progress(f"{done:,} of {len(division.partitions):,} partitions  {rows:,} rows  {speed:,.0f} rows/s")
+
+    cache = open_partitions(cluster, inputs, division.format, bad, progress)
+    facts = cache.facts
+    log_read(log, request.inputs, facts, time.perf_counter() - begin)
+    log_skipped(log, bad.count - before)
+    valid = read_valid(log, request, facts.format, bad, facts.names)
+    of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
+    if of_labels:
+        valid = valid and weigh_labels(valid, of_labels)
+    plan = prepare_blocks(settings, PartitionedBlocks(cache), of_labels, valid)
+    if request.weighting:
+        log_weights(log, plan.data.weight, of_labels, facts.names)
+    log.line(
+        f"{len(division.partitions):,} partitions, {cache.nbytes / 1e6:,.0f} MB of rows in workers; the metrics of "
+        f"training rows are those of {len(plan.rows):,} random ones"
+    )
+    if spec.solver in BY_BLOCKS:
+        from fmcli.cluster.rounds import rounds_of
+
+        rounds = rounds_of(plan.task)
+        log.line(f"{rounds:,} rounds of about {plan.source.count / rounds:,.0f} rows in each epoch")
+    if facts.rows < FEW_ROWS:
+        log.line(f"hint: on {facts.rows:,} rows, one machine is faster, with --disk --cache FILE if memory is short")
+    return plan, facts.format

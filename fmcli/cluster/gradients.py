@@ -1,0 +1,76 @@
+"""L-BFGS on a cluster: the mean loss and its gradient over the rows of all partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.cluster import work
+from fmcli.cluster.parameters import columns_of_each, values_of
+from fmcli.cluster.shared import Columns, Values
+from fmcli.cluster.sums import Sums, added
+from fmcli.solvers.full_batch.objective import Objective
+from fmcli.solvers.trainer import Task
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+    from fmcli.cluster.rows import PartitionedCache
+
+# How many sums a task adds. Sums form a tree, which depends only on the number of partitions.
+FAN_IN = 4
+
+
+class Gradients:
+    """The mean loss of a task's rows, and its gradient.
+
+    Parameters
+    ----------
+    shared : a future of work.Shared, whose goal has the sum of the weights of rows.
+    """
+
+    def __init__(self, task: Task, partitions: PartitionedCache, shared: Future) -> None:
+        self.task, self.partitions, self.shared = task, partitions, shared
+        self._columns: dict[int, Columns] | None = None
+
+    def __call__(self, objective: Objective) -> tuple[float, NDArray[np.float64]]:
+        """The mean loss, and its gradient as the objective's vector, at the model's parameters."""
+        model, partitions, cluster = self.task.model, self.partitions, self.partitions.cluster
+        if self._columns is None:
+            self._columns = columns_of_each(partitions, self.shared)
+            if model.awaits_rows:
+                self._record_rows()
+        needed = sum(model.features if columns is None else len(columns) for columns in self._columns.values())
+        # There is less to send if each worker gets all of them.
+        together = needed > len(set(cluster.places)) * model.features
+        every = cluster.submit(_itself, values_of(model, None)) if together else None
+        results = []
+        for number, columns in self._columns.items():
+            values = every or values_of(model, columns)
+            place = partitions.worker_of(number)
+            results.append(
+                cluster.submit(work.gradient_of, partitions.inputs, self.shared, number, columns, values, worker=place)
+            )
+        while len(results) > 1:
+            groups = [results[at : at + FAN_IN] for at in range(0, len(results), FAN_IN)]
+            results = [group[0] if len(group) == 1 else cluster.submit(added, group) for group in groups]
+        sums: Sums = cluster.result(results[0], "computing a gradient")
+        gradient = np.zeros(objective.size)
+        for block, (rows, numbers) in enumerate(sums.blocks):
+            where, count, width = objective.places(block)
+            gradient[where].reshape(count, width)[rows] += numbers
+        return sums.loss, gradient
+
+    def _record_rows(self) -> None:
+        """Let the model record which rows enter scores."""
+        model = self.task.model
+        found = self.partitions.each(work.rows_entered, self.shared, values_of(model, None), purpose="looking at")
+        for _, blocks in found:
+            for block, rows in enumerate(blocks):
+                model.entered(block, rows)
+
+
+def _itself(value: Values) -> Values:
+    return value

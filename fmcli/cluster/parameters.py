@@ -1,0 +1,31 @@
+"""The parameters that rows of partitions need, and which these are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fmcli.cluster import work
+from fmcli.cluster.shared import Columns, Values
+from fmcli.models.model import Model
+from fmcli.solvers.rounds.parameter_rows import read_rows, rows_of
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+    from fmcli.cluster.rows import PartitionedCache
+
+
+def values_of(model: Model, columns: Columns) -> Values:
+    """The parameters of a model for some features; None: all."""
+    blocks = [
+        read_rows(model, number, rows_of(layout, model.outputs, model.features, columns))
+        for number, layout in enumerate(model.layout)
+    ]
+    in_blocks = {name for layout in model.layout for name in layout.names}
+    others = {name: array.copy() for name, array in model.parameters.items() if name not in in_blocks}
+    return Values(columns, blocks, others)
+
+
+def columns_of_each(partitions: PartitionedCache, shared: Future) -> dict[int, Columns]:
+    """The features that the rows of each partition have; None: all are needed."""
+    return dict(partitions.each(work.columns_of, shared, purpose="looking at"))

@@ -1,0 +1,240 @@
+"""The partitions of training rows on a worker, each parsed once into a cache.
+
+A partition is some consecutive parts of the inputs. Which these are depends on the inputs only, and a partition is made
+from them whenever a worker needs one that it does not have. So a worker that ends, or another one in its place, changes
+nothing. The cache is a file without a name, which disappears with the process, or when the run ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from tempfile import gettempdir
+from threading import Lock
+from typing import Any
+from weakref import finalize
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.cluster.tasks import matching, require_build, told
+from fmcli.data.account import Block, Record, StoppedError
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.formats import Stream, detected
+from fmcli.data.labels import Names
+from fmcli.data.numbering import Numbering
+from fmcli.data.sources import Part, name_of, parts, size_on_disk
+from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
+from fmcli.data.stored.caching import Reading, text_rows
+from fmcli.errors import FmcliError
+
+# There are about so many partitions, unless these would be smaller or larger than the others, in bytes of text.
+PARTITIONS, LEAST_BYTES, MOST_BYTES = 16, 1 << 20, 256 << 20
+
+
+@dataclass(frozen=True)
+class Division:
+    """How the inputs are divided.
+
+    partitions : the parts of each partition, in order.
+    format : libsvm or ffm.
+    """
+
+    partitions: list[tuple[Part, ...]]
+    format: str
+
+
+def divide(
+    paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, most: int | None, build: str
+) -> Division:
+    """Divide the inputs, of which some may be patterns of file names, into partitions of at most `most` bytes; None:
+    as many as there usually are. `model` is for messages. Raises the errors of `reader.detected`."""
+    try:
+        require_build(build)
+        files = [file for path in paths for file in matching(path)]
+        total = sum(map(size_on_disk, files))
+        size = most or min(max(total // PARTITIONS, LEAST_BYTES), MOST_BYTES)
+        found = [(part, size_of(part)) for file in files for part in parts(file, size)]
+        format, _ = detected(files, format, needs_fields, model, stream, True)
+        return Division(list(joined_parts(found, size)), format)
+    except (FmcliError, MemoryError) as error:
+        raise told(error, "") from error
+
+
+def size_of(part: Part) -> int:
+    """About the bytes of a part."""
+    size = size_on_disk(part.path) if part.size is None else part.size
+    return (size if part.stop is None else part.stop) - part.start
+
+
+def joined_parts(found: Sequence[tuple[Part, int]], most: int) -> list[tuple[Part, ...]]:
+    """Consecutive parts together, as long as they have at most so many bytes; each part with its size."""
+    together: list[list[Part]] = []
+    taken = most
+    for part, size in found:
+        if taken + size > most:
+            together.append([])
+            taken = 0
+        together[-1].append(part)
+        taken += size
+    return [tuple(some) for some in together]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The columns and labels of all partitions.
+
+    features : the number of columns.
+    dictionary : of the columns; None: column j is feature j.
+    names : what labels 0, 1, .. stand for; None: labels are numbers.
+    """
+
+    features: int
+    dictionary: Dictionary | None
+    names: Names | None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What is known about a partition.
+
+    blocks : what the blocks of each part say about their lines.
+    error : what ended reading.
+    facts, numbering, counts : None if there are no rows or was an error; the facts of the cache, the features that
+        occur, and the number of rows that have each of them.
+    rows : of the blocks of the cache.
+    checksum : of the rows.
+    nbytes : of the rows in memory.
+    """
+
+    blocks: list[list[Block]]
+    error: FmcliError | None
+    facts: Facts | None = None
+    numbering: Numbering | Dictionary | None = None
+    counts: NDArray[np.int32] | None = None
+    checksum: int = 0
+    nbytes: int = 0
+
+
+class Partition:
+    """A partition on a worker, which is parsed when this is made.
+
+    cache : None if it has no rows, or there was an error.
+    """
+
+    def __init__(self, partition: Sequence[Part], reading: Reading, skip: bool, folder: str | None) -> None:
+        self.blocks: list[list[Block]] = []
+        self.error: FmcliError | None = None
+        self.cache: Cache | None = None
+        self._known: tuple[Space, NDArray[np.int32]] | None = None
+        try:
+            self._parse(partition, reading, skip, os.path.join(folder or gettempdir(), "rows"))
+        except (FmcliError, MemoryError) as error:
+            self.error = told(error, str(partition[len(self.blocks) - 1]) if self.blocks else str(partition[0]))
+
+    def _parse(self, partition: Sequence[Part], reading: Reading, skip: bool, place: str) -> None:
+        from fmcli.system.files import scratch_output
+
+        about = {"keep_fields": reading.keep_fields, "label_weights": reading.label_weights}
+        with scratch_output(place) as file, suppress(StoppedError):
+            for by_ids in (False, True):
+                self.blocks = []
+                file.seek(0)
+                file.truncate()
+                pieces = (piece for part in partition for piece in self._pieces(part, reading, skip))
+                with suppress(LateIdsError):
+                    facts = write(file, place, pieces, about, shuffled=reading.shuffled, threads=1, by_ids=by_ids)
+                    break
+            file.flush()
+            if facts.rows:
+                self.cache = Cache(place, file.fileno())
+                finalize(self, self.cache.close)
+
+    def _pieces(self, part: Part, reading: Reading, skip: bool) -> Any:
+        record = Record(skip, blank_is_row=False)
+        self.blocks.append(record.blocks)
+        yield from text_rows([part], reading, 1, None, record)
+
+    @property
+    def opened(self) -> Opened:
+        """What is known about the partition."""
+        cache = self.cache
+        if cache is None:
+            return Opened(self.blocks, self.error)
+        occurring = np.flatnonzero(cache.counts).astype(np.int32)
+        numbering = Numbering(occurring, len(cache.counts)) if cache.dictionary is None else cache.dictionary
+        counts = cache.counts[occurring] if cache.dictionary is None else cache.counts
+        nbytes = sum(cache.row_bytes(slice(*strips)) for block in cache.blocks for strips in block)
+        checksum = crc32(cache.table.tobytes())
+        return Opened(self.blocks, None, cache.facts, numbering, counts, checksum, nbytes)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The first row of each block, and the number of all rows."""
+        assert self.cache is not None
+        return np.cumsum([0, *map(self.cache.rows_of, range(len(self.cache.blocks)))])
+
+    def load(self, block: int, space: Space) -> Dataset:
+        """The rows of a block, in the columns of all partitions."""
+        assert self.cache is not None
+        data = self.cache.load(block, checked=False)
+        names = self.cache.facts.names
+        if names is not None and space.names is not None:
+            places = np.array([space.names.index(name) for name in names], dtype=np.float64)
+            data = data.changed(label=places[data.label.astype(np.intp)])
+        if space.dictionary is None:
+            return data.within(space.features)
+        if data.numbering is None:
+            data = data.compacted()
+            return data.renumbered(space.dictionary)
+        if self._known is None or self._known[0] is not space:
+            self._known = space, space.dictionary.columns_from(data.numbering)
+        return data.renumbered(space.dictionary, columns=self._known[1])
+
+
+class Inputs:
+    """The partitions of a run, on their way to workers, each of which makes those that it needs."""
+
+    def __init__(
+        self, partitions: Sequence[tuple[Part, ...]], reading: Reading, skip: bool, folder: str | None, build: str
+    ) -> None:
+        self.recipe = partitions, reading, skip, folder, build
+        self._lock = Lock()
+        self._locks: dict[int, Lock] = {}
+        self._made: dict[int, Partition] = {}
+
+    def __reduce__(self) -> tuple[type[Inputs], Any]:
+        return Inputs, self.recipe
+
+    def partition(self, number: int) -> Partition:
+        """A partition, which is made unless it is there."""
+        partitions, reading, skip, folder, build = self.recipe
+        require_build(build)
+        with self._lock:
+            lock = self._locks.setdefault(number, Lock())
+        with lock:
+            found = self._made.get(number)
+            if found is None:
+                found = Partition(partitions[number], reading, skip, folder)
+                self._made[number] = found
+            return found
+
+
+def opened(inputs: Inputs, number: int) -> Opened:
+    """What is known about a partition."""
+    return inputs.partition(number).opened
+
+
+def described(partition: Sequence[Part]) -> str:
+    """A partition in messages."""
+    others = f" and {len(partition) - 1} more" if len(partition) > 1 else ""
+    return f"{partition[0]}{others}"
+
+
+def names_of(partition: Sequence[Part]) -> list[str]:
+    """The names of the inputs of its parts."""
+    return [name_of(part.path) for part in partition]

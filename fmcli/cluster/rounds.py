@@ -1,0 +1,131 @@
+"""Row solvers on a cluster: synchronous block steps.
+
+A round takes the next rows of each partition, a fixed share. Workers compute, for each parameter row that these touch,
+the sums of the gradients and of their squares, from parameters that the client sends with the task. The client adds the
+sums in the order of the partitions and makes one step for each row. Workers keep no parameters: the result of a task
+says which ones the next round needs. So nothing can be out of date, and a task can be repeated by any worker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fmcli.cluster import work
+from fmcli.cluster.parameters import values_of
+from fmcli.cluster.shared import Columns, Values
+from fmcli.cluster.sums import Sums, added
+from fmcli.cluster.work import Place
+from fmcli.errors import BadInputError
+from fmcli.solvers.rounds.row_sums import BlockSums, step_by_sums
+
+if TYPE_CHECKING:
+    from fmcli.cluster.rows import PartitionedRows
+    from fmcli.losses.loss import Loss
+    from fmcli.solvers.stochastic.solver import Solver
+    from fmcli.solvers.trainer import Task
+
+# The least rows of a round, and about how many rounds an epoch has at least: a round takes tens of milliseconds, and
+# fewer steps learn more slowly.
+LEAST_ROWS, USUAL_ROUNDS = 1024, 2000
+
+T = TypeVar("T")
+
+
+def round_size(rows: int) -> int:
+    """How many rows a round has, of so many."""
+    return max(LEAST_ROWS, 1 << int(math.log2(max(1, rows / USUAL_ROUNDS))))
+
+
+class Rounds:
+    """The epochs of a task in rounds; as RowEpochs, whose arguments it takes.
+
+    unit : an epoch can be divided after any round.
+    """
+
+    unit = 1
+
+    def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
+        self.task, self.solver, self.loss = task, solver, loss
+        source: PartitionedRows = task.source  # type: ignore[assignment]
+        self.partitions, self.sizes = source.partitions, source.sizes
+        self.rounds = rounds_of(task)
+        self.shared = source.goal(task, mean_weight if solver.averages_weights else 1.0)
+        self.next: dict[int, Columns] = {}
+        self.place = Place(0, 0, self.rounds)
+
+    @staticmethod
+    def bytes_needed(task: Task) -> int:
+        """Bytes of the parameters, sums and states of a round, if no two entries are of the same feature."""
+        rows, model = task.source.count / rounds_of(task), task.model
+        features = min(model.features, rows * task.source.nonzeros / max(1, task.source.count))
+        numbers = sum(model.outputs * layout.rows(int(features)) * (3 * layout.lanes + 8) for layout in model.layout)
+        return 2 * np.dtype(np.float64).itemsize * numbers
+
+    def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
+        """Begin an epoch, of which so many rows are done already. Raises BadInputError if these are not some rounds."""
+        ends = [self.done_after(round) for round in range(self.rounds)]
+        if done and done not in ends:
+            raise BadInputError(f"the checkpoint is not valid: no round ends after {done} rows; remove it")
+        self.place = Place(self.task.epochs_before + number, ends.index(done) + 1 if done else 0, self.rounds)
+        if not self.next:
+            for numbers, found in self._results(work.columns_in, lambda numbers: ()):
+                self.next.update(zip(numbers, found, strict=True))
+
+    def done_after(self, round: int) -> int:
+        """The number of rows of an epoch that are done after a round."""
+        return sum(rows * (round + 1) // self.rounds for rows in self.sizes)
+
+    def train(self, stop: int, total: float) -> tuple[int, float, float]:
+        """Train for a round.
+
+        Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted
+        losses.
+        """
+        model = self.task.model
+        whole = values_of(model, None) if any(columns is None for columns in self.next.values()) else None
+
+        def values(numbers: list[int]) -> tuple[list[Values]]:
+            of_each = (self.next[number] for number in numbers)
+            return ([whole or values_of(model, columns) for columns in of_each],)
+
+        found: dict[int, Sums] = {}
+        following: dict[int, Columns] = {}
+        for numbers, results in self._results(work.sums_in, values):
+            for number, (sums, columns) in zip(numbers, results, strict=True):
+                found[number], following[number] = sums, columns
+        sums = added([found[number] for number in sorted(found)])
+        for block, arrays in enumerate(sums.blocks):
+            model.entered(block, arrays[0])
+            step_by_sums(model, self.solver, self.loss, block, BlockSums(*arrays))
+        model.project()
+        done = self.done_after(self.place.round)
+        self.next, self.place = following, self.place.next
+        return done, sums.weight, total + sums.loss
+
+    def end(self) -> None:
+        """End an epoch."""
+
+    def _results(
+        self, task: Callable[..., T], arguments: Callable[[list[int]], tuple[Any, ...]]
+    ) -> Iterator[tuple[list[int], T]]:
+        """Each group of partitions with rows to train on, and the result of a task on them."""
+        cluster, partitions = self.partitions.cluster, self.partitions
+        futures = []
+        for place, every in partitions.groups():
+            if numbers := [number for number in every if self.sizes[number]]:
+                given = partitions.inputs, self.shared, numbers, self.place, *arguments(numbers)
+                futures.append((numbers, cluster.submit(task, *given, worker=place)))
+        for numbers, future in futures:
+            yield numbers, cluster.result(future, f"round {self.place.round + 1} of epoch {self.place.epoch}")
+
+
+def rounds_of(task: Task) -> int:
+    """How many rounds an epoch has."""
+    rows = task.source.count
+    chosen = int(task.spec.values["block_size"])
+    return max(1, math.ceil(rows / (chosen if chosen > 1 else round_size(rows))))

@@ -1,0 +1,318 @@
+"""Training rows on a cluster, as the client sees them: what is known about all partitions, and some of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fmcli.cluster import work
+from fmcli.cluster.connection import Cluster
+from fmcli.cluster.gradients import Gradients
+from fmcli.cluster.held_out import HeldOut, shares
+from fmcli.cluster.partitions import Inputs, Opened, Space, described, names_of, opened
+from fmcli.cluster.rounds import Rounds
+from fmcli.cluster.shared import Goal, Shared
+from fmcli.data.account import Account
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary, FeatureIds
+from fmcli.data.faults import BadLines
+from fmcli.data.formats import LARGEST_INDEX
+from fmcli.data.labels import Names, sorted_names
+from fmcli.data.numbering import Numbering
+from fmcli.data.pieces import is_sparse, joined
+from fmcli.data.stored.cache import MOST_LABELS, Facts
+from fmcli.data.stored.stored_rows import StoredRows, Totals
+from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.errors import BadInputError
+from fmcli.registry.specs import Spec
+from fmcli.solvers.trainer import Task
+from fmcli.training.stored import StoredBlocks, View, number_held_out
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+# Rows from all partitions that the client has: for the metrics of training rows, and start values that depend on rows.
+SAMPLE_ROWS = 1 << 16
+
+T = TypeVar("T")
+
+
+class PartitionedCache:
+    """What is known about the rows of all partitions; as a Cache, of which each partition is a block.
+
+    cluster, inputs : where the partitions are; `inputs` is a future.
+    rows : the number of rows of each.
+    """
+
+    def __init__(self, cluster: Cluster, inputs: Inputs, there: Future, found: Sequence[Opened], format: str) -> None:
+        self.cluster, self.inputs, self.parts, self.reading = cluster, there, *inputs.recipe[:2]
+        self.rows = tuple(0 if one.facts is None else one.facts.rows for one in found)
+        self.block_bytes = max(one.nbytes for one in found)
+        self.nbytes = sum(one.nbytes for one in found)
+        self.table = np.array([one.checksum for one in found], dtype=np.int64)
+        some = [one for one in found if one.facts is not None]
+        if not some:
+            raise BadInputError(f"{names_of(self.parts[0])[0]}: the file has no rows")
+        names = joined_names([one.facts.names for one in some if one.facts])
+        self.facts = joined_facts([one.facts for one in some if one.facts], names, format)
+        numberings = [one.numbering for one in some if one.numbering is not None]
+        features, self.dictionary = columns_of(numberings, sum(len(numbering) for numbering in numberings))
+        if self.reading.hash_bits:
+            features = 1 << self.reading.hash_bits
+        self.facts.features = features
+        self.counts = np.zeros(features, dtype=np.int32)
+        every = Numbering(np.arange(features, dtype=np.int32)) if self.dictionary is None else self.dictionary
+        for one in some:
+            assert one.numbering is not None
+            assert one.counts is not None
+            if isinstance(one.numbering, Numbering) and self.dictionary is None:
+                columns = one.numbering.ids
+            else:
+                columns = every.columns_from(one.numbering)
+            self.counts[columns] += one.counts
+        self.space = Space(features, self.dictionary, names)
+
+    @property
+    def blocks(self) -> range:
+        """The numbers of the partitions."""
+        return range(len(self.rows))
+
+    @property
+    def fielded(self) -> bool:
+        """Whether entries have fields."""
+        return bool(self.reading.keep_fields)
+
+    def rows_of(self, block: int) -> int:
+        """The number of rows of a partition."""
+        return self.rows[block]
+
+    def load(self, block: int) -> Dataset:
+        """The rows of a partition, which its worker sends."""
+        return next(iter(self.fetch(self.shared(), "all", only=[block])))
+
+    def damaged(self, reason: str) -> BadInputError:
+        """The error for partitions that contradict each other."""
+        return BadInputError(f"the inputs have changed while they were read: {reason}")
+
+    def shared(self, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None) -> Future:
+        """What workers need to know, for tasks."""
+        return self.cluster.submit(_itself, Shared(self.space, view, held_out, goal))
+
+    def worker_of(self, number: int) -> str | None:
+        """The address of the worker that a partition is on."""
+        places = self.cluster.places
+        return places[number * len(places) // len(self.rows)] if places else None
+
+    def groups(self) -> list[tuple[str | None, list[int]]]:
+        """The partitions that have rows, by worker, in order."""
+        together: dict[str | None, list[int]] = {}
+        for number, rows in enumerate(self.rows):
+            if rows:
+                together.setdefault(self.worker_of(number), []).append(number)
+        return list(together.items())
+
+    def each(
+        self, task: Callable[..., T], *arguments: Any, purpose: str, only: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, T]]:
+        """The results of a task for each partition that has rows, in order, with its number. The task gets the inputs,
+        the first argument, the number, and the others."""
+        numbers = [number for number, rows in enumerate(self.rows) if rows] if only is None else only
+
+        def send(number: int) -> Future:
+            shared, *others = arguments
+            return self.cluster.submit(task, self.inputs, shared, number, *others, worker=self.worker_of(number))
+
+        return self.cluster.in_order(numbers, send, lambda number: f"{purpose} {described(self.parts[number])}")
+
+    def fetch(
+        self, shared: Future, chosen: str, count: int = 0, only: Sequence[int] | None = None
+    ) -> Iterator[Dataset]:
+        """Rows of each partition, as they were read; see work.rows_in."""
+        found = self.each(work.rows_in, shared, chosen, count, purpose="reading rows of", only=only)
+        return (data.changed(numbering=self.dictionary) for _, data in found)
+
+
+def open_partitions(
+    cluster: Cluster,
+    inputs: Inputs,
+    format: str,
+    bad: BadLines,
+    progress: Callable[[int, int], None] = lambda done, rows: None,
+) -> PartitionedCache:
+    """Have all partitions parsed. `progress` is called with the numbers of the partitions and rows that are done.
+
+    Raises BadInputError for the first error of a line, and the errors of Cluster.
+    """
+    there = cluster.submit(_itself, inputs)
+    parts = inputs.recipe[0]
+    account, found, rows = Account(bad, blank_is_row=False), [], 0
+
+    def send(number: int) -> Future:
+        places = cluster.places
+        place = places[number * len(places) // len(parts)] if places else None
+        return cluster.submit(opened, there, number, worker=place)
+
+    in_order = cluster.in_order(range(len(parts)), send, lambda number: f"reading {described(parts[number])}")
+    for number, one in in_order:
+        last = len(one.blocks) - 1
+        for at, (name, blocks) in enumerate(zip(names_of(parts[number]), one.blocks, strict=False)):
+            error = account.error_in(name, blocks, one.error if at == last else None)
+            if error is not None:
+                raise error
+        if one.error is not None:
+            raise one.error
+        found.append(one)
+        rows += one.facts.rows if one.facts else 0
+        progress(number + 1, rows)
+    return PartitionedCache(cluster, inputs, there, found, format)
+
+
+def joined_names(found: Sequence[Names | None]) -> Names | None:
+    """The names of labels of all partitions. Raises BadInputError if some have names and others numbers."""
+    if all(names is None for names in found):
+        return None
+    if any(names is None for names in found):
+        raise BadInputError("some labels are names and others are numbers; check the labels of the inputs")
+    every = {name for names in found for name in names or ()}
+    return sorted_names([name.encode() for name in every], "the inputs")[0]
+
+
+def joined_facts(found: Sequence[Facts], names: Names | None, format: str) -> Facts:
+    """What is known about the rows of all partitions, apart from the number of columns."""
+    total = Facts(format=format, names=names)
+    for facts in found:
+        places = [names.index(name) for name in facts.names] if names and facts.names else None
+        for name in ("rows", "nonzeros", "repeated_rows", "bytes", "total_weight"):
+            setattr(total, name, getattr(total, name) + getattr(facts, name))
+        for name in ("fields", "longest", "longest_square"):
+            setattr(total, name, max(getattr(total, name), getattr(facts, name)))
+        low, high = (facts.lowest, facts.highest) if places is None else (float(min(places)), float(max(places)))
+        total.lowest, total.highest = min(total.lowest, low), max(total.highest, high)
+        if total.labels is None or facts.labels is None:
+            total.labels = None
+            continue
+        for label, (rows, weight) in facts.labels.items():
+            key = label if places is None else float(places[int(label)])
+            before = total.labels.get(key, (0, 0.0))
+            total.labels[key] = before[0] + rows, before[1] + weight
+        if len(total.labels) > MOST_LABELS:
+            total.labels = None
+    if total.labels is not None:
+        total.labels = dict(sorted(total.labels.items()))
+    if not np.isfinite(total.total_weight):
+        raise BadInputError("the sum of the weights is not finite; check the weights of rows")
+    return total
+
+
+def columns_of(numberings: Sequence[Numbering | Dictionary], occurring: int) -> tuple[int, Dictionary | None]:
+    """The number of columns, and their dictionary if there must be one, by the rule of data.pieces."""
+    numbers = [n.numbers if isinstance(n, Dictionary) else n.ids for n in numberings]
+    features = max((int(ids[-1]) + 1 for ids in numbers if len(ids)), default=0)
+    features = max([features, *(n.dimension for n in numberings if isinstance(n, Numbering))])
+    has_names = any(isinstance(n, Dictionary) and len(n.ends) for n in numberings)
+    needed = has_names or features > LARGEST_INDEX + 1
+    if not needed and is_sparse(features, 0):
+        occurring = len(np.unique(np.concatenate(numbers)))
+        needed = is_sparse(features, occurring)
+    if not needed:
+        return features, None
+    ids = FeatureIds()
+    for numbering in numberings:
+        if isinstance(numbering, Dictionary):
+            ids.add_all(numbering.ids)
+        else:
+            ids.add_numbers(numbering.ids.astype(np.int64))
+    dictionary = ids.sorted(np.ones(len(ids), dtype=np.bool_))[0]
+    return len(dictionary), dictionary
+
+
+class PartitionedRows(StoredRows):
+    """Rows to train on in the partitions of a cluster. `data` are some of them, from all partitions: `sample`, if they
+    are known already."""
+
+    cache: Any
+
+    def __init__(
+        self,
+        cache: PartitionedCache,
+        view: View,
+        totals: Totals,
+        left: HeldOut,
+        held_out: Dataset | None,
+        fields: int,
+        sample: Dataset | None = None,
+    ) -> None:
+        self.view, self.partitions, self.model_fields, self._sample = view, cache, fields, sample
+        self.steps = Rounds
+        super().__init__(cache, view.training, totals, left, held_out)  # type: ignore[arg-type]
+
+    @property
+    def held(self) -> HeldOut:
+        """Which rows are held out."""
+        assert isinstance(self.left, HeldOut)
+        return self.left
+
+    @property
+    def block_bytes(self) -> int:
+        return int(self.partitions.block_bytes)
+
+    def _count(self) -> list[int]:
+        return self.held.sizes
+
+    def _some_rows(self) -> tuple[Dataset, RowNumbers]:
+        if self._sample is not None:
+            return self._sample, np.arange(self._sample.rows, dtype=np.int32)
+        shared = self.partitions.shared(held_out=self.held)
+        pieces = list(self.partitions.fetch(shared, "sample", SAMPLE_ROWS))
+        data = self.view.training(joined(pieces))
+        return data, np.arange(data.rows, dtype=np.int32)
+
+    def whole(self) -> TrainingRows:
+        none = replace(self.held, held=(0,) * len(self.held.rows))
+        return PartitionedRows(self.partitions, self.view, self.totals, none, None, self.model_fields, self.data)
+
+    def goal(self, task: Task, weight: float) -> Future:
+        """What workers need to know to train."""
+        goal = Goal(task.spec, task.model.outputs, self.model_fields, weight)
+        return self.partitions.shared(self.view, self.held, goal)
+
+    def gradients(self, task: Task) -> Gradients:
+        return Gradients(task, self.partitions, self.goal(task, self.total_weight))
+
+
+class PartitionedBlocks(StoredBlocks):
+    """The rows of the partitions of a cluster, of which workers read the blocks."""
+
+    cache: Any
+
+    def __init__(self, cache: PartitionedCache) -> None:
+        self.cache = cache
+
+    def each(
+        self, view: View, change: str, left: Mapping[int, RowNumbers], of: Callable[[Dataset, RowNumbers], T]
+    ) -> Iterator[T]:
+        shared = self.cache.shared(view, left if isinstance(left, HeldOut) else None)
+        found = self.cache.each(work.each_block, shared, change, of, purpose="looking at")
+        return chain.from_iterable(results for _, results in found)
+
+    def hold_out(self, spec: Spec, share: float | None) -> tuple[Dataset | None, HeldOut]:
+        """Random rows of each partition to hold out, and which these are."""
+        number, rows = number_held_out(self.cache.facts.rows, spec, share), self.cache.rows
+        held = HeldOut(spec.values["seed"], rows, shares(number, rows))
+        if not number:
+            return None, held
+        return joined(list(self.cache.fetch(self.cache.shared(held_out=held), "held out"))), held
+
+    def training_rows(
+        self, view: View, totals: Totals, left: Mapping[int, RowNumbers], held_out: Dataset | None, fields: int
+    ) -> PartitionedRows:
+        assert isinstance(left, HeldOut)
+        return PartitionedRows(self.cache, view, totals, left, held_out, fields)
+
+
+def _itself(value: T) -> T:
+    return value

@@ -1,0 +1,231 @@
+"""What the client has learned about all partitions, and the rows as the model sees them, on a worker."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.cluster.held_out import HeldOut
+from fmcli.cluster.partitions import Inputs, Space
+from fmcli.data.dataset import Dataset
+from fmcli.data.pieces import joined
+from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.losses.loss import Loss
+from fmcli.models.layout import BlockLayout
+from fmcli.models.model import Model
+from fmcli.registry.build import build_loss
+from fmcli.registry.models import MODELS
+from fmcli.registry.specs import Spec
+from fmcli.registry.streams import PREPARE_STREAM, SHUFFLE_STREAM, generator
+from fmcli.solvers.rounds.parameter_rows import rows_of, write_rows
+from fmcli.system.memory import available
+from fmcli.training.settings import make_model
+from fmcli.training.stored import View
+
+# Rows in the columns of a share, that are kept until the parameters for these come.
+SHARES_KEPT = 64
+Columns = NDArray[np.int32] | None
+
+
+class Values(NamedTuple):
+    """Parameters: those of the rows of some features (None: all), for each block; and arrays that are in no block."""
+
+    columns: Columns
+    blocks: list[NDArray[Any]]
+    others: dict[str, NDArray[Any]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        own = 0 if self.columns is None else self.columns.nbytes
+        return own + sum(array.nbytes for array in (*self.blocks, *self.others.values()))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is trained.
+
+    spec : with all defaults resolved.
+    outputs, fields : of the model.
+    weight : what weights of rows are divided by: their mean in a round, their sum in a gradient.
+    """
+
+    spec: Spec
+    outputs: int
+    fields: int
+    weight: float
+
+
+class Shared:
+    """What the client has learned about all partitions, on its way to workers, which keep rows here as the model sees
+    them."""
+
+    def __init__(
+        self, space: Space, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None
+    ) -> None:
+        self.recipe = space, view, held_out, goal
+        self.space, self._view, self._held_out, self._goal = self.recipe
+        self._lock = Lock()
+        self._blocks: OrderedDict[tuple[int, int], Dataset] = OrderedDict()
+        self._orders: dict[int, tuple[int, list[tuple[int, RowNumbers]]]] = {}
+        self._shares: OrderedDict[tuple[int, int, int], tuple[Dataset, Columns]] = OrderedDict()
+        self._columns: dict[int, tuple[Columns, int]] = {}
+        self._room = available() // 2
+
+    def __reduce__(self) -> tuple[type[Shared], Any]:
+        return Shared, self.recipe
+
+    @property
+    def view(self) -> View:
+        """How the model sees rows."""
+        assert self._view is not None
+        return self._view
+
+    @property
+    def held_out(self) -> HeldOut:
+        """Which rows are not trained on."""
+        assert self._held_out is not None
+        return self._held_out
+
+    @property
+    def goal(self) -> Goal:
+        """What is trained."""
+        assert self._goal is not None
+        return self._goal
+
+    def rows_left(self, inputs: Inputs, number: int) -> list[tuple[int, RowNumbers]]:
+        """The rows of a partition that are trained on, by block; all rows unless some are held out."""
+        starts = inputs.partition(number).starts
+        left = np.arange(starts[-1], dtype=np.int32) if self._held_out is None else self._held_out[number]
+        return in_blocks(starts, left)
+
+    def block(self, inputs: Inputs, number: int, block: int) -> Dataset:
+        """The rows of a block of a partition, as the model sees them. They are kept while there is memory."""
+        key = number, block
+        with self._lock:
+            if key in self._blocks:
+                self._blocks.move_to_end(key)
+                return self._blocks[key]
+        data = self.view.training(inputs.partition(number).load(block, self.space)).changed(numbering=None)
+        with self._lock:
+            self._blocks[key] = data
+            while len(self._blocks) > 1 and sum(kept.nbytes for kept in self._blocks.values()) > self._room:
+                self._blocks.popitem(last=False)
+        return data
+
+    def take(self, inputs: Inputs, number: int, rows: Sequence[tuple[int, RowNumbers]]) -> Dataset:
+        """Rows of blocks of a partition, as the model sees them."""
+        return joined([self.block(inputs, number, block).take(some) for block, some in rows])
+
+    def order(self, inputs: Inputs, number: int, epoch: int) -> list[tuple[int, RowNumbers]]:
+        """The rows of a partition in the order of an epoch: blocks, and the rows of each."""
+        known = self._orders.get(number)
+        if known is not None and known[0] == epoch:
+            return known[1]
+        spec, by_block = self.goal.spec, self.rows_left(inputs, number)
+        if spec.values.get("shuffle", True):
+            random = generator(spec, SHUFFLE_STREAM, epoch, number)
+            random.shuffle(by_block)
+            for _, rows in by_block:
+                random.shuffle(rows)
+        self._orders[number] = epoch, by_block
+        return by_block
+
+    def share(self, inputs: Inputs, number: int, epoch: int, round: int, rounds: int) -> tuple[Dataset, Columns]:
+        """The rows of a partition in a round of an epoch, and the features that these have. Kinds of which no part can
+        be trained alone have all columns."""
+        key = number, epoch, round
+        with self._lock:
+            if key in self._shares:
+                return self._shares[key]
+        order = self.order(inputs, number, epoch)
+        count = sum(len(rows) for _, rows in order)
+        first, last = count * round // rounds, count * (round + 1) // rounds
+        rows, before = [], 0
+        for block, some in order:
+            part = some[max(0, first - before) : max(0, last - before)]
+            before += len(some)
+            if len(part):
+                rows.append((block, part))
+        if not rows:
+            rows = [(0, np.zeros(0, dtype=np.int32))]
+        found = self.with_columns(self.take(inputs, number, rows))
+        with self._lock:
+            self._shares[key] = found
+            while len(self._shares) > SHARES_KEPT:
+                self._shares.popitem(last=False)
+        return found
+
+    def with_columns(self, data: Dataset) -> tuple[Dataset, Columns]:
+        """Rows in columns of their own, and which features these are."""
+        if not MODELS[self.goal.spec.model].apart:
+            return data, None
+        columns, index = np.unique(data.index, return_inverse=True)
+        return data.with_columns(index.astype(np.int32).reshape(-1), len(columns)), columns.astype(np.int32)
+
+    def columns(self, inputs: Inputs, number: int) -> Columns:
+        """The features that the rows of a partition have; None: all are needed."""
+        if not MODELS[self.goal.spec.model].apart:
+            return None
+        found = np.zeros(0, dtype=np.int32)
+        for block, rows in self.rows_left(inputs, number):
+            seen = np.flatnonzero(self.block(inputs, number, block).seen(rows)).astype(np.int32)
+            found = np.union1d(found, seen).astype(np.int32)
+        return found
+
+    def model(self, data: Dataset, values: Values) -> tuple[Model, Loss]:
+        """A model with some parameters, for rows in their columns, and the loss."""
+        spec = self.goal.spec
+        if values.columns is not None and spec.values.get("split_index") is not None:
+            split = int(np.searchsorted(values.columns, spec.values["split_index"]))
+            spec = replace(spec, values={**spec.values, "split_index": split})
+        model = make_model(spec, data.features, self.goal.outputs, self.goal.fields)
+        every = np.arange(data.rows, dtype=np.int32)
+        model.prepare(TrainingRows(data, every), generator(spec, PREPARE_STREAM))
+        model.allocate(0)
+        for number, numbers in enumerate(values.blocks):
+            write_rows(model, number, numbers)
+        for name, array in values.others.items():
+            model.parameters[name][...] = array
+        model.remeasure()
+        model.freeze(data)
+        assert spec.loss is not None
+        return model, build_loss(spec, spec.loss, self.goal.outputs)
+
+    def selected(self, values: Values, columns: Columns) -> Values:
+        """The parameters of these features, of those of the same or all features."""
+        if columns is None or values.columns is not None:
+            return values
+        layouts = self.layouts()
+        blocks = [
+            numbers[rows_of(layout, self.goal.outputs, self.view.features, columns)]
+            for layout, numbers in zip(layouts, values.blocks, strict=True)
+        ]
+        return Values(columns, blocks, values.others)
+
+    def layouts(self) -> Sequence[BlockLayout]:
+        """The layout of the model's blocks, which does not depend on the number of features."""
+        return make_model(self.goal.spec, 1, self.goal.outputs, self.goal.fields).layout
+
+    def in_all_rows(self, block: int, model: Model, columns: Columns, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The row ids in the whole model of rows of a block of a model with these columns."""
+        if columns is None:
+            return rows
+        return rows_of(model.layout[block], model.outputs, self.view.features, columns)[rows]
+
+
+def in_blocks(starts: NDArray[np.int64], rows: RowNumbers) -> list[tuple[int, RowNumbers]]:
+    """Rows of a partition (increasing), as pairs of a block and rows of it. `starts` : as in Partition."""
+    ends = np.searchsorted(rows, starts)
+    blocks = range(len(starts) - 1)
+    return [
+        (block, (rows[ends[block] : ends[block + 1]] - starts[block]).astype(np.int32))
+        for block in blocks
+        if ends[block] < ends[block + 1]
+    ]

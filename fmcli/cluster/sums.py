@@ -1,0 +1,50 @@
+"""Sums by parameter row, of which those of several partitions are added in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Sums(NamedTuple):
+    """What some rows contribute to a loss and its gradient.
+
+    loss : the weighted sum, or the part of the mean loss.
+    weight : the sum of the weights of the rows.
+    blocks : for each block of the model, int32 (n), increasing row ids, and arrays that have a number, or numbers, for
+        each of these.
+    """
+
+    loss: float
+    weight: float
+    blocks: Sequence[tuple[NDArray[Any], ...]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for block in self.blocks for array in block)
+
+
+def added(parts: Sequence[Sums]) -> Sums:
+    """The sums of some parts, in their order."""
+    blocks = [_added([part.blocks[b] for part in parts]) for b in range(len(parts[0].blocks))]
+    return Sums(sum(part.loss for part in parts), sum(part.weight for part in parts), blocks)
+
+
+def _added(parts: Sequence[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+    if all(np.array_equal(part[0], parts[0][0]) for part in parts[1:]):
+        rows = parts[0][0]
+        places: list[Any] = [slice(None)] * len(parts)
+    else:
+        rows, all_places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
+        places = np.split(all_places.reshape(-1), np.cumsum([len(part[0]) for part in parts])[:-1])
+    totals = []
+    for number, like in enumerate(parts[0][1:], start=1):
+        total = np.zeros((len(rows), *like.shape[1:]), dtype=like.dtype)
+        for part, place in zip(parts, places, strict=True):
+            total[place] += part[number]
+        totals.append(total)
+    return rows, *totals

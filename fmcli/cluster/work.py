@@ -1,0 +1,158 @@
+"""What workers do in training: they compute sums over the rows of partitions, at parameters that the client sends.
+
+Each task is a function of the inputs, of what the client has learned about all of them, and of parameters. What a
+worker keeps between tasks only saves time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.cluster.partitions import Inputs, described
+from fmcli.cluster.shared import Columns, Shared, Values, in_blocks
+from fmcli.cluster.sums import Sums
+from fmcli.cluster.tasks import told
+from fmcli.data.dataset import Dataset
+from fmcli.data.pieces import joined
+from fmcli.data.training_rows import RowNumbers
+from fmcli.errors import FmcliError
+from fmcli.solvers.full_batch.objective import Objective
+from fmcli.solvers.rounds.row_sums import row_sums
+
+T = TypeVar("T")
+
+
+def guarded(work: Callable[[], T], inputs: Inputs, number: int) -> T:
+    """The result of some work on a partition, which an error names."""
+    try:
+        return work()
+    except (FmcliError, MemoryError) as error:
+        raise told(error, described(inputs.recipe[0][number])) from error
+
+
+def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int) -> Dataset:
+    """Rows of a partition as they were read, in the columns of all partitions but without their names.
+
+    chosen : "all", "held out", or "sample", of `count` rows in all partitions.
+    """
+
+    def work() -> Dataset:
+        partition = inputs.partition(number)
+        if chosen == "all":
+            rows = np.arange(partition.starts[-1], dtype=np.int32)
+        else:
+            held = shared.held_out
+            rows = held.split(number)[0] if chosen == "held out" else held.sample(number, count)
+        parts = in_blocks(partition.starts, rows) or [(0, rows[:0])]
+        return joined([partition.load(block, shared.space).changed(numbering=None).take(some) for block, some in parts])
+
+    return guarded(work, inputs, number)
+
+
+def each_block(
+    inputs: Inputs, shared: Shared, number: int, change: str, of: Callable[[Dataset, RowNumbers], T]
+) -> list[T]:
+    """What a function finds in each block of a partition, and the rows of it that are not held out."""
+
+    def work() -> list[T]:
+        partition = inputs.partition(number)
+        left, none, found = dict(shared.rows_left(inputs, number)), np.zeros(0, dtype=np.int32), []
+        for block in range(len(partition.starts) - 1):
+            data = getattr(shared.view, change)(partition.load(block, shared.space))
+            found.append(of(data, left.get(block, none)))
+        return found
+
+    return guarded(work, inputs, number)
+
+
+class Place(NamedTuple):
+    """A round of an epoch; epochs count from 1, rounds from 0. `rounds` : in an epoch."""
+
+    epoch: int
+    round: int
+    rounds: int
+
+    @property
+    def next(self) -> Place:
+        """The round after it."""
+        last = self.round + 1 == self.rounds
+        return Place(self.epoch + last, 0 if last else self.round + 1, self.rounds)
+
+
+def columns_in(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> list[Columns]:
+    """The features of the rows that some partitions have in a round."""
+    return [guarded(lambda: shared.share(inputs, n, *place)[1], inputs, n) for n in numbers]  # noqa: B023
+
+
+def sums_in(
+    inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, values: Sequence[Values]
+) -> list[tuple[Sums, Columns]]:
+    """The sums over the rows that some partitions have in a round, at these parameters, and the features in the
+    next round."""
+
+    def work(number: int, given: Values) -> tuple[Sums, Columns]:
+        data, columns = shared.share(inputs, number, *place)
+        model, loss = shared.model(data, given)
+        total, blocks = row_sums(model, loss, data, shared.goal.weight)
+        whole = [(shared.in_all_rows(b, model, columns, arrays[0]), *arrays[1:]) for b, arrays in enumerate(blocks)]
+        following = shared.share(inputs, number, *place.next)[1]
+        return Sums(total, data.total_weight(), whole), following
+
+    return [
+        guarded(lambda: work(number, given), inputs, number)  # noqa: B023
+        for number, given in zip(numbers, values, strict=True)
+    ]
+
+
+def columns_of(inputs: Inputs, shared: Shared, number: int) -> Columns:
+    """The features of the rows of a partition; None: all are needed."""
+    return guarded(lambda: shared.columns(inputs, number), inputs, number)
+
+
+def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, values: Values) -> Sums:
+    """What the rows of a partition contribute to the mean loss and its gradient, in double.
+
+    columns : the features of the rows; None: all are needed.
+    values : the parameters of these features, or all of them.
+    """
+
+    def work() -> Sums:
+        given = shared.selected(values, columns)
+        loss_sum, vector, model, objective = 0.0, np.zeros(0), None, None
+        for block, rows in shared.rows_left(inputs, number):
+            data = shared.block(inputs, number, block)
+            data = data if len(rows) == data.rows else data.take(rows)
+            if columns is not None:
+                index = np.searchsorted(columns, data.index).astype(np.int32)
+                data = data.with_columns(index, len(columns))
+            model, loss = shared.model(data, given)
+            objective = Objective(model, loss, data, shared.goal.weight)
+            vector = vector if vector.size else np.zeros(objective.size)
+            loss_sum += objective.accumulate(0, data.rows, vector)
+        blocks = []
+        if model is not None and objective is not None:
+            for b in range(len(model.layout)):
+                where, rows_, width = objective.places(b)
+                every = np.arange(rows_, dtype=np.int32)
+                blocks.append((shared.in_all_rows(b, model, columns, every), vector[where].reshape(rows_, width)))
+        return Sums(loss_sum, 0.0, blocks)
+
+    return guarded(work, inputs, number)
+
+
+def rows_entered(inputs: Inputs, shared: Shared, number: int, values: Values) -> list[NDArray[np.int32]]:
+    """For each block of the model, the rows that enter a score of the partition at these parameters, which are all."""
+
+    def work() -> list[NDArray[np.int32]]:
+        found: list[list[NDArray[np.int32]]] = [[] for _ in values.blocks]
+        for block, rows in shared.rows_left(inputs, number):
+            data = shared.block(inputs, number, block).take(rows)
+            for all_rows, sums in zip(found, row_sums(*shared.model(data, values), data, 1.0)[1], strict=True):
+                all_rows.append(sums.rows)
+        return [np.unique(np.concatenate(all_rows)).astype(np.int32) for all_rows in found]
+
+    return guarded(work, inputs, number)

@@ -1,0 +1,281 @@
+"""Training on a cluster: the rows are those of one machine, and nothing depends on the workers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import Here
+from problems import FOLLOWED, TRAINED, assert_close, pairwise, taken
+from test_every_pair import LEARNABLE, planted
+
+from fmcli.cluster import rounds as rounds_module
+from fmcli.cluster.partitions import Inputs, divide
+from fmcli.cluster.rows import PartitionedBlocks, open_partitions
+from fmcli.cluster.tasks import BUILD
+from fmcli.data.faults import BadLines
+from fmcli.data.formats import Stream
+from fmcli.data.pieces import joined
+from fmcli.data.reader import read
+from fmcli.data.stored.caching import Reading
+from fmcli.errors import BadInputError
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.build import build_loss
+from fmcli.registry.catalogue import refusal
+from fmcli.registry.models import MODELS
+from fmcli.registry.specs import make_spec
+from fmcli.solvers.stochastic.block_loop import BlockLoop
+from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
+from fmcli.solvers.stochastic.trainer import make_solver
+from fmcli.training import job
+from fmcli.training.checkpoint import Checkpoint
+from fmcli.training.settings import Settings, make_model
+from fmcli.training.stored import prepare_blocks
+
+ROWS, EPOCHS, ROUND = 300, 2, 40
+READING = Reading("auto", False, False, True)
+SOLVERS = ("adagrad", "ftrl", "lbfgs")
+
+
+def text_of(data):
+    """The rows of a data set as text."""
+    value = np.ones(data.nnz) if data.value is None else data.value
+    field = None if data.field is None else data.field
+    lines = []
+    for row in range(data.rows):
+        entries = range(*data.indptr[row : row + 2].tolist())
+        fields = ["" if field is None else f"{field[at]}:" for at in entries]
+        tokens = [f"{f}{data.index[at]}:{value[at]:.9g}" for f, at in zip(fields, entries, strict=True)]
+        lines.append(" ".join([f"{data.label[row]:.17g}", *tokens]))
+    return "\n".join(lines) + "\n"
+
+
+def opened(paths, workers=1, reading=READING, most=2500, bad=None):
+    """The partitions of some files on so many workers."""
+    cluster = Here(workers)
+    division = divide(paths, "auto", reading.keep_fields, "it", Stream(), most, BUILD)
+    inputs = Inputs(division.partitions, replace(reading, format=division.format), False, None, BUILD)
+    return open_partitions(cluster, inputs, division.format, bad or BadLines())
+
+
+def settings(model, solver, holdout=None, **options):
+    options = {"epochs": EPOCHS, "norm": False, **taken(model, LEARNABLE), **options}
+    if model == "llfm" and solver != "lbfgs":
+        options["llfm_variant"] = "do"
+    if solver != "lbfgs":
+        options["block_size" if MODELS[model].blocks else "seed"] = ROUND if MODELS[model].blocks else 1
+    return Settings(make_spec(model, solver, None, options), holdout=holdout)
+
+
+def arrays(trained):
+    model = trained.plan.model
+    return {**model.parameters, **{f"{name}.{i}": a for name, s in model.states.items() for i, a in enumerate(s)}}
+
+
+def same_bits(first, second):
+    return all(array.tobytes() == second[name].tobytes() for name, array in first.items())
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """Writes the rows of a data set for a model to two files; returns their paths."""
+    monkeypatch.setattr(rounds_module, "LEAST_ROWS", ROUND)
+
+    def written(model, loss="squared"):
+        data = planted(model, loss, rows=ROWS)[0]
+        for number, part in enumerate((data.take(np.arange(170)), data.take(np.arange(170, ROWS)))):
+            (tmp_path / f"rows{number}").write_text(text_of(part))
+        return [str(tmp_path / "rows0"), str(tmp_path / "rows1")], data
+
+    return written
+
+
+# Each kind with a solver of sums, and some with all.
+KINDS = [
+    (model, solver)
+    for number, model in enumerate(TRAINED)
+    for solver in SOLVERS
+    if not refusal(model, solver) and (solver == SOLVERS[number % 2] or model in ("fm", "ffm", "poly2", "llfm"))
+]
+
+
+@pytest.mark.parametrize(("model", "solver"), KINDS)
+def test_the_number_of_workers_does_not_change_a_bit(rows, model, solver):
+    paths, data = rows(model)
+    reading = Reading("auto", data.field is not None, False, True)
+    runs = []
+    for workers in (1, 3):
+        cache = opened(paths, workers, reading)
+        assert len(cache.rows) > 3
+        plan = prepare_blocks(settings(model, solver, holdout=0.1), PartitionedBlocks(cache), {})
+        runs.append(job.train(plan))
+        assert len({place for _, place in cache.cluster.tasks if place}) == workers
+    assert same_bits(*map(arrays, runs))
+    assert runs[0].epochs[0].valid == runs[1].epochs[0].valid
+    assert runs[0].epochs[-1].loss < runs[0].baseline.loss
+
+
+@pytest.mark.parametrize(("model", "solver"), pairwise([m for m in TRAINED if MODELS[m].blocks], ["adagrad", "ftrl"]))
+def test_rounds_are_block_steps(rows, model, solver):
+    """The same steps as in memory, on the rows of each round in the order of the partitions."""
+    if refusal(model, solver):
+        return
+    paths, _ = rows(model)
+    plan = prepare_blocks(settings(model, solver, holdout=0, epochs=1), PartitionedBlocks(opened(paths)), {})
+    found = job.train(plan)
+
+    source, spec = plan.source, plan.spec
+    cluster, inputs = source.partitions.cluster, source.partitions.inputs.value
+    shared = source.goal(plan.task, 1.0).value
+    count = rounds_module.rounds_of(plan.task)
+    numbers = range(len(source.sizes))
+    of_rounds = [
+        [shared.take(inputs, number, in_round(shared, inputs, number, at, count)) for number in numbers]
+        for at in range(count)
+    ]
+    sizes = [sum(part.rows for part in parts) for parts in of_rounds]
+    assert sum(sizes) == ROWS
+    assert max(sizes) - min(sizes) <= len(source.sizes)
+    data = joined([part for parts in of_rounds for part in parts])
+    assert sorted(data.label.tolist()) == sorted(planted(model, "squared", rows=ROWS)[0].label.tolist())
+
+    model_, loss = make_model(spec, data.features, 1, 0), build_loss(spec, spec.loss, 1)
+    step = make_solver(spec)
+    again = replace(plan, model=model_)
+    model_.allocate(step.slots)
+    job.start(again, loss)
+    step.bind(model_, Penalty(**{name: spec.values[name] for name in job.STRENGTHS if name in spec.values}))
+    step.start()
+    blocks = SampleBlocks(data, np.cumsum([0, *sizes]), by_sample=model_.pair_block >= 0)
+    BlockLoop(model_, step, loss).run(None, blocks, np.arange(count, dtype=np.int32), 0, count)
+    step.end_epoch()
+    assert_close(found.plan.model.parameters, model_.parameters, FOLLOWED)
+    assert cluster.tasks
+
+
+def in_round(shared, inputs, number, at, count):
+    """The rows of a partition in a round of the first epoch."""
+    order = shared.order(inputs, number, 1)
+    every = [(block, row) for block, rows in order for row in rows.tolist()]
+    some = every[len(every) * at // count : len(every) * (at + 1) // count]
+    return [(block, np.array([row], dtype=np.int32)) for block, row in some]
+
+
+@pytest.mark.parametrize("model", ["fm", "ffm", "llfm", "poly2"])
+def test_lbfgs_has_the_objective_of_one_machine(rows, model, tmp_path):
+    paths, data = rows(model)
+    reading = Reading("auto", data.field is not None, False, False)
+    chosen = settings(model, "lbfgs", holdout=0, epochs=30, tol=0)
+    there = job.train(prepare_blocks(chosen, PartitionedBlocks(opened(paths, 2, reading)), {}))
+    table = read(paths, keep_fields=reading.keep_fields, compact=MODELS[model].compact)
+    here = job.train(job.prepare(chosen, table.dataset))
+    for number in (0, 4):
+        assert there.epochs[number].objective == pytest.approx(here.epochs[number].objective, rel=1e-6)
+    assert there.epochs[-1].objective == pytest.approx(here.epochs[-1].objective, rel=1e-2)
+
+
+TEXTS = {
+    "numbers": ["1 0:1 5:2\n0 3:1\n", "1 9:0.5\n0 5:1 9:1\n"],
+    "names": ["yes a:1 5:2\nno b:1\n", "no a:0.5 zz:1\nyes 5:1 c:1\n"],
+    "late names": ["1 0:1 5:2\n0 3:1\n", "1 user=7:0.5\n0 5:1 user=7:1\n"],
+    "large numbers": ["1 0:1 5:2\n0 3:1\n", "1 99999999999:0.5\n0 5:1 9:1\n"],
+    "sparse numbers": ["1 0:1 5:2\n0 3:1\n", "1 99999999:0.5\n0 5:1 9:1\n"],
+}
+
+
+@pytest.mark.parametrize("hash_bits", [0, 6])
+@pytest.mark.parametrize("text", TEXTS)
+def test_columns_and_labels_are_those_of_one_machine(tmp_path, text, hash_bits):
+    paths = []
+    for number, rows in enumerate(TEXTS[text]):
+        (tmp_path / f"{number}").write_text(rows)
+        paths.append(str(tmp_path / f"{number}"))
+    reading = Reading("auto", False, False, False, hash_bits=hash_bits)
+    cache = opened(paths, 2, reading, most=10)
+    table = read(paths, labels=None, hash_bits=hash_bits)
+    here = table.dataset
+    assert [len(part) for part in cache.parts] == [1] * len(cache.parts)
+    assert cache.facts.names == table.labels
+    assert cache.facts.features == here.features
+    assert cache.counts.tolist() == here.counts(np.arange(here.rows, dtype=np.int32)).tolist()
+    there = joined(list(cache.fetch(cache.shared(), "all")))
+    for name in ("indptr", "index", "label"):
+        assert getattr(there, name).tolist() == getattr(here, name).tolist(), name
+    if here.numbering is not None:
+        written = [numbering.written(range(here.features)) for numbering in (cache.dictionary, here.numbering)]
+        assert written[0] == written[1]
+
+
+def test_bad_lines_have_their_numbers(tmp_path):
+    (tmp_path / "a").write_text("1 0:1\n" * 40 + "0 1:x\n" + "0 1:1\n")
+    with pytest.raises(BadInputError, match="a:41:3: "):
+        opened([str(tmp_path / "a")], 1, most=100)
+
+
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_scales_and_rare_features_are_those_of_one_machine(rows, scale, tmp_path):
+    paths, _ = rows("fm")
+    chosen = replace(settings("fm", "adagrad", holdout=0, scale=scale), min_count=24)
+    there = prepare_blocks(chosen, PartitionedBlocks(opened(paths, 2)), {})
+    here = job.prepare(chosen, read(paths).dataset)
+    assert there.counts.tolist() == here.counts.tolist()
+    assert 0 < there.seen.sum() < len(there.seen)
+    assert there.spec.values == here.spec.values
+    if scale != "none":
+        assert_close({"scale": there.preprocessing.scale}, {"scale": here.preprocessing.scale}, {"rtol": 1e-5})
+
+
+class StopError(Exception):
+    """Ends a run."""
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
+def test_a_run_continues_where_a_checkpoint_was_written(rows, solver, tmp_path):
+    paths, _ = rows("fm")
+    chosen = settings("fm", solver, holdout=0.1, epochs=4)
+
+    def run(keeper=None, workers=1):
+        plan = prepare_blocks(chosen, PartitionedBlocks(opened(paths, workers)), {})
+        if keeper:
+            keeper.belongs_to(plan, False)
+        return job.train(plan, keeper=keeper)
+
+    class Ended(Checkpoint):
+        pauses = 0
+
+        def pause(self, ends):
+            self.pauses += 1
+            if self.pauses == 3:
+                self.write()
+                raise StopError
+
+    whole = run()
+    with pytest.raises(StopError):
+        run(Ended(str(tmp_path / "kept"), 600))
+    keeper = Checkpoint(str(tmp_path / "kept"), 600)
+    keeper.read()
+    continued = run(keeper, workers=2)
+    assert continued.continued is not None
+    assert same_bits(arrays(continued), arrays(whole))
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
+def test_workers_that_are_lost_change_nothing(rows, solver, monkeypatch):
+    paths, _ = rows("fm")
+    chosen = settings("fm", solver, holdout=0.1)
+    whole = job.train(prepare_blocks(chosen, PartitionedBlocks(opened(paths, 1)), {}))
+    cache = opened(paths, 4)
+    plan = prepare_blocks(chosen, PartitionedBlocks(cache), {})
+    submit = cache.cluster.submit
+
+    def losing(function, *arguments, worker=None):
+        if len(cache.cluster.tasks) % 10 == 9 and len(cache.cluster.places) > 1:
+            cache.cluster.lose(cache.cluster.places[0])
+        return submit(function, *arguments, worker=worker)
+
+    monkeypatch.setattr(cache.cluster, "submit", losing)
+    assert same_bits(arrays(job.train(plan)), arrays(whole))
+    assert len(cache.cluster.places) == 1
+
+
+def test_the_rows_of_a_round():
+    assert [rounds_module.round_size(n) for n in (10, 2**21, 4_096_000, 10**9)] == [1024, 1024, 2048, 2**18]
