@@ -13,7 +13,7 @@ INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
 # Colours that colour-blind readers can tell apart (Okabe and Ito), with a pattern of dashes for each.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3")
-MOST_TICKS, MOST_MARKERS = 6, 30
+MOST_TICKS, MOST_MARKERS = 7, 30
 SCARCE = 3  # ticks of powers of ten alone are too few below this number
 
 

@@ -3,6 +3,7 @@
 from experiments import (
     ho_bpr,
     ho_figure4,
+    ho_start,
     ho_table3,
     ll,
     peers,
@@ -26,6 +27,7 @@ ALL = [
         pn_ratings,
         pn_bases,
         ho_table3,
+        ho_start,
         ho_figure4,
         ho_bpr,
         sh,

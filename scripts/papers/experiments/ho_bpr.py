@@ -141,10 +141,10 @@ def tables(numbers: Numbers) -> list[Table]:
 
 U1 = (
     "The split, in part: users of the test rows of u1 have lost 38% of their ratings to the test, those of random"
-    " held-out rows a tenth. On random held-out rows of the training data, bpr and logistic are equal: 0.7148 and 0.7144"
-    " on 10% of the rows, 0.6989 and 0.6994 on 40% (four draws, the best l2 of four each). If half of the users lose 45%"
-    " of their rows, as in u1, bpr is 0.0035 worse. The best l2 of bpr also changes with the split, from 0.1 to 0.14,"
-    " that of logistic does not; the rest of the gap was not explained."
+    " held-out rows a tenth. On random held-out rows of the training data, bpr and logistic are equal: 0.7148 and"
+    " 0.7144 on 10% of the rows, 0.6989 and 0.6994 on 40% (four draws, the best l2 of four each). If half of the users"
+    " lose 45% of their rows, as in u1, bpr is 0.0035 worse. The best l2 of bpr also changes with the split, from 0.1"
+    " to 0.14, that of logistic does not; the rest of the gap was not explained."
 )
 REASONS = {
     "ratings": U1,
