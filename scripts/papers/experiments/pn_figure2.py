@@ -4,12 +4,13 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from experiment import Experiment, Figure, Numbers, Rule, Table, mean, mean_and_spread
 from fitting import Options, spec_of
 from sets.raw import Raw
-from sets.words import documents
+from sets.words import WORDS_PER_ROW, Planted, documents
 from watching import saved_start, spaced, watched
 
 from fmcli.data.dataset import Dataset
@@ -21,7 +22,8 @@ from fmcli.training import job
 from fmcli.training.saving import load_warm_start
 from fmcli.training.warm_start import WarmStart
 
-ROWS, RANK, LAMBDA, INIT_STD, STARTS = 2_000, 5, 1e-3, 0.1, 5
+PLANTED = Planted(train=2_000, length=400, frequent=100, relevant=20)
+RANK, LAMBDA, INIT_STD, STARTS = 5, 1e-3, 0.1, 5
 SECOND, ORDERS, FORMS = 2, (2, 3), ("direct", "lifted")
 MODELS = {"direct": "pn", "lifted": "lifted-pn"}
 SOLVERS: dict[str, Options] = {
@@ -64,15 +66,13 @@ def common_start(data: Dataset, order: int, seed: int) -> dict[str, WarmStart]:
     return found
 
 
-def plan_of(data: Dataset, order: int, form: str, solver: str, start: WarmStart, rate: float) -> job.Plan:
+def plan_of(data: Dataset, order: int, form: str, solver: str, start: WarmStart, **added: Any) -> job.Plan:
     rank = start.run.options["rank"]
     options = COMMON | SOLVERS[solver] | {"order": order, "rank": rank}
     options["l2"] = 2 * LAMBDA if (order, form) == (SECOND, "direct") else LAMBDA
     if form == "direct":
         options["fit_beta"] = False
-    if solver == "sgd":
-        options["learning_rate"] = rate
-    return job.plan(data, spec_of(MODELS[form], options), warm_start=start)
+    return job.plan(data, spec_of(MODELS[form], options | added), warm_start=start)
 
 
 def objective_at(data: Dataset, order: int, form: str, start: WarmStart) -> float:
@@ -87,7 +87,7 @@ def best_rate(data: Dataset, order: int, form: str, start: WarmStart) -> float:
     """The step size of sgd with the lowest final objective."""
     found = {}
     for rate in RATES:
-        plan = plan_of(data, order, form, "sgd", start, rate)
+        plan = plan_of(data, order, form, "sgd", start, learning_rate=rate)
         try:
             found[rate] = watched(plan, data, {SOLVERS["sgd"]["epochs"]})["objective"][-1]
         except DivergedError:
@@ -96,7 +96,7 @@ def best_rate(data: Dataset, order: int, form: str, start: WarmStart) -> float:
 
 
 def run(raw: Raw) -> Numbers:
-    everything = documents(raw, 0, ROWS).train
+    everything = documents(raw, 0, PLANTED).train
     data = everything.normalised(np.ones(everything.features, dtype=np.bool_))
     numbers: Numbers = {}
     for order in ORDERS:
@@ -111,7 +111,8 @@ def run(raw: Raw) -> Numbers:
             for form in FORMS:
                 found["begin"][form].append(objective_at(data, order, form, start[form]))
                 for solver, options in SOLVERS.items():
-                    plan = plan_of(data, order, form, solver, start[form], rates[form])
+                    added = {"learning_rate": rates[form]} if solver == "sgd" else {}
+                    plan = plan_of(data, order, form, solver, start[form], **added)
                     ways[f"{form} {solver}"].append(watched(plan, data, spaced(options["epochs"], POINTS)))
         numbers[str(order)] = found
     return numbers
@@ -204,16 +205,17 @@ EXPERIMENT = Experiment(
     source="[PN] Figure 2",
     title="direct and lifted optimization over time",
     about=f"""
-The paper uses E2006-tfidf, which could not be had. A stand-in made by a generator has its shape: {ROWS:,} documents
-with {round(ROWS * 9.35):,} words, values log(1 + count) in rows of unit length, and a real label that depends on few
-words and pairs of words. The kernel is the polynomial one with a constant feature, without linear weights, and with
-beta = 1 or -1. For m = 2, the lifted form starts with {RANK} random pairs of factors, and the direct form with its
-kernel form, as in the paper: `fmcli export --kernel-form` converts a lifted model into a direct one with the same
-scores. The penalty is the one of Theorem 2, so that both forms have the same minimum. For m = 3 there is no kernel
-form: both start with the same {RANK} random factors, and the penalty is half of lambda times the sum of all squares.
-lambda is {LAMBDA:g}. "sgd" is `fobos` with a constant step, because `sgd` penalizes only the parameters of the
-features of a row; its step size is the best of {len(RATES)} for one more start. The paper has no direct cd for m = 3,
-and no lifted lbfgs and sgd.
+The paper uses E2006-tfidf, which could not be had. A stand-in made by a generator has its shape:
+{PLANTED.train:,} documents with {round(WORDS_PER_ROW * PLANTED.train):,} words, values log(1 + count) in rows
+of unit length, and a real label that depends on few words and pairs of words. The kernel is the polynomial one
+with a constant feature, without linear weights, and with beta = 1 or -1. For m = 2, the lifted form starts with
+{RANK} random pairs of factors, and the direct form with its kernel form, as in the paper: `fmcli export
+--kernel-form` converts a lifted model into a direct one with the same scores. The penalty is the one of Theorem
+2, so that both forms have the same minimum. For m = 3 there is no kernel form: both start with the same {RANK}
+random factors, and the penalty is half of lambda times the sum of all squares. lambda is {LAMBDA:g}. "sgd" is
+`fobos` with a constant step, because `sgd` penalizes only the parameters of the features of a row; its step
+size is the best of {len(RATES)} for one more start. The paper has no direct cd for m = 3, and no lifted lbfgs
+and sgd.
 """,
     rules=[
         Rule(

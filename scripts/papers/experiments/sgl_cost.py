@@ -97,10 +97,8 @@ def tables(numbers: Numbers) -> list[Table]:
 def figures(numbers: Numbers) -> dict[str, Figure]:
     shown = {name: (FEATURES, growth(numbers, name)) for name in WAYS}
     shown[PRINTED] = PAPER_FEATURES, growth(numbers, PRINTED)
-    title = "time of an epoch, relative"
-    return {
-        "": Figure("Time by the number of features", "features", "times that of the fewest", {title: shown}, True, True)
-    }
+    panels = {"time of an epoch, relative": shown}
+    return {"": Figure("Time by the number of features", "features", "times that of the fewest", panels, True, True)}
 
 
 EXPERIMENT = Experiment(

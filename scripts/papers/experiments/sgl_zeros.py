@@ -232,9 +232,9 @@ NO_L2 = (
     " features without ratings, has 0.9167 at best, fm 0.9126, and sglfm with its zeros 0.9193."
 )
 GROUPS_COST = (
-    "The group penalty costs more than it gains: its zeros are whole features, and glfm, which has no others, is worst by"
-    " far. The chosen sglfm have the smallest group penalty that was tried or lose little by it, and l1fm, which is sglfm"
-    " without it, has 0.9169 with 21 % zeros at k = 50."
+    "The group penalty costs more than it gains: its zeros are whole features, and glfm, which has no others, is worst"
+    " by far. The chosen sglfm have the smallest group penalty that was tried or lose little by it, and l1fm, which is"
+    " sglfm without it, has 0.9169 with 21 % zeros at k = 50."
 )
 FEW_RATINGS = (
     "The zeros are those of the features with few ratings, as the table of quarters shows: the half with more ratings"
