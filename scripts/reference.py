@@ -25,6 +25,7 @@ WIDTH = 10_000
 LABELS = {
     **{"real": "numbers", "counts": "counts", "binary": "two values", "soft": "from 0 to 1", "classes": "classes"},
     "order": "numbers, in groups",
+    "levels": "integers",
 }
 
 

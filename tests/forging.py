@@ -78,7 +78,8 @@ def corpus() -> list[ModelFile]:
     runs += [(kind, None, "softmax", True) for kind, piece in MODELS.items() if not piece.closed_form]
     runs += [("fm", name, "logistic", True) for name, solver in SOLVERS.items() if not solver.losses]
     runs += [(kind, "mcmc", loss, False) for kind, loss in (("ffm", "squared"), ("fm", "probit"))]
-    runs += [("linear", None, loss, False) for loss in LOSSES if LOSSES[loss].task != "binary"]
+    others = {loss: "mcmc" if piece.drawn else None for loss, piece in LOSSES.items() if piece.task != "binary"}
+    runs += [("linear", solver, loss, False) for loss, solver in others.items()]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "m")
         files = []

@@ -108,7 +108,7 @@ def test_components_declare_whether_they_have_block_steps():
         given = {option: value for option, value in options.items() if option in solver.options}
         assert make_solver(make_spec("fm", name, None, given)).takes_blocks == solver.blocks, name
     for name, loss in LOSSES.items():
-        built = loss.load()(**({"outputs": 3} if loss.task == "classes" else {}))
+        built = loss.load()(**({"outputs": 3} if loss.task in ("classes", "levels") else {}))
         assert np.isfinite(built.smoothness) == loss.bounded, name
 
 

@@ -89,6 +89,7 @@ RUNS = {
     "cd-llfm": ("cd", "llfm", "squared", {"anchors": 3, "rank": 2}, {}),
     "cd-pn": ("cd", "pn", "squared", {"nuclear": 0.01}, {}),
     "mcmc": ("mcmc", "fm", "squared", {"burn_in": 2, "draws": 3}, {"holdout": 0.3, "refit": False}),
+    "mcmc-ordinal": ("mcmc", "linear", "ordinal", {"burn_in": 2, "draws": 2}, {}),
     "mcmc-llfm": ("mcmc", "llfm", "probit", {"anchors": 3, "rank": 2, "draws": 2}, {"holdout": 0.3}),
     "lbfgs": ("lbfgs", "hofm-simplex", "squared", {"epochs": 25}, {}),
     "lbfgs-llfm": ("lbfgs", "llfm", "softmax", {"anchors": 3, "rank": 2, "epochs": 25}, {}),

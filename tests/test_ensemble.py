@@ -59,7 +59,7 @@ RUNS = [
     ("fm", "poisson", "fobos"),
     ("ffm", "squared", "cd"),
     ("bilinear", "squared", "lbfgs"),
-    ("llfm", "squared", "mcmc"),
+    ("llfm", "ordinal", "mcmc"),
     ("kernel-basis", "squared", None),
 ]
 

@@ -16,7 +16,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.averages import mean_score
-from fmcli.scoring.metrics import Outcome, measure
+from fmcli.scoring.metrics import Outcome, measure, probability
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training import job, saving
@@ -76,11 +76,12 @@ def planted(model, loss, seed=0, rows=ROWS):
     score = score_all(truth, dataset(samples, FEATURES))
     score = 2 * (score - np.median(score, axis=0))
     draw = {
-        "binary": lambda: np.where(rng.random(len(samples)) < prediction.probability(score[:, 0]), 1.0, 0.0),
+        "binary": lambda: np.where(rng.random(len(samples)) < probability(score[:, 0]), 1.0, 0.0),
         "soft": lambda: rng.beta(*(5 * p for p in soft(score[:, 0]))),
         "real": lambda: score[:, 0] / 2 + 0.1 * rng.normal(size=len(samples)),
         "counts": lambda: rng.poisson(np.exp(np.clip(score[:, 0] / 2, -3, 1.5))).astype(float),
         "classes": lambda: (score + rng.gumbel(size=score.shape)).argmax(axis=1) * 10.0,
+        "levels": lambda: np.searchsorted([-1.5, 0.0, 1.0], score[:, 0] + rng.normal(size=len(samples))) + 2.0,
         "order": lambda: np.round(score[:, 0] + 0.1 * rng.normal(size=len(samples))),
     }
     label = draw[LOSSES[loss].task]()
@@ -91,7 +92,7 @@ def planted(model, loss, seed=0, rows=ROWS):
 
 def soft(score):
     """Return the probabilities of both labels, which are not 0."""
-    p = np.clip(prediction.probability(score), 0.01, 0.99)
+    p = np.clip(probability(score), 0.01, 0.99)
     return p, 1 - p
 
 
@@ -138,7 +139,7 @@ def loss_on(trained, data):
         return 1 - measure(["gauc"], outcome)["gauc"]
     labels = trained.plan.preprocessing.labels
     label = labels.encode(data.label)
-    loss = build_loss(trained.plan.spec, labels.loss, labels.outputs)
+    loss = build_loss(trained.plan.spec, labels.loss, trained.plan.model.columns)
     trained.plan.model.remeasure()
     return mean_loss(loss, label, mean_score(labels.loss, [*trained.earlier, trained.plan.model], data))
 

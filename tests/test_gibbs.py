@@ -10,7 +10,7 @@ from test_every_pair import planted
 from fmcli.data.fields import fields_of_features, without_fields
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
-from fmcli.losses.loss import Squared
+from fmcli.losses.loss import Ordinal, Squared
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.specs import make_spec, resolve
@@ -45,7 +45,12 @@ def joint(name, sampler, replicates, **options):
 
 
 # With all kinds; with probit; and with fields, whose features have their own priors.
-CASES = [*((name, {}) for name in KINDS), ("fm", {"probit": True})]
+CASES = [
+    *((name, {}) for name in KINDS),
+    ("fm", {"probit": True}),
+    ("fm", {"cutpoints": 3}),
+    ("llfm", {"cutpoints": 1}),
+]
 CASES += [(name, {"fields": np.array([0, 1, 1, 0], dtype=np.int32)}) for name in ("fm", "lifted-anova", "llfm")]
 
 
@@ -79,9 +84,17 @@ class OffCentre(GibbsSampler):
         self.priors.mean[number][...] = 0
 
 
-@pytest.mark.parametrize("wrong", [TooLoud, TooSure, OffCentre])
-def test_the_check_of_the_joint_distribution_finds_errors(wrong):
-    found = joint("linear", wrong, 800)
+class TooWide(GibbsSampler):
+    """Has another prior of the gaps between cutpoints."""
+
+    def prepare(self, **options):
+        self.loss = Ordinal(outputs=self.loss.outputs, gap_mean=0.5, gap_std=0.5)
+        super().prepare(**options)
+
+
+@pytest.mark.parametrize(("wrong", "cutpoints"), [(TooLoud, 0), (TooSure, 0), (OffCentre, 0), (TooWide, 3)])
+def test_the_check_of_the_joint_distribution_finds_errors(wrong, cutpoints):
+    found = joint("linear", wrong, 800, cutpoints=cutpoints)
     assert max(map(abs, found.values())) > LARGEST, found
 
 
@@ -229,7 +242,12 @@ def test_another_seed_and_a_continued_run_have_other_numbers(tmp_path):
         ("pn", None, {}, "mcmc draws parameters in which scores are affine, and those of pn are not; use -m lifted-pn"),
         ("kernel-basis", None, {}, "kernel-basis is solved in closed form"),
         ("sglfm", None, {}, "sglfm needs --l1 and --group-l1, which mcmc does not support"),
-        ("fm", "logistic", {}, "mcmc draws parameters under --loss squared or probit only, not under logistic"),
+        (
+            "fm",
+            "logistic",
+            {},
+            "mcmc draws parameters under --loss squared, probit or ordinal only, not under logistic",
+        ),
         ("fm", "softmax", {}, "not under softmax"),
         ("fm", None, {"l2": 0.1}, "--l2 cannot be used with mcmc: .* by the prior"),
         ("fm", None, {"batch_size": 5}, "--batch-size cannot be used with mcmc"),

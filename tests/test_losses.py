@@ -20,9 +20,12 @@ LABELS = {
     "soft": (0.0, 0.3, 1.0),
     "classes": (0.0, 1.0, 2.0),
     "order": (1.0,),
+    "levels": (0.0, 1.0, 2.0, 3.0),
 }
 # Class scores: moderate, equal, and so far apart that exp would overflow.
 CLASS_SCORES = ((0.3, -1.2, 2.0), (0.0, 0.0, 0.0), (-40.0, 35.0, 3.0), (900.0, -900.0, 899.0))
+# Scores minus increasing cutpoints.
+LEVEL_SCORES = ((2.0, 0.3, -1.2), (0.1, 0.0, -0.1), (35.0, 3.0, -40.0), (50.0, 49.0, 48.5), (-40.0, -41.0, -44.0))
 CASES = [pytest.param(name, {}, id=name) for name in LOSSES]
 CASES += [pytest.param("huber", {"huber_delta": delta}, id=f"huber-{delta}") for delta in (0.3, 2.5)]
 
@@ -36,19 +39,20 @@ def make(name, options):
 
 
 def outputs_of(name):
-    return 3 if LOSSES[name].task == "classes" else 1
+    return 3 if LOSSES[name].task in ("classes", "levels") else 1
 
 
 def samples(name):
     """Labels and scores."""
-    scores = CLASS_SCORES if outputs_of(name) == 3 else [(score,) for score in SCORES]
+    several = {"classes": CLASS_SCORES, "levels": LEVEL_SCORES}
+    scores = several.get(LOSSES[name].task, [(score,) for score in SCORES])
     return [(y, np.array(score)) for y in LABELS[LOSSES[name].task] for score in scores]
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_value_and_slope(name, options):
     loss, slow = make(name, options)
-    rtol = 1e-13 if name == "probit" else 1e-14  # far tails multiply the rounding error of the score
+    rtol = {"probit": 1e-13, "ordinal": 1e-12}.get(name, 1e-14)  # far tails multiply the rounding error of the score
     for y, score in samples(name):
         value, slope = loss.evaluate(y, score)
         np.testing.assert_allclose(value, slow(y, score), rtol=rtol)
@@ -138,6 +142,8 @@ def test_a_score_that_is_not_a_number_is_never_a_small_loss(name):
         for place in range(outputs):
             score = np.zeros(outputs)
             score[place] = np.nan
+            if LOSSES[name].task == "levels":  # a score minus each cutpoint: none of them is a number
+                score[:] = np.nan
             value, slope = loss.evaluate(y, score)
             assert np.isnan(value)
             assert np.isnan(slope).any()

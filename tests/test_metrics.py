@@ -23,6 +23,8 @@ BINARY = [name for name, loss in LOSSES.items() if loss.task == "binary"]
 COUNTS = [name for name, loss in LOSSES.items() if loss.task == "counts"]
 CLASSES = [name for name, loss in LOSSES.items() if loss.task == "classes"]
 every_loss = pytest.mark.parametrize("loss", LOSSES)
+# The metrics of ordered labels are in tests/test_ordinal.py.
+defined_here = pytest.mark.parametrize("loss", [name for name, loss in LOSSES.items() if loss.task != "levels"])
 
 
 @st.composite
@@ -188,7 +190,7 @@ SLOW = {
 }
 
 
-@every_loss
+@defined_here
 @given(st.data())
 def test_against_definitions(loss, data):
     outcome = data.draw(outcomes(loss))
@@ -284,7 +286,7 @@ SKLEARN = {
 }
 
 
-@every_loss
+@defined_here
 @given(st.data())
 def test_against_sklearn(loss, data):
     outcome = data.draw(outcomes(loss))
@@ -346,7 +348,7 @@ def test_r2_of_equal_labels_is_nan():
 @every_loss
 def test_nothing_to_measure_is_nan(loss):
     outputs = 3 if loss in CLASSES else 1
-    label, score = np.array([1.0, 0.0 if loss in CLASSES else -1.0]), np.ones((2, outputs))
+    label, score = np.array([1.0, 0.0 if loss in (*CLASSES, "ordinal") else -1.0]), np.ones((2, outputs))
     broken = score.copy()
     broken[0, -1] = np.inf
     for outcome in (
@@ -397,7 +399,13 @@ def test_every_registered_loss_has_metrics():
 
 
 def test_logloss_needs_probabilities():
-    assert [loss for loss in LOSSES if "logloss" in allowed(loss)] == ["logistic", "probit", "soft-logistic", "softmax"]
+    assert [loss for loss in LOSSES if "logloss" in allowed(loss)] == [
+        "logistic",
+        "probit",
+        "soft-logistic",
+        "softmax",
+        "ordinal",
+    ]
 
 
 def test_a_metric_that_does_not_fit_names_those_that_do():

@@ -288,14 +288,15 @@ def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
         raise UsageError(
             f"a model with {scorer.labels.loss} loss has no probabilities; use --output-type raw for its scores"
         )
-    if wanted == "value" and scorer.has_probabilities:
+    if wanted == "value" and scorer.default_output() == "prob":
         raise UsageError(f"a model with {scorer.labels.loss} loss does not predict numbers; use --output-type prob")
     if request.std and not scorer.draws:
         raise UsageError(
             f"{request.model} has a single draw of its parameters; --std needs a model that -s mcmc or --ensemble has "
             "trained"
         )
-    if request.std and wanted in ("label", "raw") and (scorer.labels.values or not scorer.averages_scores):
+    of_others = ("label", "raw", "prob") if scorer.has_levels else ("label", "raw")
+    if request.std and wanted in of_others and (scorer.labels.values or not scorer.averages_scores):
         raise UsageError(f"--std is that of predictions; leave out --output-type {wanted}")
     return wanted or scorer.default_output()
 

@@ -39,8 +39,8 @@ class Labels:
     """How labels are encoded for a loss.
 
     loss : the name of the loss.
-    values : the label values that stand for -1 and +1, or for classes 0, 1, ..., in increasing order; None if the
-        labels are numbers.
+    values : the label values that stand for -1 and +1, for classes 0, 1, ..., or for levels 0, 1, ..., in increasing
+        order; None if the labels are numbers.
     names : what the values 0, 1, .. stand for, if they are positions of names.
     may_be_classes : whether the labels, which are fitted as numbers by default, have few distinct integer values.
     """
@@ -67,6 +67,11 @@ class Labels:
         """The number of scores per sample."""
         return len(self.values) if self.values and LOSSES[self.loss].task == "classes" else 1
 
+    @property
+    def cutpoints(self) -> int:
+        """The number of cutpoints between ordered labels."""
+        return len(self.values) - 1 if self.values and LOSSES[self.loss].task == "levels" else 0
+
     def encode(self, label: Floats, source: str = "") -> Floats:
         """The labels as the loss expects them: numbers, -1 and +1, or class ids.
 
@@ -86,7 +91,7 @@ class Labels:
         places = np.zeros(len(label))
         for value in self.values[1:]:
             places += label >= value
-        if LOSSES[self.loss].task != "classes":
+        if LOSSES[self.loss].task not in ("classes", "levels"):
             places *= 2.0
             places -= 1.0
         return places
@@ -140,9 +145,23 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Name
         return Labels(loss, tuple(distinct.tolist()))
     if task == "classes":
         return Labels(loss, tuple(np.unique(label).tolist()))
+    if task == "levels":
+        return Labels(loss, levels(label, loss))
     check_numbers(loss, label)
     two_values = signs and distinct is not None and len(distinct) == 2
     return Labels(loss, tuple(np.unique(label).tolist()) if two_values else None)
+
+
+def levels(label: Floats, loss: str) -> tuple[float, ...]:
+    """The integers from the smallest to the largest label. Raises BadInputError unless labels are a few integers."""
+    low, high = float(label.min()), float(label.max())
+    if not (0 < high - low < FEW_CLASSES and (label == np.round(label)).all()):
+        raise BadInputError(
+            f"loss {loss} takes integers, of which at most {FEW_CLASSES} lie from the smallest to the largest one, but "
+            f"the labels are {listed(label[:SOME_LABELS])}",
+            loss={"squared": "to fit them as numbers"},
+        )
+    return tuple(np.arange(low, high + 1).tolist())
 
 
 def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Labels:

@@ -307,7 +307,10 @@ def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | list[s
     """Raise BadInputError unless the number of label values fits the loss, and the number of outputs fits the
     labels."""
     count = 0 if values is None else len(values)
-    fits = {"binary": count == 2, "classes": count >= 2}.get(loss.task, count in ((0, 2) if kind.closed_form else (0,)))
+    steps = set(np.diff([value for value in values or () if is_number(value)])) == {1}
+    fits = {"binary": count == 2, "classes": count >= 2, "levels": count >= 2 and steps}.get(
+        loss.task, count in ((0, 2) if kind.closed_form else (0,))
+    )
     if not fits:
         refuse(f"{count} label values do not fit loss {loss.name}")
     expected = saved_labels(loss.name, values).outputs

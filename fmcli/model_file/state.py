@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model
 
 # The prefix of state arrays in a model file: slot 0 of V is state.0.V.
@@ -39,4 +40,5 @@ def drawn_names(model: Model, members: int = 1) -> list[str]:
     which begin with other constants, too, all."""
     if members > 1:
         return [*model.shapes(), *model.constants]
-    return [name for layout in model.layout if layout.trained for name in layout.names]
+    names = [name for layout in model.layout if layout.trained for name in layout.names]
+    return [*names, CUTPOINTS] if model.cutpoints else names

@@ -7,6 +7,7 @@ from numpy.typing import DTypeLike, NDArray
 REAL_TYPE: np.dtype[Any]
 """float32 or float64, as this was built."""
 CACHE_LINE: int
+CUTPOINTS: str
 FEATURES: Literal["features"]
 CONSTRAINTS: tuple[str | None, ...]
 ROLES: tuple[str | None, ...]

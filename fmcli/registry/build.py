@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def build_model(
-    kind: ModelEntry, features: int, outputs: int, options: Mapping[str, Any], fields: int = 0, by_row: bool = False
+    kind: ModelEntry,
+    features: int,
+    outputs: int,
+    options: Mapping[str, Any],
+    fields: int = 0,
+    by_row: bool = False,
+    cutpoints: int = 0,
 ) -> Model:
     """A model of a kind. Its arrays are not allocated yet.
 
@@ -25,16 +31,18 @@ def build_model(
     options : the options of the kind, by keyword.
     fields : the number of fields in the data.
     by_row : whether all parameters of a feature form one group of a group penalty.
+    cutpoints : the number of cutpoints between ordered labels.
     """
     context = {"fields": fields, "by_row": by_row}
     model: Model = kind.load()(features, outputs, **options, **{name: context[name] for name in kind.context})
+    model.cutpoints = cutpoints
     return model
 
 
-def build_loss(spec: Spec, loss: str, outputs: int) -> Loss:
-    """The loss named `loss`, with the options of the spec."""
+def build_loss(spec: Spec, loss: str, columns: int) -> Loss:
+    """The loss named `loss`, with the options of the spec, of so many numbers for each row (Model.columns)."""
     entry = LOSSES[loss]
-    by_classes = {"outputs": outputs} if entry.task == "classes" else {}
+    by_classes = {"outputs": columns} if entry.task in ("classes", "levels") else {}
     built: Loss = entry.load()(**spec.keywords(entry), **by_classes)
     return built
 

@@ -10,6 +10,8 @@ from fmcli.registry.entry import Entry
 LOGISTIC, SOFT_LOGISTIC = "logistic", "soft-logistic"
 # The loss for labels with two values where parameters are drawn from their posterior distribution.
 PROBIT = "probit"
+# The loss for integers of which only the order is known.
+ORDINAL = "ordinal"
 # The loss whose predictions can be clipped to the range of the labels.
 CLIPPED_LOSS = "squared"
 # The loss of models that are solved in closed form.
@@ -20,17 +22,19 @@ CLOSED_FORM_LOSS = "squared"
 class LossEntry(Entry):
     """A loss.
 
-    task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts, classes, or order (of numbers,
-        only the order counts).
+    task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts, classes, levels (integers
+        whose distances do not count), or order (of numbers, only the order counts).
     pairwise : whether it is a loss of the difference of the scores of two rows of a group.
     smooth : whether it is differentiable.
     bounded : whether its second derivative is bounded.
+    drawn : whether it has parameters of its own, which only solvers that draw them from their distribution have.
     """
 
     task: str
     smooth: bool = True
     bounded: bool = True
     pairwise: bool = False
+    drawn: bool = False
 
     @property
     def by_rows_only(self) -> bool:
@@ -88,6 +92,15 @@ _LOSSES = (
         "Softmax loss (cross-entropy), for classes.",
         "fmcli.losses.loss:Softmax",
         task="classes",
+    ),
+    LossEntry(
+        ORDINAL,
+        "Ordered probit, for integers such as ratings, whose distances mcmc learns; the prediction is the mean label.",
+        "fmcli.losses.loss:Ordinal",
+        ("gap_mean", "gap_std"),
+        task="levels",
+        bounded=False,
+        drawn=True,
     ),
     LossEntry(
         "bpr",

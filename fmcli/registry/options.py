@@ -283,6 +283,22 @@ _OPTIONS = (
         high=1 << 16,
     ),
     Option(
+        "gap_mean",
+        float,
+        0.0,
+        "Prior mean of the logarithm of the distance between neighbouring cutpoints, for loss ordinal.",
+        "solver",
+    ),
+    Option(
+        "gap_std",
+        float,
+        1.0,
+        "Its prior standard deviation.",
+        "solver",
+        low=0,
+        open_low=True,
+    ),
+    Option(
         "noise_shape",
         float,
         0.5,

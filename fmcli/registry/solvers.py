@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fmcli.registry.derived import START_OF_SAMPLES, per_row
 from fmcli.registry.entry import Entry, load
-from fmcli.registry.losses import PROBIT
+from fmcli.registry.losses import ORDINAL, PROBIT
 from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ _SOLVERS = (
         {"epochs": 300, "l2": 0.0, "init_std": START_OF_SAMPLES},
         by_rows=False,
         in_memory=True,
-        losses=("squared", PROBIT),
+        losses=("squared", PROBIT, ORDINAL),
         samples=True,
         refuses={
             **_NOT_BY_ROWS,

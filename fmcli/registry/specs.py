@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -158,14 +158,23 @@ def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) ->
     """Raise UsageError if the solver supports only other losses, or needs a differentiable one and this one is not."""
     if solver and solver.losses and loss.name not in solver.losses:
         raise UsageError(
-            f"{solver.name} draws parameters under --loss {' or '.join(solver.losses)} only, not under {loss.name}; "
+            f"{solver.name} draws parameters under --loss {either(solver.losses)} only, not under {loss.name}; "
             f"leave out --loss, or use -s {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
         )
+    if loss.drawn and not (solver and solver.samples):
+        names = ", ".join(entry.name for entry in SOLVERS.values() if entry.samples)
+        raise UsageError(f"loss {loss.name} has parameters of its own, which only -s {names} draws; use it")
     if solver and not solver.by_rows and not loss.smooth:
         raise UsageError(
             f"{solver.name} needs a differentiable loss, and {loss.name} is not; use --loss squared-hinge, or another "
             "solver (-s)"
         )
+
+
+def either(names: Sequence[str]) -> str:
+    """Names as alternatives: "a, b or c"."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:

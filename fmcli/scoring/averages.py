@@ -73,8 +73,10 @@ ODDS = Average(log_probabilities, np.logaddexp, lambda sums, count: sums[1] - su
 CLASSES = Average(log_class_probabilities, np.logaddexp, lambda sums, count: sums[0] - np.log(count), np.exp)
 COUNTS = Average(lambda score: [score], np.logaddexp, lambda sums, count: sums[0] - np.log(count), np.exp)
 
+LEVELS = Average(normal_probabilities, np.add, normal_score, lambda above: above.sum(axis=1, keepdims=True), count=2)
+
 OF_LOSS = {PROBIT: NORMAL, "logistic": ODDS, "soft-logistic": ODDS}
-OF_TASK = {"classes": CLASSES, "counts": COUNTS}
+OF_TASK = {"classes": CLASSES, "counts": COUNTS, "levels": LEVELS}
 
 
 def average_of(loss: str) -> Average:

@@ -125,7 +125,7 @@ def evaluate_model(
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
-    outputs = scorer.model.outputs
+    outputs = scorer.model.columns
     pieces = []
     scored = each_chunk(
         scorer,
@@ -250,6 +250,11 @@ def evaluate_predictions(
             "needs one line of predictions, and blank lines do not count as rows"
         )
     labels = labels_for(label, names, loss or ("softmax" if columns > 1 else None))
+    if labels.cutpoints:
+        raise UsageError(
+            f"predictions of loss {labels.loss} are numbers",
+            loss={"squared": "for predicted numbers", "softmax": "for probabilities"},
+        )
     if columns != labels.outputs:
         raise BadInputError(
             f"{told} has {columns} numbers per line, but loss {labels.loss} with the labels of {rows} needs "
@@ -340,7 +345,7 @@ def training_loss(outcome: Outcome, scorer: Scorer) -> float:
     """The mean over the rows of the loss that the model was trained with."""
     meta = scorer.meta
     spec = Spec(meta["model"], meta["solver"], meta["loss"], meta["options"])
-    loss = build_loss(spec, scorer.labels.loss, scorer.model.outputs)
+    loss = build_loss(spec, scorer.labels.loss, scorer.model.columns)
     return mean_loss(loss, outcome.label, outcome.score)
 
 

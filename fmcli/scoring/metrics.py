@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
-from fmcli.losses.loss import Logistic, Loss, Probit, SoftLogistic
+from fmcli.losses.loss import Logistic, Loss, Ordinal, Probit, SoftLogistic
 from fmcli.names import find_name
-from fmcli.registry.losses import LOSSES, PROBIT
+from fmcli.registry.losses import LOSSES, ORDINAL, PROBIT
 from fmcli.scoring.ranking import RankedRows, group_auc, mean_average_precision, ndcg
 from fmcli.scoring.rows import row_losses
 from fmcli.scoring.scores import merged_counts, partition
@@ -34,11 +34,12 @@ Range = tuple[float, float]
 SMALLEST_PROBABILITY = 1e-15
 
 # The tasks of losses, as registry/losses.py names them: numbers and counts, two label values, soft labels, classes.
-NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft"), ("binary",), ("soft",), ("classes",)
-# Those whose labels have an order.
+NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft", "levels"), ("binary",), ("soft",), ("classes", "levels")
+LEVELS = ("levels",)
+# Those whose labels have an order. Levels are numbers and classes.
 ORDERED = (*NUMBERS, *BINARY, "order")
 # The losses whose scores give probabilities.
-PROBABLE = ("logistic", PROBIT, "soft-logistic", "softmax")
+PROBABLE = ("logistic", PROBIT, "soft-logistic", "softmax", ORDINAL)
 
 # The default metrics by task, and by loss for losses with other defaults; early stopping uses the first one. Hinge
 # losses give no probabilities.
@@ -48,6 +49,7 @@ USUAL = {
     "soft": ("logloss", "rmse"),
     "binary": ("accuracy", "auc"),
     "classes": ("accuracy", "macro-f1"),
+    "levels": ("rmse", "mae"),
     "order": ("gauc", "ndcg"),
 }
 USUAL_FOR_LOSS = {
@@ -170,8 +172,8 @@ class Outcome:
     @cached_property
     def error(self) -> Floats:
         """(rows) prediction - label, if labels are numbers."""
-        score = self.score[:, 0]
-        return (score if self.predicted else predicted_numbers(self.loss, score, self.clip)) - self.label
+        number = self.score if self.predicted else predicted_numbers(self.loss, self.score, self.clip)
+        return number[:, 0] - self.label
 
     @cached_property
     def class_label(self) -> NDArray[np.intp]:
@@ -184,7 +186,8 @@ class Outcome:
         positive."""
         if self.task in BINARY:
             return (self.score[:, 0] > (0.5 if self.probable else 0.0)).astype(np.intp)
-        highest: NDArray[np.intp] = self.score.argmax(axis=1)
+        likely = self.probability if self.task in LEVELS else self.score
+        highest: NDArray[np.intp] = likely.argmax(axis=1)
         return highest
 
     @cached_property
@@ -192,7 +195,7 @@ class Outcome:
         """(rows, outputs) the probability of +1, or of each class."""
         if self.probable:
             return self.score
-        return probability(self.score, self.loss) if self.task in BINARY else class_probabilities(self.score)
+        return probabilities(self.loss, self.score)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -236,7 +239,7 @@ class Outcome:
 
     def all_class_weights(self) -> ClassWeights:
         """The same, for all classes."""
-        classes = max(2, self.score.shape[1])  # a model of two classes has a single score
+        classes = max(2, self.score.shape[1] + (self.task in LEVELS))  # a model of two classes has a single score
 
         def total(of: NDArray[np.intp], weight: Floats) -> Floats:
             return np.asarray(np.bincount(of, weight, classes), np.float64)
@@ -256,7 +259,9 @@ def summed_by_score(score: Floats, weights: Ranking) -> tuple[Floats, Ranking]:
 
 def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
     """The predictions if labels are numbers: the scores, clipped to a range; for counts their exponentials; for soft
-    labels their probabilities."""
+    labels their probabilities; for levels the mean level, (rows, 1)."""
+    if LOSSES[loss].task in LEVELS:
+        return np.asarray(probability(score, PROBIT).sum(axis=1, keepdims=True))
     if clip:
         return np.clip(score, *clip)
     if LOSSES[loss].task in SOFT:
@@ -281,6 +286,8 @@ def logloss(outcome: Outcome) -> float:
             losses = -np.log(label_probability(outcome))
     elif outcome.loss in LOG_LOSSES:
         losses = outcome.losses(LOG_LOSSES[outcome.loss]())
+    elif outcome.task in LEVELS:
+        losses = row_losses(Ordinal(outputs=outcome.score.shape[1]), outcome.label, outcome.score)
     else:
         below = outcome.score - outcome.score.max(axis=1, keepdims=True)
         of_label = np.take_along_axis(below, outcome.class_label[:, None], axis=1)[:, 0]
@@ -387,6 +394,24 @@ def class_probabilities(score: Floats) -> Floats:
         powers: Floats = np.exp(score - score.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
     return powers
+
+
+def level_probabilities(score: Floats) -> Floats:
+    """(rows, levels) the probabilities of ordered labels, from the scores minus the cutpoints (rows, levels - 1)."""
+    from scipy.special import ndtr
+
+    above = np.pad(score, ((0, 0), (1, 1)), constant_values=((0, 0), (np.inf, -np.inf)))
+    high, low = above[:, :-1], above[:, 1:]
+    flipped = high + low < 0  # the smaller tails, so that small probabilities keep their digits
+    high, low = np.where(flipped, -low, high), np.where(flipped, -high, low)
+    return np.asarray(ndtr(-low) - ndtr(-high))
+
+
+def probabilities(loss: str, score: Floats) -> Floats:
+    """(rows, columns) the probability of the larger label, or of each class."""
+    if LOSSES[loss].task in LEVELS:
+        return level_probabilities(score)
+    return class_probabilities(score) if LOSSES[loss].task in CLASSES else probability(score, loss)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -36,12 +37,13 @@ from fmcli.model_file.check import (
 )
 from fmcli.model_file.container import ModelFile, load
 from fmcli.model_file.state import draw_name, drawn_names
-from fmcli.models.layout import REAL_TYPE
+from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 from fmcli.models.model import Model, Workspace
 from fmcli.registry.build import build_model
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.scoring.averages import SCORES, average_of, mean_score, spread
-from fmcli.scoring.metrics import PROBABLE, Range, class_probabilities, predicted_numbers, probability
+from fmcli.scoring.metrics import LEVELS, PROBABLE, Range, predicted_numbers, probabilities
 from fmcli.system.memory import require, require_if_large
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.
@@ -152,14 +154,14 @@ class Scorer:
     def prepared(self, data: Dataset) -> Dataset:
         """Rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
         room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
-        require_if_large(room + SCORE_BYTES * data.rows * self.model.outputs, f"scoring rows with {self.path}")
+        require_if_large(room + SCORE_BYTES * data.rows * self.model.columns, f"scoring rows with {self.path}")
         if self.scale is not None:
             data = data.scaled(self.scale)
         return data.normalised(self.seen) if self.norm else data
 
     def default_output(self) -> OutputType:
-        """Probabilities if the loss has them, else values."""
-        return "prob" if self.has_probabilities else "value"
+        """Probabilities if the loss has them, else values, which levels have, too."""
+        return "prob" if self.has_probabilities and not self.has_levels else "value"
 
     @property
     def clip(self) -> Range | None:
@@ -168,25 +170,35 @@ class Scorer:
         return low_high and (low_high[0], low_high[1])
 
     @property
+    def has_levels(self) -> bool:
+        """Whether labels are ordered."""
+        return LOSSES[self.labels.loss].task in LEVELS
+
+    @property
     def has_probabilities(self) -> bool:
         return self.labels.loss in PROBABLE
 
     def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
-        """(rows, columns) raw scores; values (the predictions if labels are numbers: the scores, clipped if the model
-        was trained so, or for counts their exponentials); probabilities; or labels, which may be numbers.
+        """(rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are numbers: the
+        scores, clipped if the model was trained so, for counts their exponentials, or the mean level); probabilities;
+        or labels, which may be numbers.
 
         Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
         that of the larger one. If a score is nan, so is the label.
         """
         score = self.scores(data)
         if output == "label" and self.labels.values:
-            chosen = (score[:, 0] > 0).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
+            if self.has_levels:
+                chosen = probabilities(self.labels.loss, score).argmax(axis=1)
+            else:
+                chosen = (score[:, 0] > 0).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
             label = np.array(self.labels.values)[chosen]
             return np.where(np.isnan(score).any(axis=1), np.nan, label)[:, None]
         if output in ("label", "value"):
-            return predicted_numbers(self.labels.loss, score, self.clip)
+            predicted = predicted_numbers(self.labels.loss, score, self.clip)
+            return predicted + self.labels.values[0] if self.has_levels and self.labels.values else predicted
         if output == "prob":
-            return probability(score, self.labels.loss) if self.model.outputs == 1 else class_probabilities(score)
+            return probabilities(self.labels.loss, score)
         return score
 
     @property
@@ -255,7 +267,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         options = {name: meta["options"][name] for name in kind.options}
         numbering = checked_numbering(meta, arrays)
         columns = features if numbering is None else len(numbering)
-        model = build_model(kind, columns, meta["outputs"], options, meta["fields"])
+        labels = saved_labels(meta["loss"], meta["labels"])
+        model = build_model(kind, columns, meta["outputs"], options, meta["fields"], cutpoints=labels.cutpoints)
         model.absent = features - columns
         for name, shape in model.shapes().items():
             check_array(name, arrays, shape, "f")
@@ -264,11 +277,12 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         model.attach(arrays)
         check_arrays(meta, arrays, model)
         draws = tuple(attached_draws(model, meta, arrays, options))
+        for each in (*draws, model):
+            check_cutpoints(each)
     except FmcliError as error:
         raise BadInputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    labels = saved_labels(meta["loss"], meta["labels"])
     scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
     occurrences = kept(meta, arrays, numbering)
     return Scorer(
@@ -283,10 +297,20 @@ def attached_draws(
     for number in range(meta["draws"] - 1):
         draw = {name: arrays[draw_name(number, name)] for name in drawn_names(model, meta["members"])}
         draw |= {name: draw[name].astype(REAL_TYPE, copy=False) for name in draw.keys() & model.shapes().keys()}
-        twin = build_model(MODELS[meta["model"]], model.features, model.outputs, options, meta["fields"])
+        kind, cutpoints = MODELS[meta["model"]], model.cutpoints
+        twin = build_model(kind, model.features, model.outputs, options, meta["fields"], cutpoints=cutpoints)
         twin.absent = model.absent
         twin.attach({**arrays, **draw})
         yield twin
+
+
+def check_cutpoints(model: Model) -> None:
+    """Raise ValueError unless the cutpoints of a model, if it has some, are 0 and then increase."""
+    if not model.cutpoints:
+        return
+    first, *others = model.parameters[CUTPOINTS][0].tolist()
+    if first != 0 or not all(low < high < np.inf for low, high in pairwise([first, *others])):
+        raise ValueError(f"the array {CUTPOINTS} does not begin with 0 and increase")
 
 
 def predict(

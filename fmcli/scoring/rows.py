@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
+from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model, Workspace
 from fmcli.scoring.scores import losses, scores
 from fmcli.system.parallel import in_parallel
@@ -18,7 +19,10 @@ ROWS_A_TASK = 1 << 14
 def score_rows(
     model: Model, data: Dataset, threads: int = 1, rows: NDArray[np.int32] | None = None
 ) -> NDArray[np.float64]:
-    """Raw scores (rows, outputs) of all rows, or of the rows with these indices; the same for any number of threads."""
+    """Raw scores (rows, columns) of all rows, or of the rows with these indices; the same for any number of threads.
+
+    If the model has cutpoints, there is a column for each: the score minus the cutpoint.
+    """
     count = data.rows if rows is None else len(rows)
     out = np.empty((count, model.outputs))
 
@@ -27,7 +31,7 @@ def score_rows(
         scores(model, data, room, start, min(start + ROWS_A_TASK, count), out, rows)
 
     in_parallel(some, range(0, count, ROWS_A_TASK), threads)
-    return out
+    return out - model.parameters[CUTPOINTS] if model.cutpoints else out
 
 
 def row_losses(

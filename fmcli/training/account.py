@@ -73,4 +73,4 @@ def training(
 def scoring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
     """Bytes that scoring rows and computing metrics need."""
     rooms = evaluation.threads * Workspace.bytes_needed(model, data.longest, gradients=False)
-    return rooms + Outcome.bytes_needed(data.rows, model.outputs)
+    return rooms + Outcome.bytes_needed(data.rows, model.columns)

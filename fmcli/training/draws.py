@@ -103,7 +103,7 @@ class KeptDraws:
         self.draws = [{name: state[kept].copy() for name, kept in draw.items()} for draw in draws]
         rows = self.validation.data.rows if self.validation else 0
         self.trace.restore(trace, epochs)
-        self._mean.restore(mean, count if self.validation else 0, (rows, self.model.outputs))
+        self._mean.restore(mean, count if self.validation else 0, (rows, self.model.columns))
 
 
 def kept_sweeps(spec: Spec) -> frozenset[int]:
@@ -136,7 +136,7 @@ def models_of(spec: Spec, model: Model, fields: int, draws: Sequence[Draw]) -> l
     same = {name: np.array(model.parameters[name], order="C") for name in model.parameters.keys() - drawn_names(model)}
     found = []
     for draw in draws:
-        twin = make_model(spec, model.features, model.outputs, fields)
+        twin = make_model(spec, model.features, model.outputs, fields, model.cutpoints)
         twin.attach({**same, **model.constants, **draw})
         found.append(twin)
     return found

@@ -25,6 +25,7 @@ from fmcli.base.kept import (
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Loss
+from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_trainer
@@ -102,7 +103,7 @@ class Run:
             self.epochs = [] if kept is None else epochs_of(kept, plan)
         self.stopped, self.late, self.begun = False, False, 0.0
         spec, labels = plan.spec, plan.preprocessing.labels
-        self.loss, self.trainer = build_loss(spec, labels.loss, labels.outputs), build_trainer(plan.task)
+        self.loss, self.trainer = build_loss(spec, labels.loss, plan.model.columns), build_trainer(plan.task)
         self.baseline = baseline_of(plan, self.loss)
         self.divergence = DivergenceCheck(plan, self.loss, self.baseline)
         strengths = {name: spec.values[name] for name in STRENGTHS if name in spec.values}
@@ -228,11 +229,14 @@ def start(plan: Plan, loss: Loss) -> None:
     spec, model = plan.spec, plan.model
     with np.errstate(over="ignore"):  # start values that are not finite are refused by DivergenceCheck.start
         model.start(plan.seen, spec.values["init_std"], generator(spec, START_STREAM))
+    labels = plan.source.labels
+    if model.cutpoints:
+        best = loss.best_constant(labels.label, labels.weight, labels.rows)
+        model.parameters[CUTPOINTS][...] = best[0] - best
     if model.has_bias:
-        labels = plan.source.labels
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
             best = loss.best_constant(labels.label, labels.weight, labels.rows)
-            model.parameters["bias"][...] = best - empty_score(model)
+            model.parameters["bias"][...] = (best - empty_score(model))[: model.outputs]
     if plan.warm_start:
         plan.warm_start.copy_parameters(model)
     else:
@@ -240,7 +244,7 @@ def start(plan: Plan, loss: Loss) -> None:
 
 
 def empty_score(model: Model) -> NDArray[np.float64]:
-    """The scores (outputs) of a row without entries."""
+    """The scores (columns) of a row without entries."""
     row = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
     scores: NDArray[np.float64] = score_rows(model, row)[0]
     return scores

@@ -343,7 +343,8 @@ def prepared_model(
 ) -> Model:
     """The model of a run, prepared for its training rows and its warm start; its parameters are not allocated yet."""
     data = source.data
-    model = make_model(spec, data.features, preprocessing.labels.outputs, preprocessing.fields)
+    labels = preprocessing.labels
+    model = make_model(spec, data.features, labels.outputs, preprocessing.fields, labels.cutpoints)
     model.absent = data.dimension - data.features
     model.prepare(source, generator(spec, PREPARE_STREAM))
     if warm_start:

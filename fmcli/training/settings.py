@@ -85,11 +85,11 @@ class Settings:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
 
 
-def make_model(spec: Spec, features: int, outputs: int, fields: int) -> Model:
+def make_model(spec: Spec, features: int, outputs: int, fields: int, cutpoints: int = 0) -> Model:
     """The model of a spec; its parameters are not allocated yet."""
     kind = MODELS[spec.model]
     by_row = any(spec.values[name] > 0 for name in GROUP_PENALTIES)
-    return build_model(kind, features, outputs, spec.keywords(kind), fields, by_row)
+    return build_model(kind, features, outputs, spec.keywords(kind), fields, by_row, cutpoints)
 
 
 def check_warm_start(warm_start: WarmStart, spec: Spec) -> None:
@@ -97,4 +97,5 @@ def check_warm_start(warm_start: WarmStart, spec: Spec) -> None:
     labels, fields = warm_start.labels_for(spec), warm_start.preprocessing.fields
     # No shape depends on the defaults that depend on data.
     some = resolve(spec, rows=1, nonzeros=1, features=1, validated=False)
-    warm_start.check(spec, make_model(some, warm_start.model.features, labels.outputs, fields))
+    model = make_model(some, warm_start.model.features, labels.outputs, fields, labels.cutpoints)
+    warm_start.check(spec, model)

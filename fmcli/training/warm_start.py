@@ -95,7 +95,8 @@ class WarmStart:
                 arrays[name] = moved(array, axis, source, target, size)
         kind = MODELS[self.run.model]
         options = {name: self.run.options[name] for name in kind.options}
-        model = build_model(kind, size, self.model.outputs, options, self.preprocessing.fields)
+        cutpoints = self.model.cutpoints
+        model = build_model(kind, size, self.model.outputs, options, self.preprocessing.fields, cutpoints=cutpoints)
         model.attach(arrays)
         occurrences, counts, scale = self.occurrences, self.occurrences.counts, self.preprocessing.scale
         if scale is not None:

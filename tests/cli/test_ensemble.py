@@ -28,6 +28,7 @@ def test_the_command(run, sample, tmp_path):
         run("train", *options, "-i", "one", train),
         run("train", *options, "--checkpoint", "c", train),
         run("train", *options, "--online", train),
+        run("train", *options, "--cluster", "local:2", train),
         run("train", *options, "--keep-state", train),
         run("train", *options, "--max-seconds", "5", train),
         run("train", *options, "--disk", "--cache", "c", train),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fmcli.data.dataset import Dataset
-from fmcli.losses.loss import Probit, Squared
+from fmcli.losses.loss import Ordinal, Probit, Squared
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.scoring.rows import score_rows
@@ -20,6 +20,8 @@ from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors, is_bias
 PROPER = Hyperpriors(
     noise_shape=5.0, noise_rate=4.0, prior_shape=5.0, prior_rate=3.0, mean_strength=2.0, bias_precision=1.5
 )
+# The prior of the logarithms of the gaps between cutpoints.
+GAPS = {"gap_mean": -0.5, "gap_std": 0.5}
 
 
 def draw_prior(
@@ -51,6 +53,9 @@ def draw_prior(
                 if axis is not None:
                     precision, mean = (np.take(array, fields, axis=axis) for array in (precision, mean))
                 values[...] = mean + rng.normal(size=values.shape) / np.sqrt(precision)
+    if model.cutpoints:
+        gaps = rng.normal(GAPS["gap_mean"], GAPS["gap_std"], size=model.cutpoints - 1)
+        model.parameters["cutpoints"][...] = [0, *np.cumsum(np.exp(gaps))]
     model.project()
     model.remeasure()
     return float(rng.gamma(prior.noise_shape, 1 / prior.noise_rate))
@@ -66,6 +71,8 @@ def statistics(model: Model, data: Dataset, label: np.ndarray, noise: float) -> 
             f"{name} mean": values.mean(),
             f"{name} size": np.log(np.mean(values**2) + 1e-3),
             f"{name} first": values[0],
+            f"{name} last": values[-1],
+            f"{name} labels": values[-1] * label.mean(),
             f"{name} pair": values[0] * values[-1],
             f"{name} label": values[0] * label[0],
         }
@@ -79,24 +86,35 @@ def differences(
     replicates: int,
     *,
     probit: bool = False,
+    cutpoints: int = 0,
     fields: np.ndarray | None = None,
     sweeps: int = 2,
     seed: int = 0,
 ) -> Iterator[dict[str, float]]:
-    """Yield, for independent starts, what some sweeps change in the statistics; the mean of each must be 0."""
+    """Yield, for independent starts, what some sweeps change in the statistics; the mean of each must be 0.
+
+    probit, cutpoints : whether labels are signs of latent variables, or how many cutpoints are below these.
+    """
     rng = np.random.default_rng(seed)
     model = make()
+    model.cutpoints = cutpoints
     model.allocate(0)
+    loss = Ordinal(outputs=cutpoints, **GAPS) if cutpoints else Probit() if probit else Squared()
+    latent = probit or cutpoints > 0
     for number in range(replicates):
         noise = draw_prior(model, rng, fields)
-        score = score_rows(model, data)[:, 0]
-        label = score + rng.normal(size=data.rows) / (1 if probit else noise) ** 0.5
-        label = np.where(label > 0, 1.0, -1.0) if probit else label
-        noise = 1 if probit else noise
+        score = score_rows(model, data)
+        random = rng.normal(size=data.rows) / (1 if latent else noise) ** 0.5
+        label = score[:, 0] + random
+        if cutpoints:
+            label = (score > -random[:, None]).sum(axis=1).astype(float)
+        elif probit:
+            label = np.where(label > 0, 1.0, -1.0)
+        noise = 1 if latent else noise
         before = statistics(model, data, label, noise)
         engine = sampler(
             model,
-            Probit() if probit else Squared(),
+            loss,
             Penalty(),
             data.changed(label=label),
             hyperpriors=PROPER,

@@ -70,6 +70,16 @@ def softmax(y: float, scores: np.ndarray) -> Number:
     return largest + np.log(np.sum(np.exp(scores - largest))) - scores[int(y)]
 
 
+def ordinal(y: float, scores: np.ndarray) -> Number:
+    """-log(Phi(high) - Phi(low)) of the scores minus the cutpoints below and above the level y."""
+    high, low = [np.inf, *scores, -np.inf][int(y) : int(y) + 2]
+    if np.real(high) + np.real(low) < 0:
+        high, low = -low, -high
+    if np.real(high) == np.inf:
+        return -log_ndtr(-low)
+    return -log_ndtr(-low) - np.log(1 - np.exp(log_ndtr(-high) - log_ndtr(-low)))
+
+
 LOSSES: dict[str, Loss] = {
     "squared": squared,
     "logistic": logistic,
@@ -81,6 +91,7 @@ LOSSES: dict[str, Loss] = {
     "poisson": poisson,
     "softmax": softmax,
     "bpr": bpr,
+    "ordinal": ordinal,
 }
 
 # κ, the maximum of the second derivative by one score. Hinge has no second derivative, that of poisson is unbounded.
@@ -120,6 +131,8 @@ def best_constants(
         return np.log([s[y == c].sum() / s.sum() for c in range(outputs)])
     if name == "logistic":
         return np.array([np.log(s[y > 0].sum() / s[y < 0].sum())])
+    if name == "ordinal":
+        return np.array([ndtri(s[y > level].sum() / s.sum()) for level in range(outputs)])
     if name == "probit":
         return np.array([ndtri(s[y > 0].sum() / s.sum())])
     if name == "soft-logistic":

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli.kernels.simd cimport ScalarLoss
-from libc.math cimport M_2_PI, M_PI, M_SQRT1_2, erfc, exp, fabs, log, log1p, sqrt
+from libc.math cimport INFINITY, M_2_PI, M_PI, M_SQRT1_2, NAN, erfc, exp, fabs, log, log1p, sqrt
 
 # After this many bisection steps, an interval of doubles cannot be halved further.
 HALVINGS = 100
@@ -156,12 +156,7 @@ cdef class Probit(Loss):
         self.smoothness = 1
 
     cdef double value(self, double y, const double* score) noexcept nogil:
-        cdef double margin = y * score[0]
-        if margin < FAR:
-            return 0.5 * margin * margin + log(-margin * sqrt(2 * M_PI)) - log1p(tail_series(margin))
-        if margin > 0:
-            return -log1p(-0.5 * erfc(margin * M_SQRT1_2))
-        return -log(0.5 * erfc(-margin * M_SQRT1_2))
+        return -log_phi(y * score[0])
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         cdef double margin = y * score[0]
@@ -183,6 +178,74 @@ cdef class Probit(Loss):
 cdef inline double tail_series(double m) noexcept nogil:
     cdef double s = 1 / (m * m)
     return s * (-1 + s * (3 + s * (-15 + s * 105)))
+
+
+cdef class Ordinal(Loss):
+    """-log(Phi(score_y) - Phi(score_{y+1})), for ordered labels y = 0 .. outputs: score_j is the score of the sample
+    minus the j-th cutpoint, for j = 1 .. outputs, and the ones before and after these are inf and -inf.
+
+    So the label is the number of cutpoints below the score plus a standard normal number. The first cutpoint is 0, and
+    a priori, the logarithms of the gaps between them are N(gap_mean, gap_std^2).
+    """
+
+    cdef readonly double gap_mean, gap_std
+
+    def __init__(self, *, int outputs, double gap_mean=0, double gap_std=1):
+        if outputs < 1:
+            raise ValueError(f"the number of cutpoints must be at least 1, not {outputs}")
+        self.smoothness, self.outputs = INFINITY, outputs
+        self.gap_mean, self.gap_std = gap_mean, gap_std
+
+    cdef check(self, const double[::1] label, int outputs):
+        cdef Py_ssize_t i
+        cdef bint known = True
+        Loss.check(self, label, outputs)
+        for i in range(label.shape[0]):
+            known &= 0 <= label[i] <= self.outputs
+        if not known:
+            raise ValueError(f"a label is not one of the {self.outputs + 1} levels")
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef int level = <int>y
+        cdef double high = INFINITY if level == 0 else score[level - 1]
+        cdef double low = -INFINITY if level == self.outputs else score[level]
+        if high < -low:  # the same by symmetry, without cancellation
+            high, low = -low, -high
+        if not high > low:
+            return INFINITY if high == low else NAN
+        if low < -FAR:
+            return -log(0.5 * (erfc(low * M_SQRT1_2) - erfc(high * M_SQRT1_2)))
+        # Phi(-low) (1 - Phi(-high) / Phi(-low))
+        return -log_phi(-low) - log1p(-exp(log_phi(-high) - log_phi(-low)))
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef int j, level = <int>y
+        cdef double value = self.value(y, score)
+        for j in range(self.outputs):
+            slope[j] = 0
+        if level > 0:
+            slope[level - 1] = -exp(value - 0.5 * score[level - 1] ** 2) / sqrt(2 * M_PI)
+        if level < self.outputs:
+            slope[level] = exp(value - 0.5 * score[level] ** 2) / sqrt(2 * M_PI)
+        return value
+
+    def best_constant(self, label, weight, rows=None):
+        """The normal quantiles of the shares of labels above each cutpoint; a label may be missing."""
+        from scipy.special import ndtri
+
+        least = RARE / (rows or len(label))
+        shares = np.bincount(label.astype(np.intp), weights=weight, minlength=self.outputs + 1)
+        shares = np.maximum(shares / shares.sum(), least)
+        return ndtri(np.cumsum(shares[:0:-1])[::-1] / shares.sum())
+
+
+# log Phi(m)
+cdef inline double log_phi(double m) noexcept nogil:
+    if m < FAR:
+        return -0.5 * m * m - log(-m * sqrt(2 * M_PI)) + log1p(tail_series(m))
+    if m > 0:
+        return log1p(-0.5 * erfc(m * M_SQRT1_2))
+    return log(0.5 * erfc(-m * M_SQRT1_2))
 
 
 cdef class SoftLogistic(Loss):

@@ -11,6 +11,8 @@ from fmcli.kernels.simd import REAL
 from fmcli.base.types cimport LANES
 
 REAL_TYPE = np.dtype(np.float32 if REAL == "float" else np.float64)
+# The name of the array of the cutpoints between ordered labels.
+CUTPOINTS = "cutpoints"
 CACHE_LINE = 64
 MOST_COLUMNS = 1 << 24  # of a row, so that sizes computed from it are far from overflow
 # Among a block's axes, the axis of features.

@@ -20,7 +20,7 @@ cdef class Model:
     cdef Block block[MAX_BLOCKS]
     cdef readonly int n_blocks, outputs, slots
     cdef readonly Py_ssize_t features
-    cdef public Py_ssize_t absent
+    cdef public Py_ssize_t absent, cutpoints
     cdef readonly tuple layout
     cdef readonly dict parameters, states, constants
     cdef Part* parts[MAX_BLOCKS]

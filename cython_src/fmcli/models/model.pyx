@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from fmcli.base.kept import require_each_like
-from fmcli.models.layout import FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
+from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
 
 from fmcli.base.simplex cimport project_to_simplex
 from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, SparseGradient, real
@@ -39,6 +39,7 @@ cdef class Model:
     slots : number of reals of solver state beside each parameter.
     has_bias : whether each score has one bias.
     absent : number of further features, which have no columns because they do not occur: their parameters are 0.
+    cutpoints : number of cutpoints between ordered labels, an array of their own; set before `allocate` or `attach`.
     steps_apart : whether the model has parameters that only `step_apart` updates once it is frozen.
     """
 
@@ -105,9 +106,14 @@ cdef class Model:
 
     def bytes_needed(self, int slots):
         """Bytes that `allocate(slots)` needs."""
-        return REAL_TYPE.itemsize * sum(
+        return REAL_TYPE.itemsize * (self.outputs * self.cutpoints + sum(
             self.outputs * layout.rows(self.features) * sum(set(row_strides(layout, slots))) for layout in self.layout
-        )
+        ))
+
+    @property
+    def columns(self):
+        """The numbers that are computed from the scores of a sample: its score minus each cutpoint, or the scores."""
+        return self.cutpoints or self.outputs
 
     def update_needed(self, Py_ssize_t batch):
         """Bytes that are kept for a batch of samples until their update, beside the gradients."""
@@ -116,24 +122,16 @@ cdef class Model:
     @property
     def parameter_count(self):
         """The number of parameters, without state and padding."""
-        return sum(self.outputs * layout.rows(self.features) * layout.columns for layout in self.layout)
+        rows = [layout.rows(self.features) * layout.columns for layout in self.layout]
+        return self.outputs * (sum(rows) + self.cutpoints)
 
     def prepare(self, source, generator):
-        """Learn what the model needs to know about its training data; called before `allocate`.
-
-        Parameters
-        ----------
-        source : TrainingRows.
-        generator : numpy.random.Generator.
-        """
+        """Learn what the model needs to know about its training data (TrainingRows), with a numpy.random.Generator;
+        called before `allocate`."""
 
     def inherit(self, previous, seen):
-        """Take over what a previous model of this kind knows about its data; called between `prepare` and `allocate`.
-
-        Parameters
-        ----------
-        previous : Model, attached.
-        seen : bool array (features of the previous model), which features occurred in its data.
+        """Take over what a previous model of this kind, which is attached, knows about its data; called between
+        `prepare` and `allocate`. `seen` says which of its features occurred (bool).
 
         Raises UsageError or BadInputError if this model cannot resume from it.
         """
@@ -207,6 +205,9 @@ cdef class Model:
                     self.parts[b][p].offset = at
                     at += padded(array.columns)
                     p += 1
+        if self.cutpoints:
+            self.parameters[CUTPOINTS] = np.zeros((self.outputs, self.cutpoints), REAL_TYPE)
+            self.memory.append(self.parameters[CUTPOINTS])
         self.lay_out(False)
 
     # The numbers in the work space for the prox of a whole row, Block.room.
@@ -241,6 +242,8 @@ cdef class Model:
                 shapes[array.name] = (*leading, *array.shape)
             if layout.weight:
                 shapes[layout.weight] = leading
+        if self.cutpoints:
+            shapes[CUTPOINTS] = (self.outputs, self.cutpoints)
         return shapes
 
     def live(self):

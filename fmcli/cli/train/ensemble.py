@@ -39,6 +39,7 @@ def check_ensemble(request: Request, checkpoint: str | None) -> None:
         "--keep-state": (request.keep_state, "no run can resume from several models"),
         "--max-seconds": (request.settings.deadline, "the models that train last would have no time"),
         "--online": (request.online, "every model needs a pass over the rows"),
+        "--cluster": (request.cluster, "the workers have the rows and the state of a single run"),
         "--disk": (request.disk, "models that train at the same time share their rows in memory"),
     }
     for flag, (given, why) in reasons.items():

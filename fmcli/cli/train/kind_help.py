@@ -63,9 +63,10 @@ def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
         return _solver(spec) is not None
     if name not in OPTIONS:
         return True
-    losses = [spec.loss] if spec.loss else LOSSES
+    losses = [spec.loss] if spec.loss else [loss for loss in LOSSES if not refusal(spec.model, _solver(spec), loss)]
+    of_loss = any(name in loss.options for loss in LOSSES.values())
     # A penalty that is off by default may need a model of another form.
-    if OPTIONS[name].default == 0.0 and refusal(spec.model, _solver(spec), spec.loss, name):
+    if OPTIONS[name].default == 0.0 and not of_loss and refusal(spec.model, _solver(spec), spec.loss, name):
         return False
     return any(takes(name, spec.model, spec.solver, loss) for loss in losses)
 

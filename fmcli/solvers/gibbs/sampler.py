@@ -10,12 +10,13 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
-from fmcli.losses.loss import Probit, Squared
-from fmcli.models.layout import BlockLayout, padded
+from fmcli.losses.loss import Ordinal, Probit, Squared
+from fmcli.models.layout import CUTPOINTS, BlockLayout, padded
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.gibbs.cutpoints import CutpointWalk
 from fmcli.solvers.gibbs.priors import Priors
 from fmcli.solvers.gibbs.update import GibbsUpdater
 
@@ -53,13 +54,15 @@ class GibbsSampler(CoordinateDescent):
     """Draws from the posterior of a model's parameters, with the engine of coordinate descent.
 
         y_i ~ N(f_i, 1 / (alpha w_i)) for rows with the weights w_i; probit: z_i ~ N(f_i, 1), y_i = sign of z_i
+        ordinal: y_i = number of cutpoints below z_i, 0 = c_1 < c_2 < .., log(c_{j+1} - c_j) ~ N(gap mean, gap std^2)
         each parameter ~ N(mu, 1 / lambda); mu | lambda ~ N(0, 1 / (k lambda)); alpha, lambda ~ Gamma
         bias ~ N(0, 1 / lambda_0); weights of degrees uniform on the simplex
 
     The features of a field have the same mu and lambda, one pair for each factor of each array. An array that is not by
-    feature has one pair. A sweep draws alpha, or the z_i; and then for each block its pairs, lambda with mu integrated
-    out, and its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and lambda. As long as
-    all parameters with the same mu and lambda are 0, as weights are at the start, these are not drawn but fixed.
+    feature has one pair. A sweep draws alpha, or the cutpoints and the z_i; and then for each block its pairs, lambda
+    with mu integrated out, and its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and
+    lambda. As long as all parameters with the same mu and lambda are 0, as weights are at the start, these are not
+    drawn but fixed.
 
     The next sweep depends on its number and the parameters only.
     """
@@ -84,11 +87,13 @@ class GibbsSampler(CoordinateDescent):
         fields : (features) the field of each feature, each of which has priors of its own; None: all are in one.
         """
         self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
-        self.latent = isinstance(self.loss, Probit)
+        self.latent = isinstance(self.loss, (Probit, Ordinal))
         self.rows = self.data.rows if self.data.weight is None else int(np.count_nonzero(self.data.weight))
         self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient)
         self.priors = Priors(self.descent, seed, fields)
         self.priors.flat = hyperpriors.bias_precision
+        ordinal = self.loss if isinstance(self.loss, Ordinal) and self.loss.outputs > 1 else None
+        self.walk = ordinal and CutpointWalk(ordinal, self.data.label)
         self.draws = [GibbsUpdater(self.priors) for _ in range(self.threads)]
         self._begin(self.draws)
         for number, layout in enumerate(self.model.layout):
@@ -127,11 +132,17 @@ class GibbsSampler(CoordinateDescent):
     def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
         """Draw the precision of the labels, given the mean squared loss, or the latent variables of precision 1."""
         if self.latent:
+            if self.walk:
+                self._draw_cutpoints(pool, self.walk)
             self._by_samples(pool, lambda thread, start, stop: self.draws[thread].draw_latents(start, stop))
             return
         prior, squares = self.hyperpriors, 2 * self.priors.weight * loss
         generator = self.generator(self.priors.sweep, NOISE)
         self.priors.noise = generator.gamma(prior.noise_shape + self.rows / 2) / (prior.noise_rate + squares / 2)
+
+    def _draw_cutpoints(self, pool: ThreadPoolExecutor, walk: CutpointWalk) -> None:
+        generator = self.generator(self.priors.sweep, NOISE)
+        walk.step(self.model.parameters[CUTPOINTS], generator, lambda: -self.rows * self._loss(pool))
 
     def _loss(self, pool: ThreadPoolExecutor) -> float:
         """The mean loss of the labels, which latent variables have replaced."""

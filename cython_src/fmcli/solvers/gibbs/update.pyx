@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from fmcli.base.types cimport ColumnView
+from fmcli.models.layout import CUTPOINTS, REAL_TYPE
+
+from fmcli.base.types cimport ColumnView, real
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.solvers.coordinate.descent cimport LABEL, SCORES, SHARE
@@ -150,33 +152,54 @@ cdef class GibbsUpdater(CoordinateUpdater):
     # ---- Latent variables. ----
 
     def draw_latents(self, Py_ssize_t start, Py_ssize_t stop):
-        """Draw the latent variables of samples start:stop, which take the place of their labels -1 and +1: normal
-        numbers of variance 1 around the scores, of the sign of the label."""
-        cdef Py_ssize_t i
+        """Draw the latent variables of samples start:stop, which take the place of their labels: normal numbers of
+        variance 1 around the scores, between the cutpoints of the label, or if there are none, of its sign."""
+        cdef const real[::1] cutpoints = self.cutpoints()
+        cdef Py_ssize_t i, level, count = cutpoints.shape[0]
         cdef double* state
-        cdef double sign, mean
+        cdef double score, low, high, sign
         cdef Stream stream
         self.check_samples(start, stop)
         with nogil:
             for i in range(start, stop):
                 state = self.descent.sample_state(i)
-                sign = 1 if self.descent.data.label_[i] > 0 else -1
-                mean = sign * state[SCORES]
+                score = state[SCORES]
                 stream = stream_of(self.priors.seed, self.priors.sweep, LATENTS, <uint32_t>i, 0)
-                state[LABEL] = sign * (mean + truncated_normal(&stream, -mean, INFINITY))
+                if count:
+                    level = <Py_ssize_t>self.descent.data.label_[i]
+                    low = cutpoints[level - 1] - score if level > 0 else -INFINITY
+                    high = cutpoints[level] - score if level < count else INFINITY
+                    state[LABEL] = score + truncated_normal(&stream, low, high)
+                else:
+                    sign = 1 if self.descent.data.label_[i] > 0 else -1
+                    state[LABEL] = sign * (sign * score + truncated_normal(&stream, -sign * score, INFINITY))
 
     def losses(self, Loss loss, Py_ssize_t start, Py_ssize_t stop):
         """The part of samples start:stop in the mean loss of their labels."""
-        cdef Py_ssize_t i
+        cdef const real[::1] cutpoints = self.cutpoints()
+        cdef Py_ssize_t i, j, count = cutpoints.shape[0]
         cdef double total = 0
         cdef double* state
-        loss.check(self.descent.data.label, self.model.outputs)
+        cdef double* score
+        cdef double[::1] margins = np.zeros(count + 1)
+        loss.check(self.descent.data.label, self.model.columns)
         self.check_samples(start, stop)
         with nogil:
             for i in range(start, stop):
                 state = self.descent.sample_state(i)
-                total += state[SHARE] * loss.value(self.descent.data.label_[i], state + SCORES)
+                score = state + SCORES
+                if count:
+                    for j in range(count):
+                        margins[j] = score[0] - cutpoints[j]
+                    score = &margins[0]
+                total += state[SHARE] * loss.value(self.descent.data.label_[i], score)
         return total
+
+    # The cutpoints of the model; empty if there are none.
+    cdef cutpoints(self):
+        if not self.model.cutpoints:
+            return np.empty(0, REAL_TYPE)
+        return self.model.parameters[CUTPOINTS][0]
 
     cdef check_samples(self, Py_ssize_t start, Py_ssize_t stop):
         self.require()
