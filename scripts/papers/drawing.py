@@ -29,7 +29,8 @@ class Axis:
             self.ticks = powers(least, most)
             self.ends = math.log(least), math.log(most)
         else:
-            self.ticks = steps(least, most)
+            whole = all(float(value).is_integer() for value in values)
+            self.ticks = steps(least, most, 1 if whole else 0)
             self.ends = min(least, self.ticks[0]), max(most, self.ticks[-1])
 
     def __call__(self, value: float) -> float:
@@ -37,11 +38,11 @@ class Axis:
         return self.span[0] + share * (self.span[1] - self.span[0])
 
 
-def steps(least: float, most: float) -> list[float]:
-    """Round numbers at equal distances, of which the range has at most MOST_TICKS."""
+def steps(least: float, most: float, smallest: float) -> list[float]:
+    """Round numbers at equal distances, of which the range has at most MOST_TICKS; no smaller distance."""
     rough = (most - least) / (MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    step = max(smallest, next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9)))
     first, last = math.ceil(least / step - 1e-9), math.floor(most / step + 1e-9)
     return [round(i * step, 12) for i in range(first, last + 1)]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.metrics import METRICS, Outcome, measure
+from fmcli.scoring.prediction import load_model
 from fmcli.scoring.rows import score_rows
 from fmcli.training import job
 from fmcli.training.job import Epoch, Trained
+from fmcli.training.saving import save_model
 
 Options = dict[str, Any]
 
@@ -89,3 +92,12 @@ def auc(trained: Trained, data: Dataset) -> float:
     """The AUC of a model's scores, whatever its loss; labels above 0 are positive."""
     score = score_rows(trained.plan.model, data)
     return measure(["auc"], Outcome("logistic", np.where(data.label > 0, 1.0, -1.0), score))["auc"]
+
+
+def on_test(metrics: Sequence[str], trained: Trained, test: Dataset) -> dict[str, float]:
+    """The metrics of the saved model on test rows, as `fmcli evaluate` computes them."""
+    with TemporaryDirectory() as folder:
+        save_model(f"{folder}/model", trained, job.summary(trained), "ffm")
+        scorer = load_model(f"{folder}/model")
+    rows = test.within(scorer.dimension) if scorer.numbering is None else test.renumbered(scorer.numbering)
+    return measure(metrics, Outcome(trained.plan.spec.loss, rows.label, scorer.scores(rows), clip=scorer.clip))

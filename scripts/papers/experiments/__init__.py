@@ -2,11 +2,14 @@
 
 from experiments import (
     ho_bpr,
+    ho_converged,
     ho_figure4,
+    ho_networks,
     ho_start,
     ho_table3,
     ll,
     peers,
+    peers_sets,
     pn_bases,
     pn_beta,
     pn_figure2,
@@ -29,6 +32,8 @@ ALL = [
         ho_table3,
         ho_start,
         ho_figure4,
+        ho_converged,
+        ho_networks,
         ho_bpr,
         sh,
         sgl,
@@ -36,5 +41,6 @@ ALL = [
         sgl_cost,
         ll,
         peers,
+        peers_sets,
     )
 ]
