@@ -49,13 +49,16 @@ class CutpointWalk:
         precision = len(label) * jacobian.T @ information[1:, 1:] @ jacobian + self.precision * np.eye(len(gaps))
         self.factor = SIZE / len(gaps) ** 0.5 * np.linalg.cholesky(np.linalg.inv(precision))
 
-    def step(self, cutpoints: NDArray[Any], generator: np.random.Generator, likelihood: Callable[[], float]) -> None:
+    def step(
+        self, cutpoints: NDArray[Any], generator: np.random.Generator, before: float, likelihood: Callable[[], float]
+    ) -> None:
         """Make some proposals, and accept or reject each.
 
         cutpoints : (1, number), of which all but the first one change.
-        likelihood : returns the logarithm of the probability of the labels, given the cutpoints.
+        before : the logarithm of the probability of the labels, given the cutpoints.
+        likelihood : returns it for the cutpoints as they are then.
         """
-        before = likelihood() + self.prior(log_gaps(cutpoints))
+        before += self.prior(log_gaps(cutpoints))
         for _ in range(PROPOSALS):
             kept = cutpoints.copy()
             gaps = log_gaps(kept) + self.factor @ generator.normal(size=len(self.factor))

@@ -104,15 +104,15 @@ class GibbsSampler(CoordinateDescent):
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.model.end_epoch()  # by now it is known which rows enter samples at all
         with ThreadPoolExecutor(self.threads) as pool:
-            loss, _ = self.objective(pool)
+            loss = self._measured(pool)
             while self.ended < epochs:
                 self.priors.sweep = self.swept + self.ended + 1
                 self._draw_noise(pool, loss)
                 self.epoch(pool, self.ended + 1)
                 self.ended += 1
                 self.model.end_epoch()
-                loss, _ = self.objective(pool)  # recomputes all scores and caches, too
-                if after(self._loss(pool) if self.latent else loss, 0.0):
+                loss = self._measured(pool)
+                if after(loss, 0.0):
                     break
 
     def hyperparameters(self) -> dict[str, Floats]:
@@ -130,19 +130,24 @@ class GibbsSampler(CoordinateDescent):
         return {"alpha": np.array([] if self.latent else [self.priors.noise]), "priors": np.concatenate(found)}
 
     def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
-        """Draw the precision of the labels, given the mean squared loss, or the latent variables of precision 1."""
+        """Draw the precision of the labels, given the mean loss, or cutpoints and the latent variables of precision 1."""
         if self.latent:
             if self.walk:
-                self._draw_cutpoints(pool, self.walk)
+                self._draw_cutpoints(pool, self.walk, loss)
             self._by_samples(pool, lambda thread, start, stop: self.draws[thread].draw_latents(start, stop))
             return
         prior, squares = self.hyperpriors, 2 * self.priors.weight * loss
         generator = self.generator(self.priors.sweep, NOISE)
         self.priors.noise = generator.gamma(prior.noise_shape + self.rows / 2) / (prior.noise_rate + squares / 2)
 
-    def _draw_cutpoints(self, pool: ThreadPoolExecutor, walk: CutpointWalk) -> None:
-        generator = self.generator(self.priors.sweep, NOISE)
-        walk.step(self.model.parameters[CUTPOINTS], generator, lambda: -self.rows * self._loss(pool))
+    def _draw_cutpoints(self, pool: ThreadPoolExecutor, walk: CutpointWalk, loss: float) -> None:
+        generator, cutpoints = self.generator(self.priors.sweep, NOISE), self.model.parameters[CUTPOINTS]
+        walk.step(cutpoints, generator, -self.rows * loss, lambda: -self.rows * self._loss(pool))
+
+    def _measured(self, pool: ThreadPoolExecutor) -> float:
+        """The mean loss of the labels. All scores and caches are recomputed."""
+        loss, _ = self.objective(pool)
+        return self._loss(pool) if self.latent else loss
 
     def _loss(self, pool: ThreadPoolExecutor) -> float:
         """The mean loss of the labels, which latent variables have replaced."""
