@@ -27,6 +27,12 @@ typedef Unsigned<sizeof(real)>::type unsigned_like_real;
 template <class V>
 constexpr int width = sizeof(V) / sizeof(real);
 
+// The bytes of the machine's vectors; a file that is compiled for wider ones defines it. GCC before 13 does not define
+// __AVX2__ after its target pragma.
+#ifndef VECTOR_BYTES
+#define VECTOR_BYTES 16
+#endif
+
 // Rows are not always aligned to the width of a vector. The compiler turns these copies into unaligned moves.
 template <class V>
 inline V load(const real* p) {
@@ -67,6 +73,35 @@ inline Vec4 alternating_high(Vec4 a, Vec4 b) { return Vec4{a[2], b[2], a[3], b[3
 inline Vec4 lows(Vec4 a, Vec4 b) { return Vec4{a[0], a[1], b[0], b[1]}; }
 inline Vec4 highs(Vec4 a, Vec4 b) { return Vec4{a[2], a[3], b[2], b[3]}; }
 #endif
+
+// Turns eight rows of eight numbers, the first ones here, into their columns, in three rounds of shuffles.
+#if __has_builtin(__builtin_shufflevector)
+#define FMCLI_SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else  // GCC 11
+typedef unsigned_like_real Index8 __attribute__((vector_size(sizeof(Vec8))));
+#define FMCLI_SHUFFLED(a, b, ...) __builtin_shuffle(a, b, Index8{__VA_ARGS__})
+#endif
+template <int N>
+inline __attribute__((always_inline)) void transpose(Vec8 (&v)[N]) {
+    Vec8 a[8], b[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = FMCLI_SHUFFLED(v[i], v[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        a[i + 1] = FMCLI_SHUFFLED(v[i], v[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; ++j) {
+            b[i + 2 * j] = FMCLI_SHUFFLED(a[i + j], a[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[i + 2 * j + 1] = FMCLI_SHUFFLED(a[i + j], a[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        v[i] = FMCLI_SHUFFLED(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        v[i + 4] = FMCLI_SHUFFLED(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+#undef FMCLI_SHUFFLED
 
 inline void split(Vec8 v, real* a, real* b) {
     store(a, low(v));
@@ -140,14 +175,18 @@ inline V chosen(MaskOf<V> yes, V a, V b) {
 }
 inline double chosen(bool yes, double a, double b) { return yes ? a : b; }
 inline bool any(bool yes) { return yes; }
-inline bool any(Mask4 yes) {
+template <class Mask>
+inline bool any(Mask yes) {
     uint64_t words[sizeof yes / sizeof(uint64_t)], all = 0;
     __builtin_memcpy(words, &yes, sizeof yes);
     for (const uint64_t word : words) all |= word;
     return all;
 }
 
-inline Vec4 smaller(Vec4 a, Vec4 b) { return chosen(is_less(a, b), a, b); }
+template <class V>
+inline V smaller(V a, V b) {
+    return chosen(is_less(a, b), a, b);
+}
 inline Vec4 smallest(Vec4 v) { return v; }
 inline Vec4 smallest(Vec8 v) { return smaller(low(v), high(v)); }
 

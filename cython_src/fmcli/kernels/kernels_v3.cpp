@@ -1,5 +1,6 @@
 #define TABLE fmcli_kernels_v3
 #define NAME "v3"
+#define VECTOR_BYTES 32
 #if defined(__x86_64__)
 
 // fmcli_kernels checks that the machine has these instructions.

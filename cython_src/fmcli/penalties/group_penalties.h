@@ -25,6 +25,13 @@ struct ListOf {
     static constexpr int count = sizeof...(Penalties);
     static constexpr const char* options[] = {Penalties::option...};
 
+    // Whether the penalty at this position in the list is this one.
+    template <class Penalty>
+    static constexpr bool is(int place) {
+        int i = 0;
+        return ((i++ == place && __is_same(Penalty, Penalties)) || ...);
+    }
+
     // Calls f(penalty) for the penalty at this position in the list.
     template <class F>
     static inline __attribute__((always_inline)) void with(int place, F f) {

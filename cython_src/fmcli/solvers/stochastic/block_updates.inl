@@ -118,10 +118,11 @@ void step_of_groups(const Block b, const RowEntries rows, ptrdiff_t first, ptrdi
             const Gradient<V> g = body_gradient<N>(rows, begin + i, at, phi, gradients);
             return reduced(on_body, phi, state, g, Samples<V>{one.n + V{}, one.least + V{}}, d);
         },
-        [&](Vec4& phi, Vec4* state, Vec4& d, auto at) __attribute__((always_inline)) {
-            Gradient<real> g[width<Vec4>];
-            Samples<real> s[width<Vec4>];
-            for (int r = 0; r < width<Vec4>; ++r) {
+        [&](auto& phi, auto* state, auto& d, auto at) __attribute__((always_inline)) {
+            constexpr int W = width<decltype(+phi)>;
+            Gradient<real> g[W];
+            Samples<real> s[W];
+            for (int r = 0; r < W; ++r) {
                 g[r] = weight_gradient<N>(rows, begin + at(r), gradients);
                 s[r] = samples(at(r));
             }

@@ -112,7 +112,7 @@ void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t f
             [&](auto& phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t) {
                 return first_step(on_body, phi, of_body.of_rows(SLOTS ? state[0] : phi, i, i), d);
             },
-            [&](Vec4& phi, Vec4* state, Vec4& d, auto at) {
+            [&](auto& phi, auto* state, auto& d, auto at) {
                 return first_step(on_weight, phi, of_weight.of_each(SLOTS ? state[0] : phi, at), d);
             });
         found = 0;

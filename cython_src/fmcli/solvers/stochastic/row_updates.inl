@@ -85,8 +85,8 @@ void update_whole_rows(const Block b, ptrdiff_t n, const RowIds row, Touched tou
         [&](auto phi, auto* state, auto& d, ptrdiff_t i, ptrdiff_t at) __attribute__((always_inline)) {
             return reduced(on_body, phi, state, of_one_sample(gradient.of_body(i, at, phi)), OneSample{}, d);
         },
-        [&](Vec4 phi, Vec4* state, Vec4& d, auto at) __attribute__((always_inline)) {
-            const Vec4 g = gather<Vec4>([&](int r) { return gradient.of_weight(at(r)); });
+        [&](auto phi, auto* state, auto& d, auto at) __attribute__((always_inline)) {
+            const auto g = gather_like(phi, [&](int r) { return gradient.of_weight(at(r)); });
             return reduced(on_weight, phi, state, of_one_sample(g), OneSample{}, d);
         });
 }
