@@ -15,10 +15,12 @@ from experiments import (
     pn_figure2,
     pn_ratings,
     pn_theorem2,
+    reasons,
     sgl,
     sgl_cost,
     sgl_zeros,
     sh,
+    sh_words,
 )
 
 ALL = [
@@ -36,11 +38,13 @@ ALL = [
         ho_networks,
         ho_bpr,
         sh,
+        sh_words,
         sgl,
         sgl_zeros,
         sgl_cost,
         ll,
         peers,
         peers_sets,
+        reasons,
     )
 ]

@@ -27,6 +27,7 @@ class Planted(NamedTuple):
     frequent : how many of the most frequent words do not matter.
     relevant : how many of the next words have main effects.
     hierarchical : whether the pairs that matter are of these words, or of as many others, without main effects.
+    tied : whether main effects are those of shfm or sha2: the products of the words' factors with context factors.
     """
 
     train: int
@@ -34,12 +35,13 @@ class Planted(NamedTuple):
     frequent: int
     relevant: int
     hierarchical: bool = True
+    tied: bool = False
 
 
 def documents(raw: Raw, seed: int, planted: Planted) -> Pair:
     """Documents for training and for testing, with a planted label of mean 0 and variance 1: main effects and pairs of
     words in equal shares, and noise."""
-    train, length, frequent, relevant, hierarchical = planted
+    train, length, frequent, relevant, hierarchical, tied = planted
     random, rows, features = np.random.default_rng(seed), round((1 + TEST_SHARE) * train), round(WORDS_PER_ROW * train)
     counts = [drawn(random, features, length) for _ in range(rows)]
     indptr = np.cumsum([0, *(len(words) for words, _ in counts)])
@@ -50,14 +52,18 @@ def documents(raw: Raw, seed: int, planted: Planted) -> Pair:
     x = np.zeros((rows, frequent + 2 * relevant))
     row, few = np.repeat(np.arange(rows), np.diff(indptr)), index < x.shape[1]
     x[row[few], index[few]] = value[few]
-    main = x[:, mains] @ random.normal(size=relevant)
-    a = x[:, partners, None] * random.normal(size=(relevant, FACTORS))
-    pairs = ((a.sum(axis=1) ** 2 - (a**2).sum(axis=1)) / 2) @ random.choice((-1.0, 1.0), FACTORS)
+    weights, factors = random.normal(size=relevant), random.normal(size=(relevant, FACTORS))
+    signs = random.choice((-1.0, 1.0), FACTORS)
+    if tied:
+        weights = factors @ (signs * random.normal(size=FACTORS))
+    main, a = x[:, mains] @ weights, x[:, partners, None] * factors
+    pairs = ((a.sum(axis=1) ** 2 - (a**2).sum(axis=1)) / 2) @ signs
     signal = standard(standard(main) + standard(pairs))
     label = (1 - NOISE) ** 0.5 * signal + NOISE**0.5 * random.normal(size=rows)
     data = Dataset(indptr, index.astype(np.int32), value.astype(np.float32), label, features)
     pairs_of = "the same" if hierarchical else "other"
-    raw.note(f"planted documents of {length} words, pairs of {pairs_of} words, seed {seed}", data)
+    effects = ", tied main effects" if tied else ""
+    raw.note(f"planted documents of {length} words, pairs of {pairs_of} words{effects}, seed {seed}", data)
     numbers = np.arange(rows, dtype=np.int32)
     return Pair(data.take(numbers[:train]), data.take(numbers[train:]))
 
