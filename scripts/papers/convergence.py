@@ -1,14 +1,13 @@
 """The objective of hofm-shared by epoch and by CPU second, for several solvers."""
 
-import time
 from collections.abc import Collection, Mapping
 
 import numpy as np
 from experiment import Figure, Numbers, Table
 from fitting import Options, spec_of
+from watching import spaced, watched
 
 from fmcli.data.dataset import Dataset
-from fmcli.scoring.rows import score_rows
 from fmcli.training import job
 
 POINTS = 16  # of a curve
@@ -19,24 +18,8 @@ FLOOR = 1e-4  # of figures: what is closer to the lowest objective is drawn at t
 
 def curve(data: Dataset, options: Options) -> Numbers:
     """The objective after some epochs, and the CPU seconds until then, without those of scoring."""
-    last = options["epochs"]
-    noted = {round(last ** (i / (POINTS - 1))) for i in range(POINTS)}
     plan = job.plan(data, spec_of("hofm-shared", options))
-    found: Numbers = {"epochs": [], "objective": [], "seconds": []}
-    begin, apart = time.process_time(), 0.0
-
-    def note(epoch: job.Epoch) -> None:
-        nonlocal apart
-        now = time.process_time()
-        if epoch.number in noted:
-            loss = np.mean((score_rows(plan.model, data)[:, 0] - data.label) ** 2) / 2
-            found["epochs"].append(epoch.number)
-            found["objective"].append(float(loss + epoch.penalty))
-            found["seconds"].append(now - begin - apart)
-        apart += time.process_time() - now
-
-    job.train(plan, note)
-    return found
+    return watched(plan, data, spaced(options["epochs"], POINTS))
 
 
 def never_rises(curves: Collection[Numbers]) -> bool:

@@ -214,8 +214,8 @@ def figures(numbers: Numbers) -> dict[str, Figure]:
 FIRST = PLANTED[STRONG]
 NO_CAUSE = (
     "The cause was not found. It is not that the planted main effects are no products of the pairs' factors with"
-    " context factors, as these models have them: if they are, shfm is still worse than fm, and sha2 than anova, in four"
-    " of five seeds (section Reasons)."
+    " context factors, as these models have them: if they are, shfm is still worse than fm, and sha2 than anova, in"
+    " four of five seeds (section Reasons)."
 )
 SPREAD_IS_LARGER = (
     "It holds for sha2, which is worse than anova by 17 % instead of 6 %. For shfm, which is worse than fm by 6.5 %"
