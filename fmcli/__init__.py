@@ -43,6 +43,11 @@ from the normal distribution whose logarithm is the quadratic and the prior. Its
 seed, the sweep and the place, and the next sweep depends on the parameters only. Some draws are kept
 (training/draws.py); a model file has all of these, and predictions are averages over them (scoring/averages.py).
 
+Rows with relations (data/related/rows.py) are not joined with the rows of the blocks that they refer to. For the rows
+that refer to it, a row of a block is like one feature of value 1, whose factors are its sums. So one pass over the rows
+gives the quadratic as a function of these sums, the block's features are updated by the block's rows only, and a second
+pass applies what has changed (solvers/coordinate/block_rows.pyx). Steps and draws are the same code.
+
 For a model without such functions, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
 only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
 closed form. Its `position`, with the model's live arrays, determines the rest of a run, so that a checkpoint keeps both
@@ -60,12 +65,13 @@ above it in this list, so that there are no circles:
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
-                  the rows to train on (in blocks), labels, scales of columns, the numbering of the features that
-                  occur, the dictionary of ids; numbers to text. data/stored has the cache of rows
+                  the rows to train on (in blocks), labels, scales of columns, the numbering of the features
+                  that occur, the dictionary of ids; numbers to text. data/stored has the cache of rows, data/related
+                  rows with relations
     losses        one class each
     prepare       files of rows: random splits, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
-                  models/local has llfm: anchors, coding, k-means
+                  models/local has llfm: anchors, coding, k-means; models/related the sums over parts of samples
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), rounds (block steps in two
                   halves), coordinate, gibbs (priors, draws, random numbers by counters), full_batch, closed_form.py

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -33,23 +33,31 @@ class Tables:
         each = zip(self.own, *([block[row] for row in rows] for block, rows in pairs), strict=True)
         return [sorted(chain.from_iterable(parts)) for parts in each]
 
-    def write(self, folder: Path, name: str = "rows") -> tuple[str, str, list[str]]:
-        """The paths of the rows and of the joined rows, and the options for the relations."""
-        rows, joined = folder / f"{name}.libsvm", folder / f"{name}.joined.libsvm"
-        rows.write_text(lines(self.own, self.labels))
-        joined.write_text(lines(self.joined(), self.labels))
+    def renumbered(self, ids: list[int]) -> Tables:
+        """The same tables with the id ids[j] in place of j."""
+
+        def change(rows: list[Entries]) -> list[Entries]:
+            return [sorted((ids[j], x) for j, x in entries) for entries in rows]
+
+        return Tables(self.labels, change(self.own), [change(block) for block in self.blocks], self.maps)
+
+    def write(self, folder: Path, prefix: str = "rows", name: Callable[[int], str] = str) -> tuple[str, str, list[str]]:
+        """The paths of the rows and of the joined rows, and the options for the relations. `name` gives ids."""
+        rows, joined = folder / f"{prefix}.libsvm", folder / f"{prefix}.joined.libsvm"
+        rows.write_text(lines(self.own, self.labels, name))
+        joined.write_text(lines(self.joined(), self.labels, name))
         options = []
         for number, (block, numbers) in enumerate(zip(self.blocks, self.maps, strict=True)):
-            table, which = folder / f"{name}.block{number}", folder / f"{name}.map{number}"
-            table.write_text(lines(block))
+            table, which = folder / f"{prefix}.block{number}", folder / f"{prefix}.map{number}"
+            table.write_text(lines(block, name=name))
             which.write_text("".join(f"{row}\n" for row in numbers))
             options += ["--relation", f"{table}={which}"]
         return str(rows), str(joined), options
 
 
-def lines(rows: Iterable[Entries], labels: Iterable[float] | None = None) -> str:
+def lines(rows: Iterable[Entries], labels: Iterable[float] | None = None, name: Callable[[int], str] = str) -> str:
     """libsvm text."""
-    texts = [" ".join(f"{index}:{value:g}" for index, value in entries) for entries in rows]
+    texts = [" ".join(f"{name(index)}:{value:g}" for index, value in entries) for entries in rows]
     if labels is None:
         return "".join(f"{text}\n" for text in texts)
     return "".join(f"{label:g} {text}".rstrip() + "\n" for label, text in zip(labels, texts, strict=True))

@@ -247,7 +247,12 @@ def test_threads_change_nothing(name, monkeypatch):
     for threads in (1, 2):
         problem = Problem(name, "softmax", "both", {}, rows, threads=threads)
         if threads == 2:
-            assert any(chunk.conflict_free for sweep in problem.descent.sweeps.values() for chunk in sweep.chunks)
+            assert any(
+                chunk.conflict_free
+                for sweeps in problem.descent.sweeps.values()
+                for sweep in sweeps
+                for chunk in sweep.chunks
+            )
         problem.objectives(3)
         found.append(parameters(problem.model))
     for key in found[0]:

@@ -165,7 +165,7 @@ def test_threads_change_nothing(name):
         fill(model, np.random.default_rng(1), scale=0.1)
         model.remeasure()
         descent = CoordinateDescent(model, make_loss("squared"), Penalty(l2_w=0.01, l2_v=0.01), data, threads)
-        shared = any(chunk.conflict_free for sweep in descent.sweeps.values() for chunk in sweep.chunks)
+        shared = any(chunk.conflict_free for sweep in descent.all_sweeps for chunk in sweep.chunks)
         assert name == "llfm" or shared == (threads > 1)
         objectives = []
         descent.run(2, lambda loss, penalty, to=objectives: bool(to.append(loss + penalty)))
@@ -196,7 +196,7 @@ def test_threads_change_nothing_in_large_rows(loss, penalty, monkeypatch):
         model.allocate(0)
         fill(model, np.random.default_rng(1), scale=0.1)
         descent = CoordinateDescent(model, make_loss(loss), Penalty(**penalty), data, threads)
-        assert sum(chunk.large for sweep in descent.sweeps.values() for chunk in sweep.chunks) == dense + 1  # and bias
+        assert sum(chunk.large for sweep in descent.all_sweeps for chunk in sweep.chunks) == dense + 1  # and bias
         objectives = objectives_of(descent, 3)
         assert np.diff(objectives).max() <= 0
         assert objectives[-1] < 0.95 * objectives[0]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
     from fmcli.data.formats import Grouping
     from fmcli.data.labels import Labels
-    from fmcli.data.relations import RelationFiles
+    from fmcli.data.related.files import RelationFiles
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.prediction import Counts, Scorer

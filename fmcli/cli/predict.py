@@ -31,7 +31,7 @@ from fmcli.system.files import probe_output
 if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
     from fmcli.data.formats import Stream
-    from fmcli.data.relations import RelationFiles
+    from fmcli.data.related.files import RelationFiles
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
 # If the share of unseen non-zeros is larger, the model probably does not belong to the data.

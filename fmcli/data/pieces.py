@@ -86,8 +86,9 @@ def joined(pieces: list[Dataset]) -> Dataset:
     return data
 
 
-def joined_by_ids(pieces: list[TextRows], threads: int) -> Dataset:
-    """The rows of some pieces, with a dictionary if they need one; the list is emptied."""
+def joined_by_ids(pieces: list[TextRows], threads: int, *, only_seen: bool = False) -> Dataset:
+    """The rows of some pieces, with a dictionary if they need one; the list is emptied. With `only_seen`, a feature
+    whose values are all 0 is not in the dictionary."""
     if not need_dictionary(pieces):
         data = [piece.data for piece in pieces]
         pieces.clear()
@@ -95,4 +96,5 @@ def joined_by_ids(pieces: list[TextRows], threads: int) -> Dataset:
     ids = FeatureIds()
     data = [add_ids(ids, piece) for piece in pieces]
     pieces.clear()
-    return joined(data).ordered(*ids.sorted(np.ones(len(ids), dtype=np.bool_)), threads)
+    rows = joined(data)
+    return rows.ordered(*ids.sorted(rows.seen() if only_seen else np.ones(len(ids), dtype=np.bool_)), threads)

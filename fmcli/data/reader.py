@@ -3,7 +3,7 @@ threads. Apart from the rows, it needs memory for a few blocks of text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from fmcli.data.formats import LARGEST_INDEX, Grouping, Stream, Text
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.numbering import occurring
 from fmcli.data.parser import Rows
-from fmcli.data.pieces import is_sparse
+from fmcli.data.pieces import TextRows, is_sparse
 from fmcli.data.sources import Block, name_of, size_on_disk
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
@@ -68,6 +68,7 @@ def read(
     labels: Names | None = None,
     hash_bits: int = 0,
     grouping: Grouping | None = None,
+    columns: Callable[[TextRows], Dataset] | None = None,
 ) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
@@ -77,8 +78,9 @@ def read(
     the last bits of hashes of the ids. Otherwise ids that are names, or numbers that are very large compared with their
     count, get columns by a dictionary, which is then the numbering of the rows. With `label_weights`, a label may be
     followed by a colon and the weight of the row. `labels` are the names that labels can have, in increasing order, or
-    NUMBERS; by default, labels are names if the first one is not a number. `grouping` gives the rows groups. `bad`
-    determines what happens to lines with errors, and counts them; by default, the first one is an error.
+    NUMBERS; by default, labels are names if the first one is not a number. `grouping` gives the rows groups.
+    `columns` gives the ids of the rows their columns, in place of what is said above. `bad` determines what happens to
+    lines with errors, and counts them; by default, the first one is an error.
 
     Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if the memory runs out despite the
     check.
@@ -132,7 +134,10 @@ def read(
                     total.reserve_for_growth(MARGIN * (size + left) / size)
     found = total.label_names
     repeated = 0 if hash_bits else total.repeated  # rows may have several features with the same hash
-    data = _with_columns(total, threads, 1 << hash_bits if hash_bits else None)
+    if columns is None:
+        data = _with_columns(total, threads, 1 << hash_bits if hash_bits else None)
+    else:
+        data = columns(_text_rows(total))
     if data.group is not None:
         data = data.changed(group=np.unique(data.group, return_inverse=True)[1].astype(np.int32))
     if compact:
@@ -147,6 +152,12 @@ def read(
         )
     data = data.changed(label=places[data.label.astype(np.intp)])
     return Table(data, text.format, total.fields, repeated, size, names)
+
+
+def _text_rows(rows: Rows) -> TextRows:
+    """The training rows that were read, with columns for their ids in any order."""
+    ids = rows.ids if rows.is_numbered else None
+    return TextRows(rows.dataset(rows.features if ids is None else len(ids)), ids, {})
 
 
 def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:

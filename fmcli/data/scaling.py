@@ -118,7 +118,7 @@ def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str)
 
 def find_odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | None:
     """The columns whose scale hinders training; None if there are none."""
-    if data.value is None:
+    if data.value is None and not data.relations:
         return None
     largest, _ = data.magnitudes(rows)
     occurring = np.flatnonzero(largest)

@@ -40,6 +40,7 @@ class ModelEntry(Entry):
     drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
         of a row that are drawn together.
     closed_form : whether it is solved in closed form, without a solver.
+    joins : whether rows may have relations in training: their scores follow from sums over parts of their entries.
     before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
     """
 
@@ -55,6 +56,7 @@ class ModelEntry(Entry):
     blocks: bool = True
     drawn: bool = True
     closed_form: bool = False
+    joins: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
@@ -101,7 +103,7 @@ _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
 
 _MODELS = (
-    ModelEntry("linear", "Linear model: one weight per feature.", "fmcli.models.linear:Linear", ("bias",)),
+    ModelEntry("linear", "Linear model: one weight per feature.", "fmcli.models.linear:Linear", ("bias",), joins=True),
     ModelEntry(
         "poly2",
         "One weight for each pair of features.",
@@ -112,7 +114,7 @@ _MODELS = (
         apart=False,
         blocks=False,
     ),
-    ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM),
+    ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM, joins=True),
     ModelEntry(
         "anova",
         "ANOVA kernel regression of any order; with order 2, an FM whose factors have fitted weights.",
@@ -131,6 +133,7 @@ _MODELS = (
             "ftrl": {**_SPARSE["ftrl"], "alpha_v": 0.1, "init_std": 0.05},
             _BY_COLUMNS: {"l1": per_row(1)},
         },
+        joins=True,
     ),
     ModelEntry(
         "sha2",

@@ -34,6 +34,7 @@ class SolverEntry(Entry):
     in_memory : whether it needs all rows in memory.
     losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
     samples : whether it draws parameters from their posterior distribution, so that predictions are averages.
+    joins : whether it trains on rows with relations.
     """
 
     by_rows: bool = True
@@ -43,6 +44,7 @@ class SolverEntry(Entry):
     in_memory: bool = False
     losses: tuple[str, ...] = ()
     samples: bool = False
+    joins: bool = False
 
     def trainer(self) -> type[Trainer]:
         """Import the trainer class of this solver."""
@@ -92,6 +94,7 @@ _SOLVERS = (
         {"epochs": 50, **_PER_ROW},
         by_rows=False,
         in_memory=True,
+        joins=True,
         refuses=_NOT_BY_ROWS,
     ),
     SolverEntry(
@@ -116,6 +119,7 @@ _SOLVERS = (
         in_memory=True,
         losses=("squared", PROBIT, ORDINAL),
         samples=True,
+        joins=True,
         refuses={
             **_NOT_BY_ROWS,
             **dict.fromkeys(_PENALTIES, "mcmc draws the strength of the penalty, by the prior of the parameters"),

@@ -19,7 +19,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines, quote
 from fmcli.data.formats import BLOCK_BYTES, Grouping, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
-from fmcli.data.relations import RelationFiles
+from fmcli.data.related.files import RelationFiles
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.build import build_loss

@@ -21,7 +21,7 @@ from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
-from fmcli.data.relations import Joiner, RelationFiles, block_of, refuse_labels
+from fmcli.data.related.files import Joiner, RelationFiles, block_of, refuse_labels
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.sources import Input
 from fmcli.data.writer import format_table, format_values

@@ -9,7 +9,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model, Workspace
-from fmcli.scoring.scores import losses, scores
+from fmcli.models.related.parts import PartSums
+from fmcli.scoring.scores import joined_scores, losses, scores
 from fmcli.system.parallel import in_parallel
 
 # Rows per task of a thread: enough to make the overhead of Python negligible.
@@ -25,13 +26,30 @@ def score_rows(
     """
     count = data.rows if rows is None else len(rows)
     out = np.empty((count, model.outputs))
+    parts = measured_parts(model, data, threads)
 
     def some(start: int) -> None:
         room = Workspace(model, data.longest, gradients=False)
-        scores(model, data, room, start, min(start + ROWS_A_TASK, count), out, rows)
+        stop = min(start + ROWS_A_TASK, count)
+        if parts:
+            joined_scores(model, data, parts, room, start, stop, out, rows)
+        else:
+            scores(model, data, room, start, stop, out, rows)
 
     in_parallel(some, range(0, count, ROWS_A_TASK), threads)
     return out - model.parameters[CUTPOINTS] if model.cutpoints else out
+
+
+def measured_parts(model: Model, data: Dataset, threads: int) -> list[PartSums]:
+    """The blocks of the relations of rows, for a model that joins them; empty without relations."""
+    parts = [PartSums(model, relation.block, relation.row) for relation in data.relations]
+
+    def some(task: tuple[PartSums, int]) -> None:
+        part, start = task
+        part.measure(start, min(start + ROWS_A_TASK, part.data.rows))
+
+    in_parallel(some, [(part, at) for part in parts for at in range(0, part.data.rows, ROWS_A_TASK)], threads)
+    return parts
 
 
 def row_losses(

@@ -1,15 +1,28 @@
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model, Workspace
+from fmcli.models.related.parts import PartSums
 
 Floats = NDArray[np.float64]
 
 def scores(
     model: Model,
     data: Dataset,
+    workspace: Workspace,
+    start: int,
+    stop: int,
+    out: Floats,
+    rows: NDArray[np.int32] | None = None,
+) -> None: ...
+def joined_scores(
+    model: Model,
+    data: Dataset,
+    parts: Sequence[PartSums],
     workspace: Workspace,
     start: int,
     stop: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, OddColumns, fi
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
-from fmcli.registry.build import build_trainer
+from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
@@ -156,6 +157,11 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     spec, warm_start = settings.spec, settings.warm_start
     labels = labels_of(settings, data.label)
     spec = with_loss(spec, labels.loss)
+    if data.relations and not is_bounded(spec, labels):
+        raise UsageError(
+            f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "
+            "refer to a row of a block; join the files"
+        )
     features = max(data.features, warm_start.model.features if warm_start else 0)
     data = data.changed(label=labels.encode(data.label), features=features)
     spec, label_range = fit_clip(spec, labels.loss, data.label, warm_start, settings.stream)
@@ -248,7 +254,7 @@ def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Pl
 def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:
     """What the start values of a sampler depend on: `spread` and `products` of Facts, for rows at equal distances."""
     rows = source.rows[:: max(1, len(source.rows) // ROWS_FOR_START)]
-    data = source.data.take(np.ascontiguousarray(rows))
+    data = source.data.joined(np.ascontiguousarray(rows))
     squares = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
     of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
     first, second = (np.bincount(of_row, power, minlength=data.rows) for power in (squares, squares**2))
@@ -318,6 +324,11 @@ def labels_of(settings: Settings, label: NDArray[np.float64]) -> Labels:
         task = LOSSES[labels.loss].task
         return replace(labels, loss=next(name for name in supported if LOSSES[name].task == task))
     return labels
+
+
+def is_bounded(spec: Spec, labels: Labels) -> bool:
+    """Whether the loss that a solver for all rows at once minimises, or samples by, has a largest curvature."""
+    return spec.solver_entry.samples or math.isfinite(build_loss(spec, labels.loss, labels.outputs).smoothness)
 
 
 def with_loss(spec: Spec, loss: str) -> Spec:

@@ -51,7 +51,7 @@ def test_an_id_of_a_row_and_of_its_block_counts_twice_as_in_joined_text(run, mod
 
 
 def test_a_long_join_is_split_into_parts(run, model, tmp_path, monkeypatch):
-    from fmcli.data import relations
+    from fmcli.data.related import files as relations
     from fmcli.scoring.prediction import Counts, load_model, predict
 
     plain, joined, options = tables(rows=500).write(tmp_path, "long")
@@ -121,3 +121,97 @@ def test_a_model_with_fields_is_refused(run, rows, tmp_path):
     done = run("predict", path, rows[0], *rows[2])
     assert done.returncode == 2
     assert "needs fields" in done.stderr
+
+
+def predicted(run, model, joined):
+    done = run("predict", "--raw", model, joined)
+    assert done.returncode == 0, done.stderr
+    return [float(line) for line in done.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("solver", "options", "named"),
+    [
+        (("-s", "cd", "-e", "5"), ("--holdout", "0.2", "--no-refit", "--min-count", "40"), False),
+        (("-s", "cd", "-e", "3", "--loss", "squared"), ("--pos-weight", "2"), True),
+        (("-s", "mcmc", "-e", "12", "--burn-in", "2"), (), True),
+    ],
+)
+def test_train_gives_the_model_of_the_joined_text(run, tmp_path, solver, options, named):
+    found = tables(binary="--pos-weight" in options)
+    plain, joined, relations = found.write(tmp_path, "train", name=(lambda j: f"n{j}") if named else str)
+    one, other = tmp_path / "one.fm", tmp_path / "other.fm"
+    for path, text, more in ((one, joined, []), (other, plain, relations)):
+        done = run("train", "-k", "4", *solver, *options, "-o", path, text, *more)
+        assert done.returncode == 0, done.stderr
+    assert "joined with 2 blocks" in done.stderr
+    expected = predicted(run, one, joined)
+    assert predicted(run, other, joined) == pytest.approx(expected, abs=1e-3)
+    again = tmp_path / "again.fm"
+    done = run("train", "-i", other, *solver, "-e", "4", "-o", again, plain, *relations)
+    assert done.returncode == 0, done.stderr
+    assert predicted(run, again, joined) != expected
+
+
+def test_a_run_with_relations_continues_from_its_checkpoint(run, rows, tmp_path):
+    plain, _, options = rows
+    whole, cut = tmp_path / "whole.fm", tmp_path / "cut.fm"
+    command = ["train", "-s", "cd", "-e", "6", "--tol", "0", plain, *options]
+    assert run(*command, "-o", whole).returncode == 0
+    kept = ["--checkpoint", tmp_path / "kept", "-o", cut]
+    assert run(*command, *kept, "--max-seconds", "0.000001").returncode == 0
+    done = run(*command, *kept, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert cut.read_bytes() == whole.read_bytes()
+    table = options[1].partition("=")[0]
+    assert run(*command, *kept, "--max-seconds", "0.000001").returncode == 0
+    with open(table, "a") as text:
+        text.write("11:1\n")
+    done = run(*command, *kept, "--resume")
+    assert done.returncode != 0
+    assert "other" in done.stderr or "differ" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-m", "poly2", "-s", "cd"], "--relation trains the models linear, fm, shfm, not poly2"),
+        (["-s", "adagrad"], "use -s cd or -s mcmc, or join the files"),
+        (["-s", "cd", "--norm"], "--norm and --relation cannot be combined"),
+        (["-s", "cd", "--scale", "max-abs"], "--scale and --relation cannot be combined"),
+        (["-s", "cd", "--hash-bits", "8"], "--hash-bits and --relation cannot be combined"),
+        (["-s", "cd", "-v", "VALID"], "-v and --relation cannot be combined"),
+        (["-s", "cd", "--on-bad-line", "skip"], "no line can be skipped"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(run, rows, options, message):
+    plain, _, relations = rows
+    options = [option.replace("VALID", plain) for option in options]
+    done = run("train", *options, "-o", "x.fm", plain, *relations)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+def test_a_feature_in_two_parts_is_refused_in_training(run, tmp_path):
+    found = tables()
+    shared = replace(found, own=[[*entries, (12, 0.5)] for entries in found.own])
+    plain, _, options = shared.write(tmp_path, "shared")
+    done = run("train", "-s", "cd", "-o", "x.fm", plain, *options)
+    assert done.returncode == 65
+    assert f"feature 12 is in {plain} and in {options[1].partition('=')[0]}" in done.stderr
+
+
+def test_a_loss_without_largest_curvature_is_refused(run, tmp_path):
+    found = tables()
+    counts = replace(found, labels=[float(round(abs(label))) for label in found.labels])
+    plain, _, options = counts.write(tmp_path, "counts")
+    done = run("train", "-s", "cd", "--loss", "poisson", "-o", "x.fm", plain, *options)
+    assert done.returncode == 2
+    assert "loss poisson has no largest curvature" in done.stderr
+
+
+def test_training_names_file_and_line_of_an_error(run, rows, tmp_path):
+    plain, _, options = rows
+    (tmp_path / "rows.map1").write_text("0\n7\n" + "0\n" * 298)
+    done = run("train", "-s", "cd", "-o", "x.fm", plain, *options)
+    assert done.returncode == 65
+    assert "map1:2: found '7', expected the number of a row of" in done.stderr

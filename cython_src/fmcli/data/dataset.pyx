@@ -156,6 +156,11 @@ cdef class Dataset:
         return [array for array in arrays if array is not None]
 
     @property
+    def relations(self):
+        """The relations of the rows (related.rows.Relation): none."""
+        return ()
+
+    @property
     def nbytes(self):
         """Bytes that the arrays take."""
         return sum(array.nbytes for array in self.arrays)
@@ -215,6 +220,10 @@ cdef class Dataset:
         return Dataset(
             indptr, index, value, label, self.features, field, weight, group=group, trusted=True,
             numbering=self.numbering)
+
+    def joined(self, rows):
+        """A copy of the rows with these indices, with all their entries: also those of relations."""
+        return self.take(rows)
 
     # Copy the elements of an array over all entries that belong to these rows, which begin at `indptr` in the copy.
     cdef entries_of(self, const int32_t[::1] rows, const int64_t[::1] indptr, const int32_t[::1] numbers):

@@ -13,6 +13,7 @@
 #include "fmcli/models/products.inl"
 #include "fmcli/models/second_order.inl"
 #include "fmcli/penalties/value.inl"
+#include "fmcli/solvers/coordinate/block_rows.inl"
 #include "fmcli/solvers/coordinate/descent.inl"
 #include "fmcli/solvers/stochastic/catch_up.inl"
 #include "fmcli/solvers/stochastic/row_updates.inl"

@@ -50,6 +50,9 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*) noexcept nogil
         void (*affine_score_changes)(
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, double*) noexcept nogil
+        void (*block_row_bound)(const ColumnView*, const real*, Py_ssize_t, double*, double*) noexcept nogil
+        double (*block_row_squares)(const ColumnView*, const real*, Py_ssize_t, double*) noexcept nogil
+        void (*block_row_step)(const ColumnView*, const real*, Py_ssize_t, const real*) noexcept nogil
         void (*weight_score_gradient)(const ColumnView*, real*) noexcept nogil
         void (*cached_score_gradient)(const ColumnView*, Py_ssize_t, real*) noexcept nogil
         void (*pairs_score_gradient)(const ColumnView*, const real*, const real*, real*) noexcept nogil

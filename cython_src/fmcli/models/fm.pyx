@@ -30,7 +30,7 @@ cdef class SecondOrder(Weighted):
             self.constant_block = len(layout)
             layout.append(constant)
         super().__init__(features, outputs, layout, beta)
-        self.linear, self.pair_block = linear, self.pairs
+        self.linear, self.pair_block, self.joins = linear, self.pairs, beta is None
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()
@@ -119,6 +119,20 @@ cdef class SecondOrder(Weighted):
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         if self.of_factors(v.block):
             kernels.pairs_update_cache(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
+
+    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
+        cdef Factors w, v = self.factors(self.pairs, 0, output)
+        cdef double score = kernels.second_order(&v, x, NULL, NULL, sums)
+        if self.linear:
+            w = self.weights(self.pairs, output)
+            score += kernels.linear(&w, x)
+        return score
+
+    cdef void part_gradient(self, const ColumnView* v, const real* sums, real* q) noexcept nogil:
+        kernels.pairs_score_gradient(v, sums, NULL, q)
+
+    cdef void update_part(self, const ColumnView* v, const real* sums, const real* step) noexcept nogil:
+        kernels.pairs_update_cache(v, sums, step, 0)
 
     # Whether the block contains factors.
     cdef inline bint of_factors(self, int b) noexcept nogil:

@@ -21,6 +21,7 @@ cdef class Linear(Model):
 
     def __init__(self, features, outputs, *, bias=True):
         super().__init__(features, outputs, [*bias_block(bias), BlockLayout(weight="w")])
+        self.joins = True
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -49,4 +50,11 @@ cdef class Linear(Model):
         return 0
 
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
+        kernels.weight_score_gradient(v, q)
+
+    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
+        cdef Factors w = self.weights(self.n_blocks - 1, output)
+        return kernels.linear(&w, x)
+
+    cdef void part_gradient(self, const ColumnView* v, const real* sums, real* q) noexcept nogil:
         kernels.weight_score_gradient(v, q)

@@ -31,7 +31,7 @@ cdef class Model:
     cdef bint trained[MAX_BLOCKS]
     cdef bint constrained    # whether any block is on the simplex
     cdef int32_t* every_row  # 0, 1, 2, ...: the row ids of blocks whose rows all affect every sample
-    cdef readonly bint has_bias, steps_apart
+    cdef readonly bint has_bias, steps_apart, joins
     cdef readonly int pair_block  # whose gradient can be a formula of second order; NONE: there is none
     cdef bint attached
     cdef int generation  # how often rows were allocated or attached; not positive while there are none
@@ -86,6 +86,9 @@ cdef class Model:
     cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil
     cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil
+    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil
+    cdef void part_gradient(self, const ColumnView* v, const real* sums, real* q) noexcept nogil
+    cdef void update_part(self, const ColumnView* v, const real* sums, const real* step) noexcept nogil
 
 
 cdef inline Factors factors_at(const Part* part, int output, Py_ssize_t row) noexcept nogil:

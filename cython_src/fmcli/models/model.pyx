@@ -41,6 +41,8 @@ cdef class Model:
     absent : number of further features, which have no columns because they do not occur: their parameters are 0.
     cutpoints : number of cutpoints between ordered labels, an array of their own; set before `allocate` or `attach`.
     steps_apart : whether the model has parameters that only `step_apart` updates once it is frozen.
+    joins : whether the cache of a sample is the sum of those of its parts, and its score the sum of theirs and, for
+        each pair of parts, of the inner product of their caches.
     """
 
     def __cinit__(self, *args, **keywords):
@@ -544,6 +546,21 @@ cdef class Model:
 
     # Update the caches for a step; called before the parameters are updated.
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
+        pass
+
+    # ---- If `joins`: some entries that samples have in common, as if they were one feature of value 1, whose factors
+    # are the sums in the cache of a sample with these entries only, and whose weight is its own score. ----
+
+    # sums <- the cache of some entries of a sample; returns their own score, without what all samples have.
+    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
+        return 0
+
+    # q <- the derivatives of the samples' scores with respect to the factors `sums`, and the weight.
+    cdef void part_gradient(self, const ColumnView* v, const real* sums, real* q) noexcept nogil:
+        pass
+
+    # Update the caches for a step of the factors, which are `sums` before it, and the weight.
+    cdef void update_part(self, const ColumnView* v, const real* sums, const real* step) noexcept nogil:
         pass
 
 

@@ -1,10 +1,17 @@
 """The scores of a model, and the losses of scores."""
 
+import numpy as np
+
+from fmcli.models.layout import allocate
+
+from fmcli.base.types cimport Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model, Workspace
+from fmcli.models.related.parts cimport PartSums, PartTable, join
 from libc.math cimport NAN
 from libc.stdint cimport int32_t
+from libcpp.vector cimport vector
 
 
 def scores(
@@ -28,6 +35,42 @@ def scores(
     if start < stop:
         with nogil:
             model.score_samples(data, row, start, stop, &workspace.scratch, &out[0, 0])
+
+
+def joined_scores(
+    Model model, Dataset data, parts, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out,
+    rows=None
+):
+    """The same for samples with parts: the rows of `data`, and those of the PartSums, which have been measured."""
+    cdef const int32_t[::1] chosen = np.arange(data.rows, dtype=np.int32) if rows is None else rows
+    cdef vector[PartTable] tables
+    cdef PartSums part
+    cdef Py_ssize_t i, at
+    cdef size_t table
+    cdef int c
+    cdef Sample x
+    cdef Scratch* s = &workspace.scratch
+    cdef real[::1] cache = allocate(model.cache_size(data) + 1)
+    if not 0 <= start <= stop <= chosen.shape[0] or out.shape[0] < stop or out.shape[1] != model.outputs:
+        raise ValueError("the rows to score do not fit the data or the array for their scores")
+    if not model.joins:
+        raise ValueError("the model has no sums over parts of a sample")
+    data.check_rows(chosen[start:stop])
+    workspace.fit(model, data)
+    for part in parts:
+        if part.model is not model or len(part.row) != data.rows:
+            raise ValueError("the parts do not fit the model and the rows")
+        tables.push_back(part.table)
+    with nogil:
+        for at in range(start, stop):
+            i = chosen[at]
+            data.sample(i, &x)
+            model.score(&x, s)
+            for c in range(model.outputs):
+                model.fill_cache(&x, s, c, &cache[0])
+                out[at, c] = s.score[c]
+                for table in range(tables.size()):
+                    out[at, c] += join(&tables[table], i, c, &cache[0])
 
 
 def losses(Loss loss, const double[::1] label, const double[:, ::1] score, double[::1] out):

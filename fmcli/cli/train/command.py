@@ -25,6 +25,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log
 from fmcli.cli.registered import registered
+from fmcli.cli.relations import check_scoring, check_training, files_of, parse_relations, relation_option
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.train.cluster import check_cluster, check_output, cluster_dir_option
@@ -124,6 +125,10 @@ def usual_solvers() -> str:
 @group_field_option(RANKING)
 @threads_option()
 @bad_line_options()
+@relation_option(
+    "TRAIN",
+    more=" Models linear, fm and shfm with -s cd or mcmc, whose time and memory depend on the distinct parts.",
+)
 @disk_options
 @cluster_options
 @cluster_dir_option
@@ -231,6 +236,7 @@ def command(
     threads: int | None,
     on_bad_line: str | None,
     max_bad_lines: int | None,
+    relations: tuple[str, ...],
     disk: bool,
     cache: str | None,
     memory: float | None,
@@ -294,6 +300,18 @@ def command(
     if sample_weights and (on_bad_line == "skip" or max_bad_lines):
         raise UsageError("--sample-weights has a line for each row, so that no line can be skipped")
     grouping = parse_grouping(spec, metrics, group_field)
+    related = parse_relations(relations)
+    check_scoring(related, on_cluster=cluster is not None, skips=on_bad_line == "skip" or bool(max_bad_lines))
+    others = {
+        "--disk": disk,
+        "--online": online,
+        "-v": valid,
+        "--hash-bits": settings.hash_bits,
+        "--rare share": settings.share_rare,
+        "--norm": spec.values["norm"],
+        "--scale": spec.values["scale"] != "none",
+    }
+    check_training(related, spec, others)
     on_disk = parse_disk(disk, cache, memory)
     if on_disk:
         check_disk(spec, grouping, holdout)
@@ -307,7 +325,7 @@ def command(
     checkpoint.check(spec)
     outputs = [path for path in (output, log_json, cache, *checkpoint.outputs) if path not in (None, "-")]
     here = inputs if cluster is None else cluster.files
-    check_files([*here, *valid, *([sample_weights] if sample_weights else [])], outputs)
+    check_files([*here, *valid, *files_of(related), *([sample_weights] if sample_weights else [])], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
@@ -317,6 +335,7 @@ def command(
         format=format,
         weighting=weighting,
         grouping=grouping,
+        relations=related,
         valid=valid,
         disk=on_disk,
         cluster=cluster,

@@ -47,10 +47,12 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: floa
     """Log what was read, and warn about unusual data."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     numbering = table.dataset.numbering if isinstance(table, Table) else None
+    relations = len(table.dataset.relations) if isinstance(table, Table) else 0
     log.line(
         f"read {inputs[0]}{others}: {table.rows:,} rows, {table.nonzeros:,} non-zeros, {table.features:,} features"
         + (dictionary_of(numbering) if isinstance(numbering, Dictionary) else "")
         + ", "
+        + (f"joined with {relations} block{'s' if relations > 1 else ''}, " if relations else "")
         + (f"{table.fields:,} fields, " if table.fields else "")
         + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterChoice
     from fmcli.cli.train.disk import Disk
     from fmcli.data.formats import Grouping
+    from fmcli.data.related.files import RelationFiles
     from fmcli.data.weights import Weighting
     from fmcli.training.settings import Settings
     from fmcli.training.warm_start import WarmStart
@@ -28,6 +29,7 @@ class Request:
     """The arguments of the command: training settings, input files, and output.
 
     grouping : what tells the groups of the rows; None: they need none.
+    relations : of the training rows.
     disk : where the rows are kept during training; None: in memory.
     cluster : where the rows are on a cluster, in `cluster_dir`; None: on this machine.
     online : whether rows are trained on as they are read, and not kept.
@@ -40,6 +42,7 @@ class Request:
     format: str
     weighting: Weighting | None
     grouping: Grouping | None
+    relations: tuple[RelationFiles, ...]
     valid: tuple[str, ...]
     disk: Disk | None
     cluster: ClusterChoice | None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fmcli.cli.train.log import log_read, log_weights
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.reader import Table, read
+from fmcli.data.related.reader import with_relations
+from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.weights import weigh, weigh_labels
 from fmcli.registry.models import MODELS
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from fmcli.cli.train.disk import Disk
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
+    from fmcli.data.pieces import TextRows
 
 
 def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
@@ -107,7 +112,7 @@ def read_rows(
         inputs,
         format=format,
         keep_fields=kind.needs_fields(spec.values),
-        fields_if_any=spec.solver_entry.samples,
+        fields_if_any=spec.solver_entry.samples and not request.relations,
         compact=kind.compact and not request.disk,
         threads=request.settings.threads,
         bad=bad,
@@ -115,10 +120,17 @@ def read_rows(
         labels=labels,
         hash_bits=request.settings.hash_bits,
         grouping=request.grouping,
+        columns=relating(request, inputs[0]) if request.relations else None,
     )
     log_read(log, inputs, table, time.perf_counter() - begin)
     log_skipped(log, bad.count - before)
     return table
+
+
+def relating(request: Request, name: str) -> Callable[[TextRows], Dataset]:
+    """A function that gives training rows their relations; `name` is the first input's."""
+    threads = request.settings.threads
+    return partial(with_relations, relations=request.relations, name=name_of(name), threads=threads)
 
 
 def log_skipped(log: Log, lines: int) -> None:

@@ -1,9 +1,17 @@
 from collections.abc import Callable, Sequence
 
+from fmcli.solvers.coordinate.block_rows import BlockRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 
 class LargeRowUpdater:
     def __init__(self, team: Sequence[CoordinateUpdater]) -> None: ...
-    def run(self, block: int, output: int, row: int, each: Callable[[Callable[[int], None]], object]) -> None: ...
+    def run(
+        self,
+        block: int,
+        output: int,
+        row: int,
+        each: Callable[[Callable[[int], None]], object],
+        related: BlockRows | None = None,
+    ) -> None: ...
     def sum_parts(self, number: int) -> None: ...
     def apply_parts(self, number: int) -> None: ...

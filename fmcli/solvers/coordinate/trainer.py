@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fmcli.base.kept import require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model, Workspace
-from fmcli.solvers.coordinate.columns import most_entries
+from fmcli.solvers.coordinate.block_rows import BlockRows
+from fmcli.solvers.coordinate.columns import Columns, most_entries
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.large_row import LargeRowUpdater
 from fmcli.solvers.coordinate.update import CoordinateUpdater
@@ -25,6 +26,9 @@ from fmcli.solvers.trainer import Position
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # The least entries of a row that all threads update together.
 ENTRIES_OF_LARGE_ROW = 1 << 17
+# The features of a relation are updated in the order of all features if that takes at most so many runs, or if it
+# visits the rows so often: a tenth of a second.
+FEW_RUNS, FEW_VISITS = 4, 1 << 20
 # Samples whose losses are summed in one part; the parts are added in order, so that the sum does not depend on the
 # number of threads.
 SAMPLES_A_TASK = 1 << 14
@@ -47,15 +51,17 @@ class Chunk(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """A block's rows that enter samples, in the order of updates.
+    """A block's rows that enter samples, or rows of a relation's block, in the order of updates.
 
     order : int64, the rows.
     ends : int64 (rows + 1), how many entries the rows before each one have.
+    related : the rows of the relation's block; None: the rows enter samples themselves.
     """
 
     order: NDArray[np.int64]
     ends: NDArray[np.int64]
     chunks: list[Chunk]
+    related: BlockRows | None = None
 
 
 class CoordinateDescent(Minimizer):
@@ -74,7 +80,12 @@ class CoordinateDescent(Minimizer):
         self.ended, self.updaters = 0, updaters
         self.large_rows = LargeRowUpdater(self.updaters)
         self.blocks = blocks_in_order(self.model)
-        self.sweeps = {number: self._sweep(number) for number in self.blocks}
+        self.sweeps = {number: self._sweeps(number) for number in self.blocks}
+
+    @property
+    def all_sweeps(self) -> list[Sweep]:
+        """The sweeps of all blocks, in the order of updates."""
+        return [sweep for sweeps in self.sweeps.values() for sweep in sweeps]
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
@@ -90,12 +101,21 @@ class CoordinateDescent(Minimizer):
         workspaces = threads * Workspace.bytes_needed(model, data.longest)
         return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + workspaces
 
-    def _sweep(self, number: int) -> Sweep:
-        columns, order = self.descent.columns[number], self.descent.order(number)
+    def _sweeps(self, number: int) -> list[Sweep]:
+        """The sweep of a block of parameters; if its rows belong to features, and there are relations, several sweeps,
+        which together are in the order of the features where that is cheap."""
+        parts: list[tuple[Columns, int, BlockRows | None]] = [(self.descent.columns[number], self.data.rows, None)]
+        if self.model.layout[number].by_feature:
+            parts += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
+        orders = [self.descent.order(number, columns) for columns, _, _ in parts]
+        runs = in_runs(orders, self.data.rows)
+        return [self._sweep(order, *parts[part]) for part, order in runs] or [self._sweep(orders[0], *parts[0])]
+
+    def _sweep(self, order: NDArray[np.int64], columns: Columns, samples: int, related: BlockRows | None) -> Sweep:
         ends = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(columns.entries(order), out=ends[1:])
-        groups = [] if self.threads == 1 or columns.same else columns.conflict_free_groups(order, self.data.rows)
-        return Sweep(order, ends, list(self._chunks(ends, groups)))
+        groups = [] if self.threads == 1 or columns.same else columns.conflict_free_groups(order, samples)
+        return Sweep(order, ends, list(self._chunks(ends, groups)), related)
 
     def _chunks(self, ends: NDArray[np.int64], groups: list[int]) -> Iterator[Chunk]:
         """Rows in chunks of a task's size, and large rows; the conflict-free groups begin at `groups`."""
@@ -151,7 +171,7 @@ class CoordinateDescent(Minimizer):
         """Recompute which samples enter which rows, where the model chooses the rows."""
         self.descent.recompute_columns()
         selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
-        self.sweeps.update({number: self._sweep(number) for number in selected})
+        self.sweeps.update({number: self._sweeps(number) for number in selected})
 
     def position(self) -> Position:
         """Scores and caches do not belong to it, because they are recomputed after each epoch."""
@@ -164,6 +184,8 @@ class CoordinateDescent(Minimizer):
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
         """(mean loss, penalty) of the parameters as they are."""
+        for rows in self.descent.related:
+            self._by_parts(pool, rows.data.indptr, lambda _, *part, rows=rows: rows.measure(*part))
         loss = sum(self._by_samples(pool, lambda thread, *part: self.updaters[thread].measure(*part)))
         return loss, self.descent.penalty_value()
 
@@ -181,14 +203,39 @@ class CoordinateDescent(Minimizer):
 
     def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
         """Update every row once."""
-        done, entries = 0, self.model.outputs * sum(int(sweep.ends[-1]) for sweep in self.sweeps.values())
+        done = 0
+        entries = self.model.outputs * sum(int(sweep.ends[-1]) for sweep in self.all_sweeps)
         for output in range(self.model.outputs):
-            for number, sweep in self.sweeps.items():
+            for number, sweeps in self.sweeps.items():
                 self._enter(number)
-                for chunk in sweep.chunks:
-                    self._update(pool, number, output, sweep, chunk)
-                    self.on_rows(epoch, (done + int(sweep.ends[chunk.end])) * self.data.rows // entries)
-                done += int(sweep.ends[-1])
+                for sweep in sweeps:
+                    self._for_related(pool, CoordinateUpdater.enter, number, output, sweep)
+                    for chunk in sweep.chunks:
+                        self._update(pool, number, output, sweep, chunk)
+                        self.on_rows(epoch, (done + int(sweep.ends[chunk.end])) * self.data.rows // entries)
+                    self._for_related(pool, CoordinateUpdater.leave, number, output, sweep)
+                    done += int(sweep.ends[-1])
+
+    def _for_related(
+        self, pool: ThreadPoolExecutor, work: Callable[..., None], number: int, output: int, sweep: Sweep
+    ) -> None:
+        """Enter or leave the rows of a sweep's relation."""
+        rows = sweep.related
+        if rows is not None:
+            self._by_parts(
+                pool,
+                rows.samples.indptr,
+                lambda thread, *part: work(self.updaters[thread], number, output, rows, *part),
+            )
+
+    def _by_parts(
+        self, pool: ThreadPoolExecutor, ends: NDArray[np.int64], work: Callable[[int, int, int], None]
+    ) -> None:
+        """Call `work` for each thread and its part of some rows, with about as many entries each; row i has the entries
+        ends[i] .. ends[i + 1] - 1."""
+        starts = np.searchsorted(ends, ends[-1] * np.arange(self.threads) / self.threads)
+        bounds = [*starts.tolist(), len(ends) - 1]
+        list(pool.map(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), range(self.threads)))
 
     def _enter(self, number: int) -> None:
         """Called before the rows of a block are updated."""
@@ -198,18 +245,22 @@ class CoordinateDescent(Minimizer):
     def _update(self, pool: ThreadPoolExecutor, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
         if chunk.large:
             self.large_rows.run(
-                number, output, sweep.order[chunk.begin], lambda work: list(pool.map(work, range(self.threads)))
+                number,
+                output,
+                sweep.order[chunk.begin],
+                lambda work: list(pool.map(work, range(self.threads))),
+                sweep.related,
             )
             return
         if not chunk.conflict_free:
-            self.updaters[0].run(number, output, sweep.order, chunk.begin, chunk.end)
+            self.updaters[0].run(number, output, sweep.order, chunk.begin, chunk.end, sweep.related)
             return
         # In parts of about as many entries each.
         first, last = sweep.ends[chunk.begin], sweep.ends[chunk.end]
         bounds = np.searchsorted(sweep.ends, first + (last - first) * np.arange(self.threads + 1) / self.threads)
 
         def part(thread: int) -> None:
-            self.updaters[thread].run(number, output, sweep.order, bounds[thread], bounds[thread + 1])
+            self.updaters[thread].run(number, output, sweep.order, bounds[thread], bounds[thread + 1], sweep.related)
 
         list(pool.map(part, range(self.threads)))
 
@@ -229,6 +280,29 @@ def blocks_in_order(model: Model) -> list[int]:
     """
     moved = [number for number, layout in enumerate(model.layout) if layout.trained]
     return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
+
+
+def in_runs(orders: list[NDArray[np.int64]], rows: int) -> list[tuple[int, NDArray[np.int64]]]:
+    """(part, features) runs of features of one part, in the order of updates; orders[0] are those of the rows
+    themselves, each other order the features of a relation, all increasing.
+
+    A run of a relation costs two passes over the rows. If the passes are few, or the rows, updates are in the order of
+    the features, so that they are those of the joined rows. Otherwise the relation has a single run.
+    """
+    if len(orders) == 1:
+        return [(0, orders[0])]
+    part = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
+
+    def runs(places: list[NDArray[np.int64]]) -> list[tuple[int, NDArray[np.int64]]]:
+        order = np.argsort(np.concatenate(places), kind="stable")
+        features, owners = np.concatenate(orders)[order], part[order]
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        return list(zip(owners[starts].tolist(), np.split(features, starts[1:]), strict=True)) if len(starts) else []
+
+    count = np.bincount([owner for owner, _ in runs(orders)], minlength=len(orders))
+    whole = (count > FEW_RUNS) & (count * rows > FEW_VISITS)
+    whole[0] = False  # the rows themselves are not visited for a run of theirs
+    return runs([np.full_like(order, order[0]) if one else order for order, one in zip(orders, whole, strict=True)])
 
 
 def cut(ends: NDArray[np.int64], begin: int, end: int, entries: int, *, conflict_free: bool) -> Iterator[Chunk]:

@@ -161,7 +161,8 @@ class GibbsSampler(CoordinateDescent):
         if is_bias(layout) or layout.constraint == "simplex":
             return
         generator = self.generator(self.priors.sweep, number)
-        count, total, squares = self.priors.moments(number, self.sweeps[number].order)
+        order = np.sort(np.concatenate([sweep.order for sweep in self.sweeps[number]]))
+        count, total, squares = self.priors.moments(number, order)
         for columns in shared_columns(layout):
             sums = squares[:, columns].sum(axis=1)
             mean, precision = self._normal_gamma(generator, len(columns) * count, total[:, columns].sum(axis=1), sums)

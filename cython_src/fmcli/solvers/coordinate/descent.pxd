@@ -3,8 +3,10 @@ from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.related.parts cimport PartTable
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.columns cimport Columns
+from libcpp.vector cimport vector
 
 # The largest set of a row's parameters in which scores are jointly affine: the whole row, a part of its body, or a
 # single parameter.
@@ -38,6 +40,8 @@ cdef class Descent:
     cdef readonly Model model
     cdef readonly Dataset data
     cdef readonly list columns
+    cdef readonly list related   # BlockRows of each relation
+    cdef vector[PartTable] parts  # their tables
     cdef readonly bint fast
     cdef Loss loss
     cdef int generation          # of the model's rows when this object was made

@@ -11,6 +11,7 @@ from fmcli.kernels.simd cimport ExactStrength, PenaltyStrength, rounded
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model
 from fmcli.penalties.penalty cimport Penalty
+from fmcli.solvers.coordinate.block_rows cimport BlockRows
 from libc.math cimport isfinite
 
 cdef enum:
@@ -45,19 +46,22 @@ cdef class Descent:
     model : Model, allocated without state and started.
     loss : Loss.
     penalty : Penalty.
-    data : Dataset with labels and weights > 0.
+    data : Dataset with labels and weights > 0. If its rows have relations, the model must join parts, and the loss must
+        have a largest curvature.
     by_gradient : take derivatives from the model's `gradient` even if the model has functions for columns, whose oracle
         it is.
 
     Attributes
     ----------
     columns : of each block, which samples its rows enter.
+    related : of each relation, its block's rows.
     fast : whether derivatives come from the model's functions for columns.
     """
 
     def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False):
         cdef Py_ssize_t i, b, size
         cdef real[::1] flat
+        cdef BlockRows rows
         model.require(training=True)
         if data.label is None or data.features != model.features:
             raise ValueError("the data must have labels, and as many columns as the model")
@@ -68,6 +72,13 @@ cdef class Descent:
         everyone, features = of_all(data.rows), by_feature(data)
         known = {"features": features, "all": everyone}
         self.columns = [known.get(layout.touched) or by_row(model, data, b) for b, layout in enumerate(model.layout)]
+        self.related = []
+        for relation in data.relations:
+            if by_gradient or not self.bounded:
+                raise ValueError("relations need the model's functions for columns, and a loss of bounded curvature")
+            rows = BlockRows(model, relation.block, relation.row)
+            self.related.append(rows)
+            self.parts.push_back(rows.table)
         self.nuclear, self.beta = penalty.nuclear, 0
         for b, layout in enumerate(model.layout):
             self.rule[b].affine = AFFINE[layout.affine]
@@ -101,8 +112,11 @@ cdef class Descent:
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):
-        """Bytes that the states of samples and the columns take."""
-        return data.rows * sample_state_size(model, max(model.cache_size(data), 0)) + columns_needed(model, data)
+        """Bytes that the states of samples and of the rows of relations' blocks, and the columns take."""
+        related = sum([BlockRows.bytes_needed(model, relation.block) for relation in data.relations])
+        samples = len(data.relations) * np.dtype(np.int32).itemsize * data.rows
+        states = data.rows * sample_state_size(model, max(model.cache_size(data), 0))
+        return states + columns_needed(model, data) + related + samples
 
     # ValueError if the model has been allocated again in the meantime.
     cdef require(self):
@@ -116,8 +130,8 @@ cdef class Descent:
             if layout.touched == "selected":
                 self.columns[b] = by_row(self.model, self.data, b)
 
-    def order(self, int b):
-        """int64: block b's rows of one class that enter samples, in the order of updates.
+    def order(self, int b, Columns columns=None):
+        """int64: block b's rows of one class that enter samples, or entries of these columns, in the order of updates.
 
         If features have several rows, the first rows of all features come first: two rows of one feature enter the same
         samples, those of two features often do not.
@@ -126,7 +140,7 @@ cdef class Descent:
         if not 0 <= b < self.model.n_blocks:
             raise IndexError("no such block")
         each = max(1, self.model.layout[b].rows_each if self.model.layout[b].by_feature else 1)
-        rows = self.columns[b].occupied(self.model.block[b].rows)
+        rows = (self.columns[b] if columns is None else columns).occupied(self.model.block[b].rows)
         return rows if each == 1 else rows[np.argsort(rows % each, kind="stable")]
 
     def recompute_kernel_norms(self):

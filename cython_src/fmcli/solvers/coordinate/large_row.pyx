@@ -3,6 +3,7 @@
 import numpy as np
 
 from fmcli.base.types cimport ColumnView
+from fmcli.solvers.coordinate.block_rows cimport BlockRows
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 
@@ -32,14 +33,15 @@ cdef class LargeRowUpdater:
             raise ValueError("the updaters must be of one Descent")
         self.team, self.first, self.sums = list(team), team[0], np.zeros((0, 1))
 
-    def run(self, int block, int output, Py_ssize_t row, each):
-        """Update one row of a block and class. `each` calls a function with the numbers 0 .. len(team) - 1, each in a
-        thread of its own.
+    def run(self, int block, int output, Py_ssize_t row, each, BlockRows related=None):
+        """Update one row of a block and class, as CoordinateUpdater.run does. `each` calls a function with the numbers
+        0 .. len(team) - 1, each in a thread of its own.
 
         A row whose steps may have to be shortened is updated by the first updater alone.
         """
         cdef ColumnView* v = &self.view
         cdef CoordinateUpdater first = self.first, member
+        cdef Columns columns
         cdef Py_ssize_t part, width
         if first is None:
             raise ValueError("there are no updaters")
@@ -50,9 +52,12 @@ cdef class LargeRowUpdater:
         if not (0 <= block < first.model.n_blocks and 0 <= output < first.model.outputs
                 and 0 <= row < first.model.block[block].rows):
             raise IndexError("no such row")
+        for member in self.team:
+            member.visit(block, output, related)
         first.begin_view(block, output, v)
         v.row = row
-        (<Columns>first.descent.columns[block]).view(row, v)
+        columns = first.descent.columns[block] if related is None else related.columns
+        columns.view(row, v)
         first.select_row(v)
         while first.next_slice(v):
             if not first.affine():

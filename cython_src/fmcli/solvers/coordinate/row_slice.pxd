@@ -1,5 +1,6 @@
 from fmcli.base.types cimport ColumnView, real
 from fmcli.models.model cimport Model, Workspace
+from fmcli.solvers.coordinate.block_rows cimport BlockRows
 from fmcli.solvers.coordinate.descent cimport BlockRule, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
 
@@ -23,6 +24,7 @@ cdef class RowSlice:
     cdef QuadraticBound quadratic
     cdef object memory
     cdef CurrentRow current
+    cdef BlockRows related  # whose rows the row of parameters enters; None: the samples
     cdef real* q         # the derivatives of a chunk's scores
     cdef real* second    # the second derivatives, in the same layout
     cdef real* step      # the step, rounded to what the parameters change by

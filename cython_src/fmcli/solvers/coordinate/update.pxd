@@ -1,4 +1,5 @@
 from fmcli.base.types cimport ColumnView, real
+from fmcli.solvers.coordinate.block_rows cimport BlockRows
 from fmcli.solvers.coordinate.row_slice cimport RowSlice
 
 
@@ -14,10 +15,14 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void load(self, const ColumnView* v) noexcept nogil
     cdef void load_nuclear_norm(self, const ColumnView* v) noexcept nogil
     cdef void solve(self, const ColumnView* v) noexcept nogil
+    cdef visit(self, int block, int output, BlockRows related)
+    cdef require_related(self, BlockRows related)
     cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil
     cdef void add_to_bound(self, const ColumnView* part) noexcept nogil
     cdef bint round_step(self, const ColumnView* v) noexcept nogil
     cdef double objective(self, const ColumnView* v, bint stepped) noexcept nogil
+    cdef void bound_related(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
+    cdef void part_view(self, ColumnView* v, Py_ssize_t lanes) noexcept nogil
     cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil

@@ -2,8 +2,10 @@
 
 from fmcli.models.layout import allocate
 
-from fmcli.base.types cimport ColumnView, Sample, Scratch, real
+from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, real
 from fmcli.kernels.simd cimport PenaltyStrength, kernels
+from fmcli.models.related.parts cimport join
+from fmcli.solvers.coordinate.block_rows cimport BlockRows
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.descent cimport IN_ONE, LABEL, SCORES, SHARE, Descent
 from fmcli.solvers.coordinate.row_slice cimport CHUNK, RowSlice
@@ -24,26 +26,29 @@ cdef class CoordinateUpdater(RowSlice):
         self.slope_memory = numbers = allocate(2 * CHUNK)
         self.slopes, self.curvatures = &numbers[0], &numbers[CHUNK]
 
-    def run(self, int block, int output, const int64_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
-        """Update the rows order[start:stop] of a block and class, one after the other."""
+    def run(
+        self, int block, int output, const int64_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
+        BlockRows related=None
+    ):
+        """Update the rows order[start:stop] of a block and class, one after the other: by the samples that they enter,
+        or by the rows of a relation's block, which have been entered."""
         cdef ColumnView v, following
         cdef Py_ssize_t i
         cdef Columns columns
         cdef bint outside
-        self.require()
-        outside = not (0 <= block < self.model.n_blocks and 0 <= output < self.model.outputs)
-        outside |= not 0 <= start <= stop <= order.shape[0]
+        self.visit(block, output, related)
+        outside = not 0 <= start <= stop <= order.shape[0]
         if not outside:
             for i in range(start, stop):
                 outside |= not 0 <= order[i] < self.model.block[block].rows
         if outside:
             raise IndexError("no such rows")
-        columns = self.descent.columns[block]
+        columns = self.descent.columns[block] if related is None else related.columns
         self.begin_view(block, output, &v)
         following = v
         with nogil:
             for i in range(start, stop):
-                if i + 1 < stop:
+                if i + 1 < stop and related is None:
                     following.row = order[i + 1]
                     columns.view(following.row, &following)
                     following.n = min(<Py_ssize_t>CHUNK, following.n)
@@ -53,9 +58,87 @@ cdef class CoordinateUpdater(RowSlice):
                 if v.n:
                     self.update_row(&v)
 
+    def enter(self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop):
+        """Sum the derivatives of the loss by rows start:stop of a relation's block over their samples, for updates of
+        the block's features in the rows of a block of parameters and a class."""
+        cdef ColumnView v, part
+        cdef Py_ssize_t i, at
+        cdef double* slope
+        self.visit(block, output, None)
+        self.require_related(related)
+        self.begin_view(block, output, &v)
+        if not 0 <= start <= stop <= related.table.rows:
+            raise IndexError("no such rows")
+        with nogil:
+            for i in range(start, stop):
+                related.enter(i, output)
+                slope = related.state(i) + related.width
+                related.samples.view(i, &v)
+                self.part_view(&v, related.table.lanes)
+                at = 0
+                while at < v.n:
+                    part = self.chunk(&v, at)
+                    self.model.part_gradient(&part, related.sums_of(i, output), self.q)
+                    self.loss_derivatives(&part)
+                    kernels.gram(
+                        self.q, part.apart, part.n, related.width, self.slopes, self.curvatures, slope,
+                        slope + related.width)
+                    at += part.n
+                related.complete(i)
+
+    def leave(self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop):
+        """Apply what these updates have changed in rows start:stop to the scores and caches of their samples."""
+        cdef ColumnView v, part
+        cdef Py_ssize_t i, n, at
+        cdef const real* sums
+        self.visit(block, output, None)
+        self.require_related(related)
+        self.begin_view(block, output, &v)
+        if not 0 <= start <= stop <= related.table.rows:
+            raise IndexError("no such rows")
+        with nogil:
+            for i in range(start, stop):
+                sums = related.sums_of(i, output)
+                related.change(i, output, self.step)
+                related.samples.view(i, &v)
+                self.part_view(&v, related.table.lanes)
+                at = 0
+                while at < v.n:
+                    part = self.chunk(&v, at)
+                    self.model.part_gradient(&part, sums, self.q)
+                    kernels.affine_score_changes(
+                        self.q, part.apart, part.n, related.width, self.step, self.change)
+                    for n in range(part.n):
+                        self.descent.sample_state(part.sample[n])[SCORES + output] += self.change[n]
+                    self.model.update_part(&part, sums, self.step)
+                    at += part.n
+                related.leave(i, output)
+
+    # All factors and the weight of a row of a relation's block, as a feature of its samples.
+    cdef void part_view(self, ColumnView* v, Py_ssize_t lanes) noexcept nogil:
+        v.row = v.at = 0
+        v.lanes, v.weight, v.apart = lanes, 1, lanes + LANES
+
+    # Check that rows of a block and class can be visited, by the samples or by the rows of a relation's block.
+    cdef visit(self, int block, int output, BlockRows related):
+        self.require()
+        if not (0 <= block < self.model.n_blocks and 0 <= output < self.model.outputs):
+            raise IndexError("no such rows")
+        if related is not None:
+            self.require_related(related)
+        self.related = related
+
+    # ValueError unless the relation is one of the descent.
+    cdef require_related(self, BlockRows related):
+        if not any([related is known for known in self.descent.related]):
+            raise ValueError("the descent does not have such a relation")
+
     # Set what the views of all rows of a block and class have in common.
     cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil:
         v.block, v.output = block, output
+        if self.related is not None:
+            v.sample_states, v.sample_state_size, v.cache = self.related.states, self.related.state_size, 0
+            return
         v.sample_states, v.sample_state_size = self.descent.sample_states, self.descent.sample_state_size
         v.cache = self.descent.header + output * self.descent.cache * sizeof(real)
 
@@ -84,6 +167,7 @@ cdef class CoordinateUpdater(RowSlice):
     cdef double score_sample(self, Py_ssize_t i) noexcept nogil:
         cdef Sample x
         cdef int c
+        cdef size_t part
         cdef double* sample_state = self.descent.sample_state(i)
         cdef Scratch* s = &self.workspace.scratch
         self.descent.data.sample(i, &x)
@@ -92,6 +176,8 @@ cdef class CoordinateUpdater(RowSlice):
             sample_state[SCORES + c] = s.score[c]
             if self.descent.fast:
                 self.model.fill_cache(&x, s, c, self.descent.cached(i, c))
+            for part in range(self.descent.parts.size()):
+                sample_state[SCORES + c] += join(&self.descent.parts[part], i, c, self.descent.cached(i, c))
         return sample_state[SHARE] * self.descent.loss.value(sample_state[LABEL], sample_state + SCORES)
 
     # ---- The algorithm. ----
@@ -169,12 +255,24 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t at = begin
         cdef ColumnView part
+        if self.related is not None:
+            self.bound_related(v, begin, end)
+            return
         while at < end:
             part = self.chunk(v, at)
             self.derivatives(&part)
             self.loss_derivatives(&part)
             self.add_to_bound(&part)
             at += part.n
+
+    # The same for rows of a relation's block.
+    cdef void bound_related(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        cdef ColumnView part = some_of(v, begin, end)
+        cdef const real* row = self.current.body
+        if self.quadratic.together:
+            self.quadratic.curvature += kernels.block_row_squares(&part, row, self.related.width, self.quadratic.r)
+        else:
+            kernels.block_row_bound(&part, row, self.related.width, self.quadratic.r, self.quadratic.G)
 
     # s_i l'(y_i, f_i), and s_i times l'' at most or, if that has no bound, as it is.
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil:
@@ -246,6 +344,10 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t n, at = begin
         cdef ColumnView part
+        if self.related is not None:
+            part = some_of(v, begin, end)
+            kernels.block_row_step(&part, self.current.body, self.related.width, self.step)
+            return
         while at < end:
             part = self.chunk(v, at)
             self.score_changes(v, &part)
@@ -254,3 +356,10 @@ cdef class CoordinateUpdater(RowSlice):
             if self.descent.fast:
                 self.model.update_cache(&part, self.step)
             at += part.n
+
+
+# Samples begin .. end - 1 of a view.
+cdef inline ColumnView some_of(const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef ColumnView part = v[0]
+    part.sample, part.value, part.n = v.sample + begin, v.value + begin, end - begin
+    return part

@@ -17,7 +17,7 @@ from fmcli.data.chunks import Piece, RowError
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
 from fmcli.data.formats import BLOCK_BYTES
-from fmcli.data.joining import joined
+from fmcli.data.related.joining import joined
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError
 

@@ -1,6 +1,6 @@
 // Rows joined with the rows of other tables that belong to them.
-#ifndef FMCLI_JOIN_H
-#define FMCLI_JOIN_H
+#ifndef FMCLI_RELATED_JOIN_H
+#define FMCLI_RELATED_JOIN_H
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@ from fmcli.data.dataset cimport Dataset
 from libc.stdint cimport int32_t, int64_t
 from libcpp.vector cimport vector
 
-cdef extern from "fmcli/data/join.h" namespace "fmcli" nogil:
+cdef extern from "fmcli/data/related/join.h" namespace "fmcli" nogil:
     struct JoinedPart:
         const Csr* table
         const int32_t* row

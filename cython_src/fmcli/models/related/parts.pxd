@@ -1,0 +1,33 @@
+from fmcli.base.types cimport real
+from fmcli.data.dataset cimport Dataset
+from fmcli.models.model cimport Model
+from libc.stdint cimport int32_t
+
+
+# A table whose rows are parts of samples, and its sums.
+cdef struct PartTable:
+    const int32_t* row   # of each sample
+    const real* sums     # classes x rows x lanes
+    const double* own    # classes x rows
+    Py_ssize_t rows, lanes
+
+
+# Adds a part to the i-th sample: its sums to the cache. Returns what its score changes by.
+cdef inline double join(const PartTable* table, Py_ssize_t i, int output, real* cache) noexcept nogil:
+    cdef Py_ssize_t f, at = output * table.rows + table.row[i]
+    cdef const real* sums = table.sums + at * table.lanes
+    cdef double change = table.own[at]
+    for f in range(table.lanes):
+        change += <double>cache[f] * sums[f]
+        cache[f] += sums[f]
+    return change
+
+
+cdef class PartSums:
+    cdef readonly Model model
+    cdef readonly Dataset data
+    cdef readonly object row
+    cdef PartTable table
+    cdef real* sums
+    cdef double* own
+    cdef object memory

@@ -1,0 +1,61 @@
+"""Parts of samples that are kept once: rows of a table, which many samples have in common."""
+
+import numpy as np
+
+from fmcli.models.layout import REAL_TYPE, allocate
+
+from fmcli.base.types cimport Sample, real
+from fmcli.data.dataset cimport Dataset
+from fmcli.models.model cimport Model
+from libc.stdint cimport int32_t
+
+
+cdef class PartSums:
+    """The rows of a table, each a part of all samples that refer to it: its sums, and its own score.
+
+    The score of a sample is that of all its parts and, for each pair of parts, the inner product of their sums.
+
+    Parameters
+    ----------
+    model : Model of which `joins` is true.
+    data : Dataset, the table.
+    row : int32 (samples), the row of the table that each sample refers to.
+
+    Raises ValueError for another model, and IndexError for rows that the table does not have.
+    """
+
+    def __init__(self, Model model, Dataset data, row):
+        cdef const int32_t[::1] rows = data.checked(row)
+        cdef real[::1] sums
+        cdef double[::1] own
+        if not model.joins or data.features > model.features:
+            raise ValueError("the model has no sums over parts of a sample, or fewer columns than the table")
+        self.model, self.data, self.row = model, data, row
+        self.table.rows, self.table.lanes = data.rows, model.cache_size(data)
+        self.table.row = &rows[0] if rows.shape[0] else NULL
+        sums = allocate(model.outputs * data.rows * self.table.lanes + 1)
+        own = np.zeros(model.outputs * data.rows + 1)
+        self.memory = sums, own
+        self.table.sums = self.sums = &sums[0]
+        self.table.own = self.own = &own[0]
+
+    @staticmethod
+    def bytes_needed(Model model, Dataset data):
+        """Bytes that the sums and scores take."""
+        each = model.cache_size(data) * REAL_TYPE.itemsize + np.dtype(np.float64).itemsize
+        return model.outputs * (data.rows + 1) * each
+
+    def measure(self, Py_ssize_t start, Py_ssize_t stop):
+        """Compute the sums and scores of rows start:stop of the table from the parameters."""
+        cdef Py_ssize_t i, at
+        cdef int c
+        cdef Sample x
+        self.model.require()
+        if not 0 <= start <= stop <= self.data.rows:
+            raise IndexError("no such rows")
+        with nogil:
+            for i in range(start, stop):
+                self.data.sample(i, &x)
+                for c in range(self.model.outputs):
+                    at = c * self.table.rows + i
+                    self.own[at] = self.model.part(&x, c, self.sums + at * self.table.lanes)

@@ -1,0 +1,91 @@
+// Kernels of coordinate descent over the rows of a relation's block that a feature enters. The state of a row has
+// (B, t), its factors and its weight as they are now, and the slope and the curvature of the loss by them, `width`
+// numbers or rows of numbers each. A feature of value x and factors v changes B by x dv, and t by x (B - x v) dv + x dw.
+
+#include "fmcli/base/types.h"
+
+namespace {
+
+constexpr ptrdiff_t MOST_LANES = 16;  // of a slice of parameters that have curvatures
+
+struct BlockRow {
+    double* now;
+    double* slope;
+    double* curvature;
+
+    BlockRow(const ColumnView& v, ptrdiff_t i, ptrdiff_t width)
+        : now(reinterpret_cast<double*>(v.sample_states + v.sample[i] * v.sample_state_size)),
+          slope(now + width),
+          curvature(now + 2 * width) {}
+};
+
+// r and, on and above the diagonal, G of a slice (QuadraticBound), of at most MOST_LANES factors.
+void block_row_bound(const ColumnView* view, const real* row, ptrdiff_t width, double* r, double* G) {
+    const ColumnView& v = *view;
+    const ptrdiff_t last = width - 1, size = v.lanes + v.weight;
+    double h[MOST_LANES], mixed[MOST_LANES];
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const BlockRow b(v, i, width);
+        const double x = v.value[i], square = x * x, slope = b.slope[last];
+        const double curvature = b.curvature[last * width + last];
+        const double* const of_weight = b.curvature + last * width + v.at;
+        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+            h[f] = b.now[v.at + f] - x * row[v.at + f];
+            mixed[f] = of_weight[f] + h[f] * curvature;
+            r[f] += x * (b.slope[v.at + f] + h[f] * slope);
+        }
+        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+            const double* const between = b.curvature + (v.at + f) * width + v.at;
+            for (ptrdiff_t g = 0; g < v.lanes; ++g)
+                G[f * size + g] += square * (between[g] + h[f] * of_weight[g] + mixed[f] * h[g]);
+            if (v.weight) G[f * size + v.lanes] += square * mixed[f];
+        }
+        if (v.weight) {
+            r[v.lanes] += x * slope;
+            G[v.lanes * size + v.lanes] += square * curvature;
+        }
+    }
+}
+
+// r, and returns the trace of G, for any number of factors.
+double block_row_squares(const ColumnView* view, const real* row, ptrdiff_t width, double* r) {
+    const ColumnView& v = *view;
+    const ptrdiff_t last = width - 1;
+    double total = 0;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const BlockRow b(v, i, width);
+        const double x = v.value[i], slope = b.slope[last], curvature = b.curvature[last * width + last];
+        double trace = v.weight ? curvature : 0;
+        for (ptrdiff_t f = v.at; f < v.at + v.lanes; ++f) {
+            const double h = b.now[f] - x * row[f];
+            r[f - v.at] += x * (b.slope[f] + h * slope);
+            trace += b.curvature[f * width + f] + h * (2 * b.curvature[last * width + f] + h * curvature);
+        }
+        if (v.weight) r[v.lanes] += x * slope;
+        total += x * x * trace;
+    }
+    return total;
+}
+
+// The states take a step of the parameters, which are those before it.
+void block_row_step(const ColumnView* view, const real* row, ptrdiff_t width, const real* step) {
+    const ColumnView& v = *view;
+    const ptrdiff_t last = width - 1;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const BlockRow b(v, i, width);
+        const double x = v.value[i];
+        double weight = v.weight ? x * step[v.lanes] : 0;
+        for (ptrdiff_t f = 0; f < v.lanes; ++f) {
+            const double move = x * step[f];
+            const double* const curvature = b.curvature + (v.at + f) * width;
+            weight += (b.now[v.at + f] - x * row[v.at + f]) * move;
+            b.now[v.at + f] += move;
+            for (ptrdiff_t g = 0; g < width; ++g) b.slope[g] += curvature[g] * move;
+        }
+        const double* const curvature = b.curvature + last * width;
+        b.now[last] += weight;
+        for (ptrdiff_t g = 0; g < width; ++g) b.slope[g] += curvature[g] * weight;
+    }
+}
+
+}  // namespace

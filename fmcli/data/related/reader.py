@@ -1,0 +1,94 @@
+"""Training rows and the blocks of their relations, with columns for the features of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from fmcli.data.chunks import Columns, score_chunks
+from fmcli.data.dataset import Dataset
+from fmcli.data.pieces import TextRows, joined_by_ids
+from fmcli.data.related.files import Map, RelationFiles, refuse_labels
+from fmcli.data.related.rows import RelatedRows, Relation
+from fmcli.data.sources import name_of
+from fmcli.errors import BadInputError
+
+
+def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str, threads: int) -> RelatedRows:
+    """Training rows, of a text with this name, with the blocks and the maps in these files.
+
+    The columns are those of the joined rows. Raises BadInputError, which names file and line, for errors in the files,
+    and for a feature that occurs in two of the text and the blocks.
+    """
+    pieces = [TextRows(_bare(rows.data), rows.ids, {})]
+    counts = [rows.data.rows]
+    for files in relations:
+        block = _read_block(files.block, threads)
+        counts.append(sum(piece.data.rows for piece in block))
+        pieces += block
+    everything = joined_by_ids(pieces, threads, only_seen=True)
+    ends = np.cumsum([0, *counts]).tolist()
+    own, *blocks = (_slice(everything, start, stop) for start, stop in pairwise(ends))
+    _require_apart([own, *blocks], [name, *(name_of(files.block) for files in relations)])
+    found = []
+    for files, data in zip(relations, blocks, strict=True):
+        with closing(Map(files, data.rows)) as numbers:
+            found.append(Relation(data.changed(label=None), numbers.take(own.rows)))
+            numbers.end()
+    return RelatedRows(own.changed(label=rows.data.label, weight=rows.data.weight, group=rows.data.group), found)
+
+
+def _read_block(path: str, threads: int) -> list[TextRows]:
+    chunks = score_chunks(
+        [path],
+        lambda piece: TextRows(_bare(piece.data), piece.ids, {}),
+        Columns(growing=True),
+        format="libsvm",
+        threads=threads,
+        check=refuse_labels,
+    )
+    found = []
+    for chunk in chunks:
+        rows = chunk.result
+        columns = rows.data if rows.ids is not None else rows.data.changed(features=chunk.features)
+        found.append(replace(rows, data=columns))
+    return found
+
+
+def _bare(data: Dataset) -> Dataset:
+    """Rows with labels, which joined pieces must have, that mean nothing."""
+    return data.changed(label=np.zeros(data.rows), weight=None, group=None)
+
+
+def _slice(data: Dataset, start: int, stop: int) -> Dataset:
+    """Rows start:stop, which share the memory of the entries."""
+    first, last = data.indptr[[start, stop]].tolist()
+    return Dataset(
+        data.indptr[start : stop + 1] - first,
+        data.index[first:last],
+        None if data.value is None else data.value[first:last],
+        data.label[start:stop],
+        data.features,
+        trusted=True,
+        numbering=data.numbering,
+    )
+
+
+def _require_apart(parts: Sequence[Dataset], names: Sequence[str]) -> None:
+    """Raise BadInputError if a feature occurs in two of some parts of joined rows, which have these names."""
+    owner = np.full(parts[0].features, -1)
+    for number, part in enumerate(parts):
+        seen = part.seen()
+        shared = np.flatnonzero(seen & (owner >= 0))
+        if len(shared):
+            column = shared[:1].astype(np.int32)
+            feature = int(column[0]) if part.numbering is None else part.numbering.written(column)[0]
+            raise BadInputError(
+                f"feature {feature} is in {names[owner[shared[0]]]} and in {names[number]}; training needs other ids "
+                "for the features of each block, so that each parameter belongs to one of them"
+            )
+        owner[seen] = number

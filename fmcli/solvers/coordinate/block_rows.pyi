@@ -1,0 +1,8 @@
+from fmcli.models.related.parts import PartSums
+from fmcli.solvers.coordinate.columns import Columns
+
+class BlockRows(PartSums):
+    @property
+    def columns(self) -> Columns: ...
+    @property
+    def samples(self) -> Columns: ...

@@ -1,0 +1,193 @@
+"""Training on rows with relations: what the joined rows give, without joining them."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from related import tables
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.related.joining import joined as join
+from fmcli.data.related.rows import RelatedRows, Relation
+from fmcli.losses.loss import Squared
+from fmcli.models.fm import SHA2
+from fmcli.models.model import Workspace
+from fmcli.models.related.parts import PartSums
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import make_spec
+from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scores import joined_scores
+from fmcli.solvers.coordinate import trainer
+from fmcli.solvers.coordinate.block_rows import BlockRows
+from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.update import CoordinateUpdater
+from fmcli.training import job
+
+FEATURES = 50
+
+
+def dataset(rows, labels=None):
+    index, value = np.array([entry for row in rows for entry in row]).reshape(-1, 2).T
+    return Dataset(
+        np.cumsum([0, *map(len, rows)]),
+        index.astype(np.int32),
+        value.astype(np.float32),
+        None if labels is None else np.array(labels),
+        FEATURES,
+    )
+
+
+def related(found):
+    """The same rows joined, and with relations."""
+    relations = [
+        Relation(dataset(block), np.array(rows, dtype=np.int32))
+        for block, rows in zip(found.blocks, found.maps, strict=True)
+    ]
+    return dataset(found.joined(), found.labels), RelatedRows(dataset(found.own, found.labels), relations)
+
+
+def trained(data, kind, solver, loss="squared", *, epochs=3, threads=1, **options):
+    plan = job.plan(data, make_spec(kind, solver, loss, {"epochs": epochs, **options}), threads=threads)
+    return plan.model, job.train(plan)
+
+
+def parameters(model):
+    return {name: np.array(array) for name, array in model.parameters.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "solver", "loss", "options"),
+    [
+        ("linear", "cd", "squared", {}),
+        ("linear", "mcmc", "probit", {}),
+        ("fm", "cd", "squared", {"rank": 3, "bias": False, "linear": False}),
+        ("fm", "cd", "squared", {"rank": 20, "l1": 0.001}),  # two slices
+        ("fm", "cd", "squared", {"rank": 20, "group_l1": 0.00001}),
+        ("fm", "mcmc", "squared", {"rank": 4}),
+        ("fm", "mcmc", "probit", {"rank": 18, "epochs": 2}),
+        ("shfm", "cd", "squared", {"rank": 4}),
+        ("shfm", "mcmc", "squared", {"rank": 4}),
+    ],
+)
+def test_the_model_is_that_of_the_joined_rows(kind, solver, loss, options):
+    joined, own = related(tables(binary=loss == "probit"))
+    model, run = trained(joined, kind, solver, loss, **options)
+    other, again = trained(own, kind, solver, loss, **options)
+    first, second = parameters(model), parameters(other)
+    for name, array in first.items():
+        assert second[name] == pytest.approx(array, rel=1e-3, abs=1e-4)
+        assert kind == "linear" or array.std() > 0.005 or name == "bias"
+    assert again.epochs[-1].loss == pytest.approx(run.epochs[-1].loss, rel=1e-3)
+    assert again.outcome.score == pytest.approx(run.outcome.score, abs=1e-3)
+
+
+@pytest.mark.parametrize(("solver", "loss"), [("cd", "squared"), ("mcmc", "probit")])
+def test_the_model_has_the_same_bits_for_any_number_of_threads(monkeypatch, solver, loss):
+    monkeypatch.setattr(trainer, "ENTRIES_OF_LARGE_ROW", 5)
+    monkeypatch.setattr(trainer, "ENTRIES_TO_SHARE", 1)
+    own = related(tables(binary=loss == "probit"))[1]
+    one, *others = (parameters(trained(own, "fm", solver, loss, threads=threads)[0]) for threads in (1, 2, 3))
+    for other in others:
+        for name, array in one.items():
+            assert np.array_equal(array, other[name])
+
+
+def test_other_losses_reach_the_minimum_of_the_joined_rows():
+    joined, own = related(tables(binary=True))
+    options = {"epochs": 300, "tol": 0, "l2": 0.01}
+    runs = [trained(data, "linear", "cd", "logistic", **options)[1] for data in (joined, own)]
+    first, second = (run.epochs[-1].objective for run in runs)
+    assert second == pytest.approx(first, rel=1e-6)
+    objectives = [epoch.objective for epoch in runs[1].epochs]
+    assert all(after <= before + 1e-9 for before, after in pairwise(objectives))
+
+
+def test_features_of_many_runs_are_updated_together(monkeypatch):
+    ids = np.random.default_rng(3).permutation(FEATURES).tolist()
+    scattered = related(tables().renumbered(ids))
+    exact = [trained(data, "linear", "cd")[1].epochs[-1].loss for data in scattered]
+    assert exact[1] == pytest.approx(exact[0], rel=1e-5)
+    monkeypatch.setattr(trainer, "FEW_VISITS", 0)
+    options = {"epochs": 200, "tol": 0, "l2": 0.01}
+    runs = [trained(data, "linear", "cd", **options)[1] for data in scattered]
+    assert runs[1].epochs[0].objective != runs[0].epochs[0].objective
+    assert runs[1].epochs[-1].objective == pytest.approx(runs[0].epochs[-1].objective, rel=1e-6)
+
+
+def test_runs_of_features():
+    orders = [np.array([0, 1, 8]), np.array([2, 3, 9]), np.array([], dtype=int)]
+    assert [(part, list(run)) for part, run in trainer.in_runs(orders, 10)] == [
+        *((0, [0, 1]), (1, [2, 3]), (0, [8]), (1, [9]))
+    ]
+    scattered = [np.arange(0, 20, 2), np.arange(1, 21, 2)]
+    runs = trainer.in_runs(scattered, trainer.FEW_VISITS)
+    assert [(part, list(run)) for part, run in runs] == [
+        *((0, [0]), (1, list(range(1, 21, 2))), (0, list(range(2, 20, 2))))
+    ]
+
+
+def test_what_is_counted_is_that_of_the_joined_rows():
+    joined, own = related(tables())
+    rows = np.arange(5, 200, 3, dtype=np.int32)
+    assert own.nnz == joined.nnz
+    assert own.entries_of_rows(rows) == joined.entries_of_rows(rows)
+    assert np.array_equal(own.counts(rows), joined.counts(rows))
+    assert np.array_equal(own.seen(rows), joined.seen(rows))
+    for mine, theirs in zip(own.magnitudes(rows), joined.magnitudes(rows), strict=True):
+        assert np.array_equal(mine, theirs)
+    features = np.array([1, 12, 14, 33, 35], dtype=np.int32)
+    assert np.array_equal(own.together(rows, features), joined.together(rows, features))
+    assert own.longest_square() >= joined.longest_square()
+    kept = own.compacted()
+    assert (kept.features, kept.nnz) == (joined.compacted().features, joined.nnz)
+    half = np.arange(FEATURES) % 2 == 0
+    assert own.only(half).nnz == joined.only(half).nnz
+    assert own.take(rows).nnz == joined.take(rows).nnz
+
+
+@pytest.mark.parametrize("kind", ["linear", "fm", "shfm"])
+def test_scores_are_those_of_the_joined_rows(kind):
+    joined, own = related(tables())
+    model, _ = trained(joined, kind, "cd")
+    rows = np.arange(7, 300, 2, dtype=np.int32)
+    assert score_rows(model, own, 2) == pytest.approx(score_rows(model, joined), rel=1e-5, abs=1e-5)
+    assert score_rows(model, own, 2, rows) == pytest.approx(score_rows(model, joined)[rows], rel=1e-5, abs=1e-5)
+
+
+def test_a_model_without_sums_has_no_parts():
+    own = related(tables())[1]
+    model = SHA2(FEATURES, 1, rank=2)
+    model.allocate(0)
+    with pytest.raises(ValueError, match="no sums over parts"):
+        PartSums(model, own.relations[0].block, own.relations[0].row)
+
+
+def test_arguments_of_the_core_that_do_not_fit_are_refused():
+    joined, own = related(tables())
+    model, _ = trained(joined, "fm", "cd", rank=4)
+    relation = own.relations[0]
+    with pytest.raises(IndexError):
+        PartSums(model, relation.block, np.full(300, 11, dtype=np.int32))
+    with pytest.raises(ValueError, match="as many columns"):
+        BlockRows(model, relation.block.within(30), relation.row)
+    with pytest.raises(ValueError, match="bounded curvature"):
+        Descent(model, Squared(), Penalty(), own, by_gradient=True)
+    descent = Descent(model, Squared(), Penalty(), own)
+    updater = CoordinateUpdater(descent)
+    other = BlockRows(model, relation.block, relation.row)
+    for method in (updater.enter, updater.leave):
+        with pytest.raises(ValueError, match="does not have such"):
+            method(1, 0, other, 0, 1)
+    with pytest.raises(ValueError, match="does not have such"):
+        updater.run(1, 0, np.arange(3), 0, 3, other)
+    with pytest.raises(IndexError):
+        updater.enter(1, 0, descent.related[0], 0, 12)
+    part, out = PartSums(model, relation.block, relation.row), np.zeros((300, 1))
+    with pytest.raises(IndexError):
+        part.measure(0, 12)
+    with pytest.raises(ValueError, match="do not fit"):
+        joined_scores(model, own, [part], Workspace(model, 9, gradients=False), 0, 301, out)
+    with pytest.raises(IndexError):
+        join(own, [(relation.block, np.full(300, -1, dtype=np.int32))])
+    with pytest.raises(ValueError, match="2 numbers for 300 rows"):
+        join(own, [(relation.block, np.zeros(2, dtype=np.int32))])
