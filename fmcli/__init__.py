@@ -74,7 +74,8 @@ above it in this list, so that there are no circles:
                   models/local has llfm: anchors, coding, k-means; models/related the sums over parts of samples
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), rounds (block steps in two
-                  halves), coordinate, gibbs (priors, draws, random numbers by counters), full_batch, closed_form.py
+                  halves), coordinate, gibbs (priors, draws, cutpoints, random numbers by counters), full_batch,
+                  closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate
     export        text, kernel form
