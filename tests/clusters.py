@@ -22,6 +22,7 @@ class Here:
     def __init__(self, workers=1):
         self.places = [f"worker {number}" for number in range(workers)]
         self.signal, self.tasks, self.threads = 0, [], workers
+        self.sent = self.received = 0
 
     def submit(self, function, *arguments, worker=None):
         self.tasks.append((function.__name__, worker))

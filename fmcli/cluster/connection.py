@@ -31,8 +31,9 @@ LOCAL = "local:"
 PATIENCE = 15
 # Seconds between two looks at signals, and at the scheduler, while results are awaited.
 POLL = 0.2
-# Seconds for which the list of workers is used.
-REFRESH = 5.0
+# Seconds for which the list of workers is used, and without any worker before the cluster is given up. A worker is
+# started again some seconds after it was killed.
+REFRESH, LONGEST_WITHOUT = 5.0, 300.0
 # Tasks in flight for each thread of the workers: while one runs, the next is there, and results wait for those before.
 AHEAD = 3
 # How many workers in turn may end during a task, before the task is considered the reason.
@@ -71,16 +72,19 @@ class InterruptedRunError(Exception):
 class Cluster:
     """A connection with workers that have this fmcli.
 
+    revive : starts again those workers of this machine that Dask has given up, because they were killed while they
+        started; None: the workers are elsewhere.
     threads : of all workers.
-    sent : bytes of the tasks that were told their size.
+    sent, received : bytes of the parameters that went to workers in training, and of the sums that came from them.
     """
 
-    def __init__(self, client: Client, name: str, signals: Deferred) -> None:
-        self._client, self._name, self._signals = client, name, signals
+    def __init__(self, client: Client, name: str, signals: Deferred, revive: Callable[[], None] | None = None) -> None:
+        self._client, self._name, self._signals, self._revive = client, name, signals, revive
         self._pending: set[Future] = set()
         self._patient = False
         self._places: tuple[float, list[str]] = 0.0, []
-        self.sent = 0
+        self._last_there = self._revived = time.monotonic()
+        self.sent = self.received = 0
         self.workers, self.threads = self._checked_workers()
 
     @property
@@ -116,6 +120,7 @@ class Cluster:
                     self._lost()
                 with suppress(TimeoutError):
                     wait([future], timeout=POLL)
+                self._look_after()
                 if future.done():
                     result = future.result()
                     self._pending.discard(future)
@@ -153,7 +158,20 @@ class Cluster:
                 threads = {}
             found = [place for place, count in sorted(threads.items()) for _ in range(count)]
             self._places = time.monotonic(), found
+            self._last_there = time.monotonic() if found else self._last_there
         return self._places[1]
+
+    def _look_after(self) -> None:
+        """Start local workers again if some are missing. Raises UnavailableError if there have been none for long."""
+        there = len(self.places)
+        if there < self.threads and self._revive and time.monotonic() > self._revived + REFRESH:
+            self._revived = time.monotonic()
+            self._revive()
+        if not there and time.monotonic() > self._last_there + LONGEST_WITHOUT:
+            raise UnavailableError(
+                f"the cluster {self._name} has had no workers for {LONGEST_WITHOUT:.0f} seconds; start some: dask "
+                "worker ADDRESS"
+            )
 
     @property
     def signal(self) -> int:
@@ -249,7 +267,11 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
                     )
             except (RuntimeError, OSError) as error:
                 raise UnavailableError(f"the workers of {address.text} cannot be started: {error}") from error
-            with local, Client(local) as client, _used(client, address.text, signals) as cluster:
+
+            def revive() -> None:
+                local.scale(count)
+
+            with local, Client(local) as client, _used(client, address.text, signals, revive) as cluster:
                 yield cluster
             return
         security = None
@@ -282,8 +304,8 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
 
 
 @contextmanager
-def _used(client: Client, name: str, signals: Deferred) -> Iterator[Cluster]:
-    cluster = Cluster(client, name, signals)
+def _used(client: Client, name: str, signals: Deferred, revive: Callable[[], None] | None = None) -> Iterator[Cluster]:
+    cluster = Cluster(client, name, signals, revive)
     try:
         yield cluster
     finally:

@@ -45,10 +45,15 @@ class Gradients:
         needed = sum(model.features if columns is None else len(columns) for columns in self._columns.values())
         # There is less to send if each worker gets all of them.
         together = needed > len(set(cluster.places)) * model.features
-        every = cluster.submit(_itself, values_of(model, None)) if together else None
+        every = cluster.submit(_itself, all_values := values_of(model, None)) if together else None
+        if every is not None:
+            cluster.sent += len(set(cluster.places)) * all_values.nbytes
         results = []
         for number, columns in self._columns.items():
-            values = every or values_of(model, columns)
+            values = every
+            if values is None:
+                values = values_of(model, columns)
+                cluster.sent += values.nbytes
             place = partitions.worker_of(number)
             results.append(
                 cluster.submit(work.gradient_of, partitions.inputs, self.shared, number, columns, values, worker=place)
@@ -57,6 +62,7 @@ class Gradients:
             groups = [results[at : at + FAN_IN] for at in range(0, len(results), FAN_IN)]
             results = [group[0] if len(group) == 1 else cluster.submit(added, group) for group in groups]
         sums: Sums = cluster.result(results[0], "computing a gradient")
+        cluster.received += sums.nbytes
         gradient = np.zeros(objective.size)
         for block, (rows, numbers) in enumerate(sums.blocks):
             where, count, width = objective.places(block)

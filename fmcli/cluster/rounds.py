@@ -89,15 +89,20 @@ class Rounds:
         model = self.task.model
         whole = values_of(model, None) if any(columns is None for columns in self.next.values()) else None
 
+        cluster = self.partitions.cluster
+
         def values(numbers: list[int]) -> tuple[list[Values]]:
             of_each = (self.next[number] for number in numbers)
-            return ([whole or values_of(model, columns) for columns in of_each],)
+            given = [whole or values_of(model, columns) for columns in of_each]
+            cluster.sent += sum(one.nbytes for one in (given[:1] if whole else given))
+            return (given,)
 
         found: dict[int, Sums] = {}
         following: dict[int, Columns] = {}
         for numbers, results in self._results(work.sums_in, values):
             for number, (sums, columns) in zip(numbers, results, strict=True):
                 found[number], following[number] = sums, columns
+                cluster.received += sums.nbytes + (0 if columns is None else columns.nbytes)
         sums = added([found[number] for number in sorted(found)])
         for block, arrays in enumerate(sums.blocks):
             model.entered(block, arrays[0])

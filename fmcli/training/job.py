@@ -23,7 +23,7 @@ from fmcli.base.kept import (
     within,
 )
 from fmcli.data.dataset import Dataset
-from fmcli.errors import DivergedError
+from fmcli.errors import DivergedError, UnavailableError
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model
@@ -158,7 +158,12 @@ class Run:
         self.begin = time.perf_counter() - self.begun
         if self.plan.spec.values["epochs"] and not self.stopped:
             with self.keeper.deferring():
-                self.trainer.run(self.plan.spec.values["epochs"], self.after)
+                try:
+                    self.trainer.run(self.plan.spec.values["epochs"], self.after)
+                except UnavailableError:
+                    if self.plan.spec.by_rows:  # between two rounds; the others lack a part of an epoch
+                        self.keeper.pause(True)
+                    raise
 
     def after(self, loss: float, penalty: float) -> bool:
         """Evaluate an epoch; return whether training stops."""

@@ -28,8 +28,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # The solvers that train on a cluster: one by the sums of gradients over all rows, the others over those of a block.
 WHOLE, BY_BLOCKS = "lbfgs", ("adagrad", "ftrl")
-# Below so many rows, one machine is faster whatever the cluster, because a round takes tens of milliseconds there.
-FEW_ROWS = 100_000_000
+# Below so many rows, an iteration of L-BFGS takes seconds on one machine, about as long as parameters are on their way.
+FEW_ROWS = 10_000_000
+MEGABYTE = 1_000_000
 
 
 def cluster_dir_option(function: F) -> F:
@@ -127,14 +128,14 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     log.line(
-        f"{len(division.partitions):,} partitions, {cache.nbytes / 1e6:,.0f} MB of rows in workers; the metrics of "
-        f"training rows are those of {len(plan.rows):,} random ones"
+        f"{len(division.partitions):,} partitions, {cache.nbytes / MEGABYTE:,.0f} MB of rows in workers; the metrics "
+        f"of training rows are those of {len(plan.rows):,} random ones"
     )
     if spec.solver in BY_BLOCKS:
         from fmcli.cluster.rounds import rounds_of
 
         rounds = rounds_of(plan.task)
         log.line(f"{rounds:,} rounds of about {plan.source.count / rounds:,.0f} rows in each epoch")
-    if facts.rows < FEW_ROWS:
-        log.line(f"hint: on {facts.rows:,} rows, one machine is faster, with --disk --cache FILE if memory is short")
+    if facts.rows < FEW_ROWS or spec.solver in BY_BLOCKS:
+        log.line("hint: one machine is faster on these rows if its disk can hold them: --disk --cache FILE")
     return plan, facts.format

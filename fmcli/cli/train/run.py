@@ -20,6 +20,7 @@ from fmcli.cli.train.log import (
 )
 from fmcli.cli.train.rows import plan_rows
 from fmcli.errors import DivergedError
+from fmcli.system.memory import human_bytes
 from fmcli.training import job
 from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.refit import refit, refits, whole
@@ -46,6 +47,8 @@ def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
         with request.cluster.connected(log) as cluster:
             keeper.signals = cluster.deferring
             train(log, request, bad, keeper, lambda: plan_on_cluster(log, request, bad, cluster))
+            sent, received = human_bytes(cluster.sent), human_bytes(cluster.received)
+            log.line(f"sent {sent} of parameters to workers, received {received} of sums")
     else:
         log.detail(f"{request.settings.threads} threads")
         train(log, request, bad, keeper, lambda: plan_rows(log, request, bad))

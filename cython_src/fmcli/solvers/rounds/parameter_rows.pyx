@@ -14,8 +14,9 @@ def rows_of(layout, outputs, features, columns):
     (int32, increasing), in the order in which a model with only these has them. All rows, if `columns` is None, or the
     block has no rows by feature."""
     rows = layout.rows(features)
-    some = np.arange(rows, dtype=np.int64)
-    if columns is not None and layout.by_feature:
+    if columns is None or not layout.by_feature:
+        some = np.arange(rows, dtype=np.int64)
+    else:
         some = (columns[:, None].astype(np.int64) * layout.rows_each + np.arange(layout.rows_each)).reshape(-1)
     return (np.arange(outputs)[:, None] * rows + some).reshape(-1).astype(np.int32)
 
