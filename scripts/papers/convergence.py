@@ -17,7 +17,7 @@ FLOOR = 1e-4  # of figures: what is closer to the lowest objective is drawn at t
 
 
 def curve(data: Dataset, options: Options) -> Numbers:
-    """The objective after some epochs, and the CPU seconds until then, without those of scoring."""
+    """What `watched` returns for hofm-shared."""
     plan = job.plan(data, spec_of("hofm-shared", options))
     return watched(plan, data, spaced(options["epochs"], POINTS))
 
@@ -29,7 +29,7 @@ def never_rises(curves: Collection[Numbers]) -> bool:
 
 
 def lowest(by_solver: Mapping[str, Numbers]) -> float:
-    return float(min(one["objective"][-1] for one in by_solver.values()))
+    return float(min(min(one["objective"], default=np.inf) for one in by_solver.values()))
 
 
 def seconds_until_near(one: Numbers, least: float) -> float:
@@ -45,16 +45,11 @@ def ends(caption: str, curves: Mapping[str, Mapping[str, Numbers]]) -> Table:
         least = lowest(by_solver)
         for solver, one in by_solver.items():
             until = seconds_until_near(one, least)
-            rows.append(
-                [
-                    title,
-                    solver,
-                    str(one["epochs"][-1]),
-                    f"{one['seconds'][-1]:.1f}",
-                    f"{one['objective'][-1]:.5f}",
-                    f"{until:.2f}" if np.isfinite(until) else "not reached",
-                ]
-            )
+            near = f"{until:.2f}" if np.isfinite(until) else "not reached"
+            ends_at = ("epochs", "{}"), ("seconds", "{:.1f}"), ("objective", "{:.5f}")
+            last = [form.format(one[name][-1]) if one[name] else "" for name, form in ends_at]
+            last[0] += " diverged" if one.get("diverged") else ""
+            rows.append([title, solver, *last, near])
     head = ["problem", "solver", "epochs", "seconds", "objective", f"seconds until within {NEAR:.0%} of the lowest"]
     return Table(caption, head, rows)
 
@@ -67,5 +62,6 @@ def figure(caption: str, curves: Mapping[str, Mapping[str, Numbers]]) -> Figure:
         panels[title] = {
             solver: (one["epochs"], [max(value / least - 1, FLOOR) for value in one["objective"]])
             for solver, one in by_solver.items()
+            if one["epochs"]
         }
     return Figure(caption, "epoch", "(objective - lowest) / lowest", panels, log_x=True, log_y=True, digits=5)

@@ -8,6 +8,7 @@ from experiment import Numbers
 from fitting import Options, spec_of
 
 from fmcli.data.dataset import Dataset
+from fmcli.errors import DivergedError
 from fmcli.scoring.rows import score_rows
 from fmcli.training import job
 from fmcli.training.saving import save_model
@@ -20,7 +21,7 @@ def squared_loss(plan: job.Plan, data: Dataset) -> float:
 
 def watched(plan: job.Plan, data: Dataset, noted: Collection[int]) -> Numbers:
     """Train a plan's model with the squared loss. Returns its objective on its training rows after the noted epochs,
-    and the CPU seconds until then, without those of scoring."""
+    and the CPU seconds until then, without those of scoring; "diverged" is there if training diverged, and ends it."""
     found: Numbers = {"epochs": [], "objective": [], "seconds": []}
     begin, apart = time.process_time(), 0.0
 
@@ -33,7 +34,10 @@ def watched(plan: job.Plan, data: Dataset, noted: Collection[int]) -> Numbers:
             found["seconds"].append(now - begin - apart)
         apart += time.process_time() - now
 
-    job.train(plan, note)
+    try:
+        job.train(plan, note)
+    except DivergedError:
+        found["diverged"] = True
     return found
 
 

@@ -2,14 +2,11 @@
 
 from experiments import (
     ho_bpr,
-    ho_converged,
     ho_figure4,
-    ho_networks,
     ho_start,
     ho_table3,
     ll,
     peers,
-    peers_sets,
     pn_bases,
     pn_beta,
     pn_figure2,
@@ -34,8 +31,6 @@ ALL = [
         ho_table3,
         ho_start,
         ho_figure4,
-        ho_converged,
-        ho_networks,
         ho_bpr,
         sh,
         sh_words,
@@ -44,7 +39,6 @@ ALL = [
         sgl_cost,
         ll,
         peers,
-        peers_sets,
         reasons,
     )
 ]

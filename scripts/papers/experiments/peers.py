@@ -1,22 +1,17 @@
 """Accuracy beside other programs, by the defaults of fmcli and with options tuned on held-out training rows."""
 
 import time
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from experiment import Experiment, Numbers, Rule, Table, mean, mean_and_spread
-from fitting import Options, best_options, fit, folds, grid, held_out
+from fitting import Options, best_options, fit, folds, grid, held_out, on_test
 from sets.adult import adult_fields
 from sets.dense import Pair
 from sets.movielens import one_hot, u_split
 from sets.raw import Raw
 
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.metrics import Outcome, measure
-from fmcli.scoring.prediction import load_model
 from fmcli.training import job
-from fmcli.training.job import Trained
-from fmcli.training.saving import save_model
 
 SEEDS, HELD_OUT, FOLDS = 5, 0.2, 5
 U1, ADULT = "MovieLens 100K, u1", "adult"
@@ -41,21 +36,13 @@ PEERS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 ALS, LIBFFM = 0.9230, 0.3203
 ROUND = 0.0005
-# libFM's penalties are relative to the sum of the losses.
+# libFM's penalties are relative to the sum of the losses, so that they mean the same on parts of the rows.
 SUMMED = grid(l2_w=(2, 4, 8), l2_v=(9, 12, 15))
 CD: Options = {"solver": "cd", "loss": "squared", "rank": 8, "init_std": 0.1, "tol": 0, "epochs": 50}
 MCMC: Options = {"solver": "mcmc", "loss": "squared"}
 ROWS = grid(learning_rate=(0.05, 0.1, 0.2), l2=(1e-5, 1e-4))
+OF_FFM = grid(init_std=(0.1, 0.25, 0.5), learning_rate=(0.1, 0.2, 0.4), l2=(2e-5, 1e-4))
 ADAGRAD: Options = {"solver": "adagrad", "loss": "logistic", "epochs": 15}
-
-
-def tested(name: str, trained: Trained, pair: Pair) -> dict[str, float]:
-    """The metrics of the saved model on the test rows, as `fmcli evaluate` computes them."""
-    with TemporaryDirectory() as folder:
-        save_model(f"{folder}/model", trained, job.summary(trained), "ffm")
-        scorer = load_model(f"{folder}/model")
-    test = pair.test.within(scorer.dimension) if scorer.numbering is None else pair.test.renumbered(scorer.numbering)
-    return measure(METRICS[name], Outcome(trained.plan.spec.loss, test.label, scorer.scores(test), clip=scorer.clip))
 
 
 def repeated(name: str, model: str, options: Options | None, pair: Pair) -> Numbers:
@@ -68,23 +55,46 @@ def repeated(name: str, model: str, options: Options | None, pair: Pair) -> Numb
         else:
             trained = fit(model, options | {"seed": seed}, pair.train)
         found["seconds"].append(time.process_time() - begin)
-        for metric, value in tested(name, trained, pair).items():
+        for metric, value in on_test(METRICS[name], trained, pair.test).items():
             found[metric].append(value)
     return found | {"options": options or {}}
 
 
+def tuned_cd(pair: Pair) -> Options:
+    """Options of cd by cross-validation, with penalties relative to the sum of the losses of the rows trained on."""
+    parts = folds(pair.train.rows, FOLDS)
+    kept = len(parts[0][0])
+    tried = [CD | relative(one, kept) for one in SUMMED]
+    chosen, _ = best_options("fm", tried, pair.train, "rmse", parts)
+    summed = {name: chosen[name] * kept for name in SUMMED[0]}
+    return chosen | relative(summed, pair.train.rows)
+
+
+def relative(summed: Options, rows: int) -> Options:
+    """Penalties relative to the mean of the losses of these rows."""
+    return {name: value / rows for name, value in summed.items()}
+
+
+def best_on_test(pair: Pair) -> Numbers:
+    """The lowest and the highest RMSE on the test rows over the options, as ranges of other programs are stated."""
+    found = [
+        on_test(METRICS[U1], fit("fm", CD | relative(one, pair.train.rows), pair.train), pair.test)["rmse"]
+        for one in SUMMED
+    ]
+    return {"lowest": min(found), "highest": max(found)}
+
+
 def run(raw: Raw) -> Numbers:
     u1, census = u_split(one_hot(raw), 1), adult_fields(raw)
-    of_mean = [{name: value / u1.train.rows for name, value in one.items()} for one in SUMMED]
-    cd, _ = best_options("fm", [CD | one for one in of_mean], u1.train, "rmse", folds(u1.train.rows, FOLDS))
     parts = [held_out(census.train.rows, HELD_OUT)]
     fm, _ = best_options("fm", [ADAGRAD | one for one in ROWS], census.train, "logloss", parts)
-    ffm, _ = best_options("ffm", [ADAGRAD | {"rank": 4} | one for one in ROWS], census.train, "logloss", parts)
+    ffm, _ = best_options("ffm", [ADAGRAD | {"rank": 4} | one for one in OF_FFM], census.train, "logloss", parts)
     return {
+        "range": best_on_test(u1),
         U1: {
             "fm, defaults": repeated(U1, "fm", None, u1),
             "fm, mcmc, defaults": repeated(U1, "fm", MCMC, u1),
-            "fm, cd, tuned": repeated(U1, "fm", cd, u1),
+            "fm, cd, tuned": repeated(U1, "fm", tuned_cd(u1), u1),
         },
         ADULT: {
             "fm, defaults": repeated(ADULT, "fm", None, census),
@@ -97,9 +107,12 @@ def run(raw: Raw) -> Numbers:
 
 def tables(numbers: Numbers) -> list[Table]:
     found = []
-    for name, ours in numbers.items():
+    over = f"{numbers['range']['lowest']:.4f} - {numbers['range']['highest']:.4f}"
+    for name in METRICS:
+        ours = numbers[name]
         rows = [[f"fmcli {run}", *(mean_and_spread(one[metric], 4) for metric in METRICS[name]),
                  f"{mean(one['seconds']):.2f}"] for run, one in ours.items()]  # fmt: skip
+        rows += [["fmcli fm, cd, over its options, on the test rows", over, ""]] if name == U1 else []
         rows += [[peer, *figures, ""] for peer, figures in PEERS[name].items()]
         found.append(
             Table(
@@ -109,15 +122,11 @@ def tables(numbers: Numbers) -> list[Table]:
     return found
 
 
-FEWER_ROWS = (
-    "Cross-validation chooses l2_v = 15 / 80,000 on four fifths of the rows, where it is a smaller part of the "
-    "sum of the losses than on all rows. With 12 / 80,000, the RMSE on all rows is 0.9217 to 0.9228 from 10 to "
-    "60 epochs."
-)
-
-SEEDS_DIFFER = (
-    "The chosen options are a grid point of few, on one part of the rows: the defaults of ffm, with 8 factors, "
-    "reach 0.3207. The difference to libffm is twice the standard deviation of seeds; no other cause was found."
+EPOCHS_DIFFER = (
+    "The number of epochs. Held-out rows choose 11 epochs, where the log loss on the test rows is past its lowest."
+    " With libffm's step size and l2 (0.2, 2e-5; three seeds), it is 0.3203 on the test rows after 6 epochs and 0.3215"
+    " after 11 (0.3205 and 0.3218 without linear weights, as libffm has none). So fmcli has libffm's figure as the best"
+    " epoch on the test rows, which was perhaps libffm's, too, but held-out rows do not find it."
 )
 
 EXPERIMENT = Experiment(
@@ -128,21 +137,26 @@ EXPERIMENT = Experiment(
 The other programs' figures were measured on the same training and test rows; a range is that over their options. Ours
 are those of the defaults, which hold out a part of the training rows to choose the epoch, and those of options that
 were chosen by {FOLDS}-fold cross-validation (u1) or on {HELD_OUT:.0%} of the training rows (adult). Seconds are CPU
-seconds of training. myFM averages the predictions of 280 of 300 sweeps of Gibbs sampling, and `mcmc` those of 50 draws
+seconds of training. libFM's als, at its best, is the best of its options on the test rows; the same is given for cd.
+myFM averages the predictions of 280 of 300 sweeps of Gibbs sampling, and `mcmc` those of 50 draws
 from 300 sweeps by default.
 """,
     rules=[
         Rule(
             f"u1: the RMSE of fm by cd, tuned, is at most that of libFM's als at its best, {ALS:g}, plus {ROUND:g}.",
             lambda numbers: mean(numbers[U1]["fm, cd, tuned"]["rmse"]) <= ALS + ROUND,
-            FEWER_ROWS,
         ),
         Rule(
             f"adult: the log loss of ffm, tuned, is that of libffm, {LIBFFM:g}, within {ROUND:g}, or lower.",
             lambda numbers: mean(numbers[ADULT]["ffm, tuned"]["logloss"]) <= LIBFFM + ROUND,
-            SEEDS_DIFFER,
+            EPOCHS_DIFFER,
         ),
     ],
     run=run,
     tables=tables,
+    notes="""
+The first rule failed in an earlier run (0.9249), in which cross-validation chose penalties relative to the mean of the
+losses. On four fifths of the rows, these are a smaller part of the sum of the losses than on all rows. Penalties are
+now relative to the sum, as libFM states them.
+""",
 )
