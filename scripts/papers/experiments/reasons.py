@@ -9,7 +9,7 @@ from sets.raw import Raw
 from sets.words import documents
 from watching import watched
 
-from experiments import pn_bases, pn_figure2, pn_ratings, sgl, sh, sh_words
+from experiments import peers, pn_bases, pn_figure2, pn_ratings, sgl, sh, sh_words
 
 ADAGRAD: Options = {"solver": "adagrad", "loss": "squared", "rank": 20, "init_std": 0.1, "epochs": 30}
 STRENGTHS = grid(l2=(0.01, 0.03, 0.1))
@@ -30,6 +30,8 @@ SGL_L2 = {"sglfm": 0.0, "sglfm, l2 5e-05": 5e-5}
 SGL_STRENGTHS: Options = {"l1": 5e-7, "group_l1": 2e-5, "init_std": 0.01}
 SGL_EARLY, SGL_OVER, SGL_ZEROS = 3, 1.0, 0.2
 DOCUMENTS: Options = {"alpha": 0.05, "l1": 1.0, "init_std": 0.05, "epochs": 30}  # as chosen for fm and shfm
+SUMMED = {"l2_w": 4, "l2_v": 12}  # relative to the sum of the losses
+PEERS_AT, ALS_RANGE = (10, 20, 40, 60), peers.ALS + peers.ROUND
 LONG = (20, 50, 100)  # epochs of coordinate descent
 
 
@@ -118,6 +120,14 @@ def of_documents(raw: Raw) -> Numbers:
     return found
 
 
+def of_peers(raw: Raw) -> list[float]:
+    """RMSE of fm by coordinate descent on the test rows of u1 after some epochs, with less l2 than the chosen one."""
+    pair = u_split(one_hot(raw), 1)
+    strengths = {name: value / pair.train.rows for name, value in SUMMED.items()}
+    epochs = fit("fm", peers.CD | strengths | {"epochs": PEERS_AT[-1]}, *pair, ("rmse",)).epochs
+    return [epochs[number - 1].valid["rmse"] for number in PEERS_AT]
+
+
 def run(raw: Raw) -> Numbers:
     return {
         "ratings": of_ratings(raw),
@@ -125,6 +135,7 @@ def run(raw: Raw) -> Numbers:
         "cold": of_cold(raw),
         "llfm": of_llfm(raw),
         "documents": of_documents(raw),
+        "peers": of_peers(raw),
         "sgl": of_sgl(raw),
         "figure 2": of_figure_2(raw),
     }
@@ -195,6 +206,11 @@ def tables(numbers: Numbers) -> list[Table]:
             ],
         ),
         Table(
+            f"Other programs: fm by cd on test rows of u1, l2 {SUMMED['l2_w']} / 80,000 and {SUMMED['l2_v']} / 80,000",
+            ["epochs", "RMSE"],
+            [[str(at), f"{value:.4f}"] for at, value in zip(PEERS_AT, numbers["peers"], strict=True)],
+        ),
+        Table(
             f"[LL] IJCNN, first split, {LLFM_EPOCHS} epochs of AdaGrad",
             ["model", "test loss", "accuracy"],
             [[name, f"{loss:.4f}", f"{share:.2f}"] for name, (loss, share) in numbers["llfm"].items()],
@@ -263,7 +279,15 @@ A rule that fails has a reason. These are the measurements that the reasons quot
             ),
             EARLIER,
         ),
+        Rule(
+            f"Other programs: with l2_v {SUMMED['l2_v']} / 80,000, the RMSE on u1 is at most {ALS_RANGE:g}.",
+            lambda numbers: max(numbers["peers"]) <= ALS_RANGE,
+        ),
     ],
     run=run,
     tables=tables,
+    notes="""
+The rule on planted documents holds for sha2 only because anova ends at 0.769 in one of the five seeds; in the others,
+sha2 is behind anova by about 0.03. So this is no cause.
+""",
 )
