@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import Kept, require_like, require_names, whole_number
 from fmcli.data.dataset import Dataset
-from fmcli.models.model import Model
 from fmcli.registry.losses import LOSSES, PROBIT
+from fmcli.scoring.draws import Draws
 from fmcli.scoring.rows import score_rows
 
 Floats = NDArray[np.float64]
@@ -124,31 +124,28 @@ class MeanScore:
 
 def mean_score(
     loss: str,
-    models: Iterable[Model],
+    draws: Draws,
     data: Dataset,
     threads: int = 1,
     rows: NDArray[np.int32] | None = None,
 ) -> Floats:
-    """(rows, outputs) the scores of all rows, or of the rows with these indices, averaged over models of equal shapes.
-    A single model's scores are not changed."""
-    first, *others = models
-    score = score_rows(first, data, threads, rows)
-    if not others:
-        return score
+    """(rows, outputs) the scores of all rows, or of the rows with these indices, averaged over draws. A single one's
+    scores are not changed."""
+    if len(draws.models) == 1:
+        return score_rows(draws.models[0], data, threads, rows)
     mean = MeanScore(loss)
-    mean.add(score)
-    for model in others:
-        mean.add(score_rows(model, data, threads, rows))
+    for score in draws.scores(data, threads, rows):
+        mean.add(score)
     return mean.score()
 
 
-def spread(loss: str, models: Iterable[Model], data: Dataset) -> Floats:
+def spread(loss: str, draws: Draws, data: Dataset) -> Floats:
     """(rows, outputs) the standard deviations of the predictions of draws: of the probability of the larger label or of
     each class, or of predicted numbers, which are not clipped. They are not numbers if there is a single draw."""
     average, count = average_of(loss), 0
     mean = squares = np.zeros((data.rows, 1))
-    for model in models:
-        prediction = average.prediction(average.terms(score_rows(model, data))[-1])
+    for score in draws.scores(data):
+        prediction = average.prediction(average.terms(score)[-1])
         count += 1
         step = prediction - mean
         mean = mean + step / count

@@ -43,6 +43,7 @@ from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.scoring.averages import SCORES, average_of, mean_score, spread
+from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import LEVELS, PROBABLE, Range, predicted_numbers, probabilities
 from fmcli.system.memory import require, require_if_large
 
@@ -149,7 +150,15 @@ class Scorer:
     def scores(self, data: Dataset) -> NDArray[np.float64]:
         """Raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the scores of
         their mean prediction. Raises NotEnoughMemoryError."""
-        return mean_score(self.labels.loss, (*self.draws, self.model), self.prepared(data))
+        return mean_score(self.labels.loss, self.all_draws, self.prepared(data))
+
+    @cached_property
+    def all_draws(self) -> Draws:
+        """The draws and the model, ready to score rows in several threads. Raises NotEnoughMemoryError."""
+        draws = Draws((*self.draws, self.model))
+        require_if_large(draws.bytes, f"scoring rows with all draws of {self.path}")
+        draws.interleave()
+        return draws
 
     def prepared(self, data: Dataset) -> Dataset:
         """Rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
@@ -209,7 +218,7 @@ class Scorer:
     def spread(self, data: Dataset) -> NDArray[np.float64]:
         """(rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of the
         probability of the larger label or of each class. The rows have the columns of the model."""
-        return spread(self.labels.loss, (*self.draws, self.model), self.prepared(data))
+        return spread(self.labels.loss, self.all_draws, self.prepared(data))
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
         """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
@@ -421,6 +430,7 @@ def each_chunk(
         unknown -= data.nnz
         return work(Piece(data, piece.skipped, piece.keys)), unknown + data.count_outside(scorer.marks)
 
+    scorer.all_draws  # noqa: B018 (before there are threads)
     dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
     if dictionary is not None:
         require_if_large(dictionary.bytes_to_search, f"searching the dictionary of {scorer.path}")

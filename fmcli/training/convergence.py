@@ -89,7 +89,7 @@ def summarised(prefix: str, r_hat: Floats, effective: Floats) -> dict[str, float
 
 
 def halves(trace: Floats) -> Floats:
-    """(2, sweeps // 2, numbers) The halves of a trace (sweeps, numbers); of an odd number, the first sweep is left out."""
+    """(2, sweeps // 2, numbers) The halves of a trace (sweeps, numbers); of an odd number, without the first sweep."""
     count = len(trace) // 2
     return trace[len(trace) - 2 * count :].reshape(2, count, -1)
 

@@ -17,6 +17,7 @@ from fmcli.models.model import Model
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
 from fmcli.scoring.averages import mean_score
+from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import Outcome, Range, check, default_metrics, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
@@ -123,7 +124,7 @@ class Validation:
         of the mean prediction of these and the model."""
         if rows is not None and len(rows) == self.data.rows:
             rows = None
-        return self.outcome_of(mean_score(self.loss, [*draws, model], self.data, self.threads, rows), rows)
+        return self.outcome_of(mean_score(self.loss, Draws([*draws, model]), self.data, self.threads, rows), rows)
 
     def outcome_of(self, score: NDArray[np.float64], rows: NDArray[np.int32] | None = None) -> Outcome:
         """Scores of the rows, or of the rows with these numbers, and their labels."""

@@ -131,7 +131,9 @@ inline V power(V x, real y) {
 // The sum of a vector's entries in double, in the same order for every instruction set.
 inline double sum(Vec4 v) { return ((double)v[0] + v[2]) + ((double)v[1] + v[3]); }
 inline double sum(Vec8 v) {
-    return (((double)v[0] + v[4]) + ((double)v[2] + v[6])) + (((double)v[1] + v[5]) + ((double)v[3] + v[7]));
+    typedef double Double4 __attribute__((vector_size(4 * sizeof(double))));
+    const Double4 s = __builtin_convertvector(low(v), Double4) + __builtin_convertvector(high(v), Double4);
+    return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
 // The sum of a vector's halves.

@@ -67,6 +67,9 @@ typedef struct ScalarLoss {
     double (*slope)(void* self, double label, const double* score, double* slope);
 } ScalarLoss;
 
+// Draws of the parameters of a model that are scored at once.
+enum { DRAWS_TOGETHER = 8 };
+
 // A run of samples on which a row solver trains a linear model, or a model of second order, of one output.
 enum { NO_BLOCK = -1 };
 typedef struct SampleRun {

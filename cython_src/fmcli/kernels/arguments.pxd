@@ -47,6 +47,9 @@ cdef extern from "fmcli/kernels/arguments.h" nogil:
         double (*slope)(void* self, double label, const double* score, double* slope) noexcept nogil
 
     enum:
+        DRAWS_TOGETHER
+
+    enum:
         NO_BLOCK
 
     struct SampleRun:

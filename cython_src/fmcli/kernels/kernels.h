@@ -26,6 +26,11 @@ typedef struct Kernels {
     // rows[i]; without weights, w->at is NULL. `sums` is temporary.
     void (*second_order_scores)(const Factors* v, const Factors* w, double bias, const Csr* data, const int32_t* rows,
                                 ptrdiff_t start, ptrdiff_t stop, real* sums, double* out, ptrdiff_t apart);
+    // The same for at most DRAWS_TOGETHER draws of the parameters: out[d * apart + i] for draw d. The factors of a
+    // feature in all draws, padded, lie one after the other from its row of `v` on, and then the weights in
+    // DRAWS_TOGETHER draws, from its row of `w` on, if there are some.
+    void (*second_order_draws)(const Factors* v, const Factors* w, const double* bias, ptrdiff_t draws, const Csr* data,
+                               const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, double* out, ptrdiff_t apart);
     // The derivatives by the factors of the constant feature and by beta, if these are not NULL.
     void (*structural_gradient)(const real* sums, const real* constant, const real* beta, ptrdiff_t lanes, double slope,
                                 real* of_constant, real* of_beta);

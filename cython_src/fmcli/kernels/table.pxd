@@ -16,6 +16,9 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*second_order_scores)(
             const Factors*, const Factors*, double, const Csr*, const int32_t*, Py_ssize_t, Py_ssize_t, real*,
             double*, Py_ssize_t) noexcept nogil
+        void (*second_order_draws)(
+            const Factors*, const Factors*, const double*, Py_ssize_t, const Csr*, const int32_t*, Py_ssize_t,
+            Py_ssize_t, double*, Py_ssize_t) noexcept nogil
         void (*structural_gradient)(
             const real*, const real*, const real*, Py_ssize_t, double, real*, real*) noexcept nogil
         void (*second_order_gradient)(

@@ -26,48 +26,57 @@ void linear_gradient(const Sample* x, double slope, real* out) {
     for (ptrdiff_t i = 0; i < x->nnz; ++i) out[i] = s * x->value[i];
 }
 
-inline __attribute__((always_inline)) double pairs(const Factors& v, const Sample& sample, const real* constant,
-                                                   const real* beta, real* sums) {
+// The factors of a run from `at` on: all <- the constant plus sum_j v_j x_j, value <- the pairs of each factor.
+template <class V, int N>
+inline __attribute__((always_inline)) void pairs_of_run(const Factors& v, const Sample& sample, const real* constant,
+                                                        ptrdiff_t at, V (&all)[N], V (&value)[N]) {
     const Sample* const x = &sample;
     const real* rows = v.at;
     const ptrdiff_t stride = v.stride, lanes = v.lanes;
-    real* const values = sums + pad(lanes);
+    V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // two independent chains of additions: even and odd entries
+    if (constant) {
+        load_row(constant + at, lanes - at, s);
+        for (int n = 0; n < N; ++n) q[n] = s[n] * s[n];
+    }
+    auto add = [&](ptrdiff_t i, V(&sum)[N], V(&squares)[N]) __attribute__((always_inline)) {
+        const real xi = x->value[i];
+        V v[N];
+        load_row(rows + x->index[i] * stride + at, lanes - at, v);
+        for (int n = 0; n < N; ++n) {
+            V a = v[n] * xi;
+            sum[n] += a;
+            squares[n] += a * a;
+        }
+    };
+    ptrdiff_t i = 0;
+    for (; i + 2 <= x->nnz; i += 2) {
+        add(i, s, q);
+        add(i + 1, t, r);
+    }
+    if (i < x->nnz) add(i, s, q);
+    for (int n = 0; n < N; ++n) {
+        all[n] = s[n] + t[n];
+        value[n] = real(0.5) * (all[n] * all[n] - (q[n] + r[n]));
+    }
+}
+
+inline __attribute__((always_inline)) double pairs(const Factors& v, const Sample& x, const real* constant,
+                                                   const real* beta, real* sums) {
+    real* const values = sums + pad(v.lanes);
     double total = 0;
-    by_run(lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
+    by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
-        V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // two independent chains of additions: even and odd entries
-        if (constant) {
-            load_row(constant + at, lanes - at, s);
-            for (int n = 0; n < N; ++n) q[n] = s[n] * s[n];
-        }
-        auto add = [&](ptrdiff_t i, V(&sum)[N], V(&squares)[N]) __attribute__((always_inline)) {
-            const real xi = x->value[i];
-            V v[N];
-            load_row(rows + x->index[i] * stride + at, lanes - at, v);
-            for (int n = 0; n < N; ++n) {
-                V a = v[n] * xi;
-                sum[n] += a;
-                squares[n] += a * a;
-            }
-        };
-        ptrdiff_t i = 0;
-        for (; i + 2 <= x->nnz; i += 2) {
-            add(i, s, q);
-            add(i + 1, t, r);
-        }
-        if (i < x->nnz) add(i, s, q);
-        V weights[N] = {};
-        if (beta) load_row(beta + at, lanes - at, weights);
+        V all[N], value[N], weights[N] = {};
+        pairs_of_run(v, x, constant, at, all, value);
+        if (beta) load_row(beta + at, v.lanes - at, weights);
         for (int n = 0; n < N; ++n) {
-            V all = s[n] + t[n];
-            V value = real(0.5) * (all * all - (q[n] + r[n]));
-            store(sums + at + n * width<V>, all);
+            store(sums + at + n * width<V>, all[n]);
             if (beta) {
-                store(values + at + n * width<V>, value);
-                value *= weights[n];
+                store(values + at + n * width<V>, value[n]);
+                value[n] *= weights[n];
             }
-            total += sum(value);
+            total += sum(value[n]);
         }
     });
     return total;
@@ -104,6 +113,58 @@ void second_order_scores(const Factors* factors, const Factors* weights, double 
         if (w.at) score += linear_score(w, x);
         out[i * apart] = score;
     }
+}
+
+// out[d] <- linear_score of draw d, by the same chains of additions.
+inline __attribute__((always_inline)) void linear_scores(const Factors& weights, const Sample& x, double* out) {
+    double sums[4][DRAWS_TOGETHER] = {};
+    for (ptrdiff_t i = 0; i < x.nnz; ++i) {
+        const real* w = weights.at + x.index[i] * weights.stride;
+        for (int d = 0; d < DRAWS_TOGETHER; ++d) sums[i & 3][d] += (double)w[d] * x.value[i];
+    }
+    for (int d = 0; d < DRAWS_TOGETHER; ++d) out[d] = (sums[0][d] + sums[2][d]) + (sums[1][d] + sums[3][d]);
+}
+
+void second_order_draws(const Factors* factors, const Factors* weights, const double* bias, ptrdiff_t draws,
+                        const Csr* data, const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, double* out,
+                        ptrdiff_t apart) {
+    const Csr csr = *data;
+    const Factors all = *factors, w = *weights;
+    const ptrdiff_t reals = DRAWS_TOGETHER * (all.lanes + (w.at != nullptr));
+    auto score = [&](auto pairs_of) __attribute__((always_inline)) {
+        for (ptrdiff_t i = start; i < stop; ++i) {
+            if (i + SAMPLES_AHEAD < stop)
+                prefetch_rows(&all, reals, sample_of(&csr, number_of(rows, i + SAMPLES_AHEAD)));
+            const Sample x = sample_of(&csr, number_of(rows, i));
+            double linear[DRAWS_TOGETHER];
+            if (w.at) linear_scores(w, x, linear);
+            Factors v = all;
+            for (ptrdiff_t d = 0; d < draws; ++d, v.at += v.lanes) {
+                const double pairs = bias[d] + pairs_of(v, x);
+                out[d * apart + i] = w.at ? pairs + linear[d] : pairs;
+            }
+        }
+    };
+    auto add_run = [](const Factors& v, const Sample& x, ptrdiff_t at, auto run, double& total)
+                       __attribute__((always_inline)) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        V all[N], value[N];
+        pairs_of_run(v, x, nullptr, at, all, value);
+        for (int n = 0; n < N; ++n) total += sum(value[n]);
+    };
+    if (all.lanes == width<Vec8>)  // the usual rank, without a loop over runs
+        score([&](const Factors& v, const Sample& x) __attribute__((always_inline)) {
+            double total = 0;
+            add_run(v, x, 0, Run<Vec8, 1>{}, total);
+            return total;
+        });
+    else
+        score([&](const Factors& v, const Sample& x) __attribute__((always_inline)) {
+            double total = 0;
+            by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) { add_run(v, x, at, run, total); });
+            return total;
+        });
 }
 
 void second_order_gradient(const Factors* factors, const Sample* x, const real* sums, const real* beta, double slope,

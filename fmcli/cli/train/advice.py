@@ -52,7 +52,7 @@ def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(trained.plan.model, KernelBasis):
         yield from what_landmarks_lack(trained, trained.plan.model)
     if too_few := warning(trained.convergence):
-        yield f"the sweeps have not converged: {too_few}; make more (-e), or leave out more of the first ones (--burn-in)"
+        yield f"sweeps have not converged: {too_few}; make more (-e), or use fewer of the first ones (--burn-in)"
     validated = trained.validated
     if validated.plan.validation:
         name = validated.plan.validation.chooser

@@ -116,8 +116,8 @@ class GibbsSampler(CoordinateDescent):
                     break
 
     def hyperparameters(self) -> dict[str, Floats]:
-        """The precision of the labels, if it is drawn; and for each group of features and each array, or each array that
-        is not by feature, the sum of the variances of its priors."""
+        """The precision of the labels, if it is drawn; and the sum of the variances of the priors, for each group of
+        features and each array, or each array that is not by feature."""
         found = [np.zeros(0)]
         for number in self.blocks:
             layout = self.model.layout[number]
@@ -184,7 +184,7 @@ class GibbsSampler(CoordinateDescent):
 
 
 def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
-    """Bytes of the priors for features of so many fields, of their moments, and of the hyperparameters of all sweeps."""
+    """Bytes of the priors for features of so many fields, of their moments, and of what is watched of all sweeps."""
     rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]
     numbers = sum(TABLES * count * (layout.lanes + 1) for count, layout in zip(rows, model.layout, strict=True))
     watched = 1 + sum(2 * (fields if layout.by_feature else 1) for layout in model.layout)

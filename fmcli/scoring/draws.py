@@ -1,0 +1,83 @@
+"""The scores of several draws of a model's parameters, several draws in one pass over the rows if that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.models.fm import FM
+from fmcli.models.model import Model
+from fmcli.scoring.interleaved import DRAWS_TOGETHER, InterleavedFM
+from fmcli.scoring.rows import ROWS_A_TASK, score_rows
+from fmcli.system.parallel import in_parallel
+
+Floats = NDArray[np.float64]
+
+# The largest rank of factors that are interleaved: the rows of larger ones fill cache lines of their own.
+MOST_RANK = 16
+
+
+class Draws:
+    """Models of equal shapes, the last of which may be alone.
+
+    bytes : of the copies of their parameters that are interleaved.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self.models = models
+        self.interleaved = len(models) > 1 and all(map(can_interleave, models))
+        model = models[0]
+        self.bytes = 0
+        if self.interleaved:
+            rank = model.parameters["V"].shape[-1]
+            self.bytes = sum(InterleavedFM.bytes_needed(model.features, rank, len(group)) for group in self._groups())
+        self._made: list[InterleavedFM] = []
+
+    def _groups(self) -> list[Sequence[Model]]:
+        return [self.models[at : at + DRAWS_TOGETHER] for at in range(0, len(self.models), DRAWS_TOGETHER)]
+
+    def interleave(self) -> None:
+        """Make the copies, unless they have been made or are of no use. The first call of `scores` does it, too, but
+        not several threads at once."""
+        if self.interleaved and not self._made:
+            self._made = [interleave(group) for group in self._groups()]
+
+    def scores(self, data: Dataset, threads: int = 1, rows: NDArray[np.int32] | None = None) -> Iterator[Floats]:
+        """Yield the scores (rows, outputs) of all rows, or of the rows with these indices, by each model."""
+        if not self.interleaved:
+            for model in self.models:
+                yield score_rows(model, data, threads, rows)
+            return
+        self.interleave()
+        for group in self._made:
+            yield from group_scores(group, data, threads, rows)
+
+
+def can_interleave(model: Model) -> bool:
+    """Whether a model is a factorization machine of one score and a small rank."""
+    one_score = model.outputs == 1 and not model.cutpoints
+    return type(model) is FM and one_score and model.parameters["V"].shape[-1] <= MOST_RANK
+
+
+def interleave(models: Sequence[Model]) -> InterleavedFM:
+    """The parameters of some factorization machines, side by side."""
+    parameters = [model.parameters for model in models]
+    weights = [each["w"][0] for each in parameters] if "w" in parameters[0] else None
+    bias = [float(each["bias"][0]) if "bias" in each else 0.0 for each in parameters]
+    return InterleavedFM([each["V"][0] for each in parameters], weights, bias)
+
+
+def group_scores(group: InterleavedFM, data: Dataset, threads: int, rows: NDArray[np.int32] | None) -> Iterator[Floats]:
+    """Yield the scores (rows, 1) of each draw of a group."""
+    count = data.rows if rows is None else len(rows)
+    out = np.empty((group.draws, count))
+    in_parallel(
+        lambda start: group.scores(data, start, min(start + ROWS_A_TASK, count), out, rows),
+        range(0, count, ROWS_A_TASK),
+        threads,
+    )
+    for score in out:
+        yield score[:, None]
