@@ -54,8 +54,8 @@ cdef class InterleavedFM:
         return REAL_TYPE.itemsize * features * (draws * ((rank + LANES - 1) // LANES * LANES) + MOST_DRAWS)
 
     def scores(self, Dataset data, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out, rows=None):
-        """out (draws, rows) [:, start:stop] <- the scores of these rows; with `rows` (int32), of the rows with the indices
-        rows[start:stop]. The data must not have columns that the model does not have."""
+        """out (draws, rows) [:, start:stop] <- the scores of these rows; with `rows` (int32), of the rows with the
+        indices rows[start:stop]. The data must not have columns that the model does not have."""
         cdef const int32_t[::1] chosen = rows
         cdef Py_ssize_t count = data.rows if chosen is None else chosen.shape[0]
         if not 0 <= start <= stop <= count or out.shape[0] != self.draws or out.shape[1] < stop:
