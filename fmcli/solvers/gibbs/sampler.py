@@ -130,7 +130,7 @@ class GibbsSampler(CoordinateDescent):
         return {"alpha": np.array([] if self.latent else [self.priors.noise]), "priors": np.concatenate(found)}
 
     def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
-        """Draw the precision of the labels, given the mean loss, or cutpoints and the latent variables of precision 1."""
+        """Draw the precision of the labels, given the mean loss, or cutpoints and latent variables of precision 1."""
         if self.latent:
             if self.walk:
                 self._draw_cutpoints(pool, self.walk, loss)
