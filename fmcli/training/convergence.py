@@ -139,7 +139,8 @@ def autocovariances(parts: Floats) -> Floats:
     count = parts.shape[1]
     centred = parts - parts.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, 2 * count, axis=1)
-    return np.fft.irfft(np.abs(spectrum) ** 2, 2 * count, axis=1)[:, :count] / (count - 1)
+    found: Floats = np.fft.irfft(np.abs(spectrum) ** 2, 2 * count, axis=1)[:, :count] / (count - 1)
+    return found
 
 
 def warning(figures: Mapping[str, Any]) -> str | None:

@@ -26,6 +26,7 @@ class GibbsTrainer(MinimizingTrainer):
         return super().bytes_needed() + bytes_of_priors(self.task.model, count, self.task.spec.values["epochs"])
 
     def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
+        assert isinstance(self.engine, GibbsSampler)
         return self.engine.hyperparameters()
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
