@@ -81,6 +81,16 @@ def test_the_model_is_that_of_the_joined_rows(kind, solver, loss, options):
     assert again.outcome.score == pytest.approx(run.outcome.score, abs=1e-3)
 
 
+@pytest.mark.parametrize("solver", ["cd", "mcmc"])
+def test_features_of_rows_that_nothing_refers_to_do_not_occur(solver):
+    found = tables()
+    found.blocks[0].append([(19, 1.0), (20, 1.0)])  # feature 19 and 20 are in no other row
+    joined, own = related(found)
+    first, second = (parameters(trained(data, "fm", solver)[0]) for data in (joined, own))
+    for name, array in first.items():
+        assert second[name] == pytest.approx(array, rel=1e-3, abs=1e-4)
+
+
 @pytest.mark.parametrize(("solver", "loss"), [("cd", "squared"), ("mcmc", "probit")])
 def test_the_model_has_the_same_bits_for_any_number_of_threads(monkeypatch, solver, loss):
     monkeypatch.setattr(trainer, "ENTRIES_OF_LARGE_ROW", 5)

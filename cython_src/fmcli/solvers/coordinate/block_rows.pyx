@@ -33,7 +33,7 @@ cdef class BlockRows(PartSums):
 
     Attributes
     ----------
-    columns : of each feature, which rows of the block it enters.
+    columns : of each feature, which rows of the block it enters, out of those that samples refer to.
     samples : of each row of the block, which samples refer to it.
 
     The state of a row has (B, t) as they are now, the slope, and the curvature: 2 w + w^2 doubles, where w - 1 is the
@@ -45,7 +45,10 @@ cdef class BlockRows(PartSums):
         PartSums.__init__(self, model, data, row)
         if data.features != model.features:
             raise ValueError("the block must have as many columns as the model")
-        self.columns = by_feature(data)
+        # Features of rows that no sample refers to do not occur.
+        used = np.unique(row)
+        found = by_feature(data.take(used))
+        self.columns = Columns(found.indptr, used[found.sample], None if data.value is None else found.value)
         order = np.argsort(row, kind="stable").astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=data.rows))]).astype(np.int64)
         self.samples = Columns(starts, order, None)
