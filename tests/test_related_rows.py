@@ -63,7 +63,7 @@ def parameters(model):
         ("fm", "cd", "squared", {"rank": 3, "bias": False, "linear": False}),
         ("fm", "cd", "squared", {"rank": 20, "l1": 0.001}),  # two slices
         ("fm", "cd", "squared", {"rank": 20, "group_l1": 0.00001}),
-        ("fm", "mcmc", "squared", {"rank": 4}),
+        ("fm", "mcmc", "squared", {"rank": 4, "burn_in": 0}),
         ("fm", "mcmc", "probit", {"rank": 18, "epochs": 2}),
         ("shfm", "cd", "squared", {"rank": 4}),
         ("shfm", "mcmc", "squared", {"rank": 4}),
