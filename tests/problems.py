@@ -9,7 +9,8 @@ import numpy as np
 from fmcli.data.dataset import Dataset
 from fmcli.kernels.simd import REAL
 from fmcli.losses.loss import Loss
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
+from fmcli.models.workspace import Workspace
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS

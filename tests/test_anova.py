@@ -9,7 +9,7 @@ from problems import CLOSE, DOUBLE, ROW_SOLVERS, build, dataset, fill, parameter
 
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Squared
-from fmcli.models.anova import LARGEST_ORDER, AllSubsets, HigherOrder
+from fmcli.models.polynomial.anova import LARGEST_ORDER, AllSubsets, HigherOrder
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.stub import SumOfSquares
 from fmcli.models.weighted import Beta

@@ -11,7 +11,7 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.models.local import kmeans as kmeans_module
 from fmcli.models.local.coding import Adaptive, Soft
 from fmcli.models.local.kmeans import MOST_ROWS, distances, kmeans, matrix
-from fmcli.models.model import Workspace
+from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring import prediction

@@ -118,7 +118,7 @@ _MODELS = (
     ModelEntry(
         "anova",
         "ANOVA kernel regression of any order; with order 2, an FM whose factors have fitted weights.",
-        "fmcli.models.anova:anova",
+        "fmcli.models.polynomial.anova:anova",
         (*_FM, "order", "augment", *_BETA),
         _START["anova"],
         with_solver=_SAMPLED,
@@ -179,7 +179,7 @@ _MODELS = (
     ModelEntry(
         "hofm",
         "Higher-order FM with separate factors for each degree.",
-        "fmcli.models.anova:HOFM",
+        "fmcli.models.polynomial.anova:HOFM",
         (*_FM, "order"),
         {"order": 3, **_START["hofm"]},
         with_solver=_SAMPLED,
@@ -188,7 +188,7 @@ _MODELS = (
     ModelEntry(
         "hofm-shared",
         "Higher-order FM with factors shared by all degrees, through constant features.",
-        "fmcli.models.anova:HOFMShared",
+        "fmcli.models.polynomial.anova:HOFMShared",
         ("rank", "bias", "order"),
         {"order": 3, **_START["hofm-shared"]},
         solver=_BY_COLUMNS,
@@ -201,7 +201,7 @@ _MODELS = (
     ModelEntry(
         "hofm-simplex",
         "Higher-order FM with factors shared by all degrees, and learned weights of the degrees.",
-        "fmcli.models.anova:HOFMSimplex",
+        "fmcli.models.polynomial.anova:HOFMSimplex",
         ("rank", "bias", "order"),
         _START["hofm-simplex"],
         solver=_BY_COLUMNS,
@@ -209,7 +209,7 @@ _MODELS = (
     ModelEntry(
         "all-subsets",
         "Interactions of all degrees: products of 1 + p_j x_j.",
-        "fmcli.models.anova:AllSubsets",
+        "fmcli.models.polynomial.anova:AllSubsets",
         ("rank", "bias"),
         _START["all-subsets"],
         solver=_BY_COLUMNS,
@@ -218,7 +218,7 @@ _MODELS = (
     ModelEntry(
         "pn",
         "Polynomial network: powers of linear functions.",
-        "fmcli.models.polynet:PN",
+        "fmcli.models.polynomial.polynet:PN",
         (*_FM, "order", "augment", *_BETA),
         {"augment": True, **_START["pn"]},
         with_solver={name: {"learning_rate": _PN_STEP} for name in ("sgd", "fobos")},
@@ -227,7 +227,7 @@ _MODELS = (
     ModelEntry(
         "lifted-anova",
         "Lifted ANOVA kernel regression: linear in each of its factor matrices; its time grows with 2^order.",
-        "fmcli.models.lifted:LiftedAnova",
+        "fmcli.models.polynomial.lifted:LiftedAnova",
         (*_FM, "order", "augment"),
         _START["lifted-anova"],
         with_solver=_SAMPLED,
@@ -236,7 +236,7 @@ _MODELS = (
     ModelEntry(
         "lifted-pn",
         "Lifted polynomial network: products of different linear functions.",
-        "fmcli.models.polynet:LiftedPN",
+        "fmcli.models.polynomial.polynet:LiftedPN",
         (*_FM, "order", "augment"),
         {"augment": True, **_START["lifted-pn"]},
         with_solver={"adagrad": {"learning_rate": 0.1, "l2_v": _LIFTED_PN_L2_V}, **_SAMPLED},
@@ -274,7 +274,7 @@ _MODELS = (
     ModelEntry(
         "kernel-basis",
         "Linear regression plus kernel ridge regression on sampled training rows, in closed form: for few features.",
-        "fmcli.models.kernel_basis:KernelBasis",
+        "fmcli.models.polynomial.kernel_basis:KernelBasis",
         ("rank", "linear", "basis", "kernel", "coef0", "order"),
         {"rank": 100, "epochs": 1, "l2_w": per_row(5), "l2_v": per_row(100)},
         solver=CLOSED_FORM,

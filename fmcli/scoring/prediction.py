@@ -38,7 +38,8 @@ from fmcli.model_file.check import (
 from fmcli.model_file.container import ModelFile, load
 from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
+from fmcli.models.workspace import Workspace
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry

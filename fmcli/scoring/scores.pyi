@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
+from fmcli.models.workspace import Workspace
 from fmcli.models.related.parts import PartSums
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,8 @@ import numpy as np
 from fmcli.data import occurrences
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import is_scaled
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
+from fmcli.models.workspace import Workspace
 from fmcli.scoring.metrics import Outcome
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.draws import draws_bytes

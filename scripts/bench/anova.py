@@ -21,8 +21,8 @@ import numpy as np
 from fmcli.data.dataset import Dataset
 from fmcli.kernels.simd import ISA, REAL
 from fmcli.losses.loss import Squared
-from fmcli.models.anova import HigherOrder
-from fmcli.models.model import Workspace
+from fmcli.models.polynomial.anova import HigherOrder
+from fmcli.models.workspace import Workspace
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import Trainer

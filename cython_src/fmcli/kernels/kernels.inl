@@ -4,13 +4,13 @@
 
 #include "fmcli/base/prefetch.h"
 #include "fmcli/kernels/kernels.h"
-#include "fmcli/models/anova.inl"
+#include "fmcli/models/polynomial/anova.inl"
 #include "fmcli/models/bilinear.inl"
 #include "fmcli/models/ffm.inl"
-#include "fmcli/models/lifted.inl"
+#include "fmcli/models/polynomial/lifted.inl"
 #include "fmcli/models/local/distances.inl"
 #include "fmcli/models/poly2.inl"
-#include "fmcli/models/products.inl"
+#include "fmcli/models/polynomial/products.inl"
 #include "fmcli/models/second_order.inl"
 #include "fmcli/penalties/value.inl"
 #include "fmcli/solvers/coordinate/block_rows.inl"
@@ -19,7 +19,7 @@
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
 // These files need anova.inl, and second_order.inl and row_updates.inl.
-#include "fmcli/models/columns_anova.inl"
+#include "fmcli/models/polynomial/columns_anova.inl"
 #include "fmcli/solvers/stochastic/block_updates.inl"
 #include "fmcli/solvers/stochastic/sample_run.inl"
 

@@ -94,14 +94,3 @@ cdef class Model:
 cdef inline Factors factors_at(const Part* part, int output, Py_ssize_t row) noexcept nogil:
     return Factors(
         part.base + output * part.output_stride + row * part.row_stride, part.feature_stride, part.lanes)
-
-
-cdef class Workspace:
-    cdef Scratch scratch
-    cdef list memory
-    cdef Model model
-    cdef int generation
-    cdef fit(self, Model model, Dataset data)
-
-
-cdef Workspace workspace_for(Model model, Dataset data, bint gradients=*)

@@ -7,7 +7,8 @@ from fmcli.models.layout import allocate
 from fmcli.base.types cimport Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport Model, Workspace
+from fmcli.models.model cimport Model
+from fmcli.models.workspace cimport Workspace
 from fmcli.models.related.parts cimport PartSums, PartTable, join
 from libc.math cimport NAN
 from libc.stdint cimport int32_t

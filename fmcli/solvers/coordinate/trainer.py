@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import require_names, whole_number
 from fmcli.data.dataset import Dataset
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
+from fmcli.models.workspace import Workspace
 from fmcli.solvers.coordinate.block_rows import BlockRows
 from fmcli.solvers.coordinate.columns import Columns, most_entries
 from fmcli.solvers.coordinate.descent import Descent

@@ -14,7 +14,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout
-from fmcli.models.model import Model, Workspace
+from fmcli.models.model import Model
+from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.full_batch.line_search import Point, search
 from fmcli.solvers.full_batch.objective import Objective

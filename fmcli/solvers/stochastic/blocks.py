@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import BadInputError
-from fmcli.models.model import Workspace
+from fmcli.models.workspace import Workspace
 from fmcli.registry.streams import BLOCK_STREAM, generator
 from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.rows import RowEpochs

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from fmcli.data.paired_rows import PairedRows
-from fmcli.models.model import Workspace
+from fmcli.models.workspace import Workspace
 from fmcli.registry.streams import PAIR_STREAM, generator
 from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.rows import RowEpochs

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING
 
-from fmcli.models.model import Workspace
+from fmcli.models.workspace import Workspace
 from fmcli.registry.streams import SHUFFLE_STREAM, generator
 from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.loop import Trainer as Loop

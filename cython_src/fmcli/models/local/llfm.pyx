@@ -14,7 +14,8 @@ from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.local.coding cimport Code, Coding
-from fmcli.models.model cimport MAX_BLOCKS, Model, Workspace, workspace_for
+from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.workspace cimport Workspace, workspace_for
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memcpy, memset
 from libcpp.vector cimport vector

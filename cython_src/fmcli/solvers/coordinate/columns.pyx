@@ -6,7 +6,8 @@ from fmcli.models.layout import REAL_TYPE
 
 from fmcli.base.types cimport Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.model cimport Model, Workspace, workspace_for
+from fmcli.models.model cimport Model
+from fmcli.models.workspace cimport Workspace, workspace_for
 from libc.stdint cimport int32_t, int64_t
 
 

@@ -1,5 +1,6 @@
 from fmcli.base.types cimport ColumnView, real
-from fmcli.models.model cimport Model, Workspace
+from fmcli.models.model cimport Model
+from fmcli.models.workspace cimport Workspace
 from fmcli.solvers.coordinate.block_rows cimport BlockRows
 from fmcli.solvers.coordinate.descent cimport BlockRule, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound

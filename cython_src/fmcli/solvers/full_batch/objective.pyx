@@ -5,7 +5,8 @@ import numpy as np
 from fmcli.base.types cimport Block, Sample, Scratch, SparseGradient
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport Model, Workspace, workspace_for
+from fmcli.models.model cimport Model
+from fmcli.models.workspace cimport Workspace, workspace_for
 
 
 cdef class Objective:

@@ -14,7 +14,8 @@ from fmcli.base.types cimport (
     MANY_ENTRIES, Block, BlockGradient, Sample, Scratch, SparseGradient, ThreadShare, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport Model, Workspace, workspace_for
+from fmcli.models.model cimport Model
+from fmcli.models.workspace cimport Workspace, workspace_for
 from fmcli.solvers.stochastic.solver cimport Solver
 from libc.math cimport fabs
 from libc.stdint cimport int32_t

@@ -11,7 +11,8 @@ from fmcli.base.types cimport (
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport NO_BLOCK, BlockSamples, SampleRun, kernels
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport NONE, Model, Workspace, workspace_for
+from fmcli.models.model cimport NONE, Model
+from fmcli.models.workspace cimport Workspace, workspace_for
 from fmcli.solvers.stochastic.sample_blocks cimport SampleBlocks
 from fmcli.solvers.stochastic.solver cimport Solver
 from libc.stdint cimport int32_t

@@ -4,7 +4,8 @@ from fmcli.base.types cimport Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport SampleRun
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport Model, Workspace
+from fmcli.models.model cimport Model
+from fmcli.models.workspace cimport Workspace
 from fmcli.solvers.stochastic.batch cimport Batch
 from fmcli.solvers.stochastic.solver cimport Solver
 from libc.stdint cimport int32_t

@@ -1,0 +1,6 @@
+from fmcli.models.model import Model
+
+class Workspace:
+    def __init__(self, model: Model, longest: int, gradients: bool = True) -> None: ...
+    @staticmethod
+    def bytes_needed(model: Model, longest: int, gradients: bool = True) -> int: ...
