@@ -9,8 +9,8 @@ from problems import CLOSE, DOUBLE, ROW_SOLVERS, build, dataset, fill, parameter
 
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Squared
-from fmcli.models.polynomial.anova import LARGEST_ORDER, AllSubsets, HigherOrder
 from fmcli.models.layout import REAL_TYPE
+from fmcli.models.polynomial.anova import LARGEST_ORDER, AllSubsets, HigherOrder
 from fmcli.models.stub import SumOfSquares
 from fmcli.models.weighted import Beta
 from fmcli.penalties.penalty import Penalty

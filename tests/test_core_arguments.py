@@ -12,17 +12,17 @@ from fmcli.data.parser import Rows
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 from fmcli.losses.loss import Softmax, Squared
-from fmcli.models.polynomial.anova import HOFM, HOFMShared
 from fmcli.models.ffm import FFM
 from fmcli.models.fm import FM
-from fmcli.models.polynomial.kernel_basis import KernelBasis
 from fmcli.models.layout import BlockLayout
-from fmcli.models.polynomial.lifted import LiftedAnova
 from fmcli.models.local.coding import Soft
 from fmcli.models.local.llfm import LLFM
-from fmcli.models.workspace import Workspace
 from fmcli.models.poly2 import MOST_ENTRIES, Poly2
+from fmcli.models.polynomial.anova import HOFM, HOFMShared
+from fmcli.models.polynomial.kernel_basis import KernelBasis
+from fmcli.models.polynomial.lifted import LiftedAnova
 from fmcli.models.polynomial.polynet import PN
+from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring.scores import mean_loss, scores

@@ -11,8 +11,8 @@ from sklearn.preprocessing import KernelCenterer
 
 from fmcli.errors import DivergedError, UsageError
 from fmcli.model_file.container import load
-from fmcli.models.polynomial.kernel_basis import INDPTR, LANDMARK
 from fmcli.models.layout import REAL_TYPE
+from fmcli.models.polynomial.kernel_basis import INDPTR, LANDMARK
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec

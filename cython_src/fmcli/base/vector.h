@@ -177,7 +177,7 @@ inline V chosen(MaskOf<V> yes, V a, V b) {
 }
 inline double chosen(bool yes, double a, double b) { return yes ? a : b; }
 inline bool any(bool yes) { return yes; }
-template <class Mask>
+template <class Mask, class = decltype(Mask{}[0])>  // not an int, which & makes of two bools
 inline bool any(Mask yes) {
     uint64_t words[sizeof yes / sizeof(uint64_t)], all = 0;
     __builtin_memcpy(words, &yes, sizeof yes);
