@@ -117,7 +117,7 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
     model = build(name, FEATURES, rank=RANK, augment=augment)
     model.allocate(0)
     fill(model, rng)
-    scorer = Scorer(model, None, False, EVERY, {"model": name, "options": {"order": 2}}, "m")
+    scorer = Scorer(model, None, False, EVERY, {"model": name, "members": 1, "options": {"order": 2}}, "m")
     direct, form = kernel_form("m", scorer)
     for x in random_rows(rng, 10, FEATURES):
         want = slow_models.score(name, parameters(model), x)

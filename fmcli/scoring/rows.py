@@ -9,8 +9,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model
-from fmcli.models.workspace import Workspace
 from fmcli.models.related.parts import PartSums
+from fmcli.models.workspace import Workspace
 from fmcli.scoring.scores import joined_scores, losses, scores
 from fmcli.system.parallel import in_parallel
 

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
-from fmcli.models.workspace import Workspace
 from fmcli.models.related.parts import PartSums
+from fmcli.models.workspace import Workspace
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Loss
-from fmcli.models.polynomial.kernel_basis import KernelBasis
 from fmcli.models.layout import REAL_TYPE
+from fmcli.models.polynomial.kernel_basis import KernelBasis
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.options import OPTIONS
 from fmcli.solvers.trainer import Observer, Task, Trainer

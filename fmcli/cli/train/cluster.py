@@ -9,9 +9,6 @@ from glob import has_magic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.cli.options import option
-from fmcli.cli.train.log import log_read, log_weights
-from fmcli.cli.train.rows import log_skipped, read_valid, reading_of
-from fmcli.data.weights import weigh_labels
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -92,10 +89,13 @@ def check_output(inputs: tuple[str, ...], output: str | None) -> None:
 
 def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster) -> tuple[Plan, str]:
     """The plan of the run on the partitions of its inputs, and their format."""
+    from fmcli.cli.train.log import log_read, log_weights
+    from fmcli.cli.train.rows import log_skipped, read_valid, reading_of
     from fmcli.cluster.partitions import Inputs, divide
     from fmcli.cluster.rows import PartitionedBlocks, open_partitions
     from fmcli.cluster.tasks import BUILD
     from fmcli.data.formats import Stream
+    from fmcli.data.weights import weigh_labels
     from fmcli.training.stored import prepare_blocks, weights_of_labels
 
     settings, begin, before = request.settings, time.perf_counter(), bad.count

@@ -50,6 +50,8 @@ cdef class PartSums:
         cdef Py_ssize_t i, at
         cdef int c
         cdef Sample x
+        if self.sums == NULL:
+            raise ValueError("the sums were not initialized")
         self.model.require()
         if not 0 <= start <= stop <= self.data.rows:
             raise IndexError("no such rows")

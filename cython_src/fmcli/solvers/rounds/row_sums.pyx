@@ -131,8 +131,8 @@ cdef class _RowAdder:
             self.curvature[row] += effect * derivative
             self.count[row] += 1
 
-    def sums(self):
-        """The sums of the rows that have a gradient."""
+    # The BlockSums of the rows that have a gradient.
+    cdef sums(self):
         rows = np.flatnonzero(self.count).astype(np.int32)
         totals = [self.body.base, self.body_squares.base, self.weight.base, self.weight_squares.base]
         arrays = [array[rows].astype(REAL_TYPE) for array in totals]
