@@ -12,6 +12,7 @@ from fmcli.cli.options import option
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
+from fmcli.system.memory import human_bytes
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -27,7 +28,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 WHOLE, BY_BLOCKS = "lbfgs", ("adagrad", "ftrl")
 # Below so many rows, an iteration of L-BFGS takes seconds on one machine, about as long as parameters are on their way.
 FEW_ROWS = 10_000_000
-MEGABYTE = 1_000_000
 
 
 def cluster_dir_option(function: F) -> F:
@@ -127,9 +127,10 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     plan = prepare_blocks(settings, PartitionedBlocks(cache), of_labels, valid)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
+    count = len(division.partitions)
     log.line(
-        f"{len(division.partitions):,} partitions, {cache.nbytes / MEGABYTE:,.0f} MB of rows in workers; the metrics "
-        f"of training rows are those of {len(plan.rows):,} random ones"
+        f"{count:,} partition{'s' * (count != 1)}, {human_bytes(cache.nbytes)} of rows in workers; the metrics of "
+        f"training rows are those of {len(plan.rows):,} random ones"
     )
     if spec.solver in BY_BLOCKS:
         from fmcli.cluster.rounds import rounds_of
