@@ -68,7 +68,7 @@ above it in this list, so that there are no circles:
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
                   the rows to train on (in blocks), labels, scales of columns, the numbering of the features
                   that occur, the dictionary of ids; numbers to text. data/stored has the cache of rows, data/related
-                  rows with relations
+                  rows with relations, data/counts how often features occur, alone and in pairs
     losses        one class each
     prepare       files of rows: random splits, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;

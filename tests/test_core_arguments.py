@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, random_rows, score_all
 
+from fmcli.data.counts.pairs import first_fields
 from fmcli.data.dataset import Dataset
 from fmcli.data.parser import Rows
 from fmcli.data.training_rows import TrainingRows
@@ -203,7 +204,7 @@ def test_numbers_of_rows(rows, numbers, rng):
     for use in (
         lambda: rows.seen(numbers),
         lambda: rows.counts(numbers),
-        lambda: rows.together(numbers, np.arange(3, dtype=np.int32)),
+        lambda: first_fields(rows, numbers, np.arange(3, dtype=np.int32)),
         lambda: trainer.run(numbers, 0, len(numbers)),
         lambda: llfm.active_anchors(data_for("llfm", rng), numbers),
     ):

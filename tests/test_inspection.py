@@ -10,7 +10,7 @@ from problems import TRAINED
 from test_every_pair import planted, run
 
 from fmcli.cli.report import as_json, section
-from fmcli.data.occurrences import UNKNOWN
+from fmcli.data.counts.occurrences import UNKNOWN
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import (
     Subject,

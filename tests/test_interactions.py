@@ -9,8 +9,9 @@ import pytest
 from problems import CLOSE, TRAINED, build, choices, dataset, fields_of, fill, is_linear, random_rows
 
 from fmcli.base.scan import most_frequent
-from fmcli.data import occurrences
-from fmcli.data.occurrences import Occurrences, added, compact
+from fmcli.data.counts import occurrences
+from fmcli.data.counts.occurrences import Occurrences, added, compact
+from fmcli.data.counts.pairs import first_fields, together
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import Subject
 from fmcli.inspect.interactions import interactions
@@ -123,13 +124,13 @@ def test_the_most_frequent_features(rng, fields):
     assert data.counts(everything, 3).tolist() == counted.tolist()
     features = most_frequent(counted, 4)
     assert features.tolist() == order[:4]
-    assert data.first_fields(everything, features).tolist() == [first[j] for j in order[:4]]
+    assert first_fields(data, everything, features).tolist() == [first[j] for j in order[:4]]
     assert sorted(most_frequent(counted, 100).tolist()) == sorted(counts)
     assert most_frequent(counted, 0).tolist() == []
     # The counts of pairs of these features, in some of the rows.
     some = np.ascontiguousarray(everything[::3])
     both = [len([i for i in some if {j, k} <= indices[i]]) for j, k in combinations(order[:4], 2)]
-    assert data.together(some, features).tolist() == both
+    assert together(data.take(some), features).tolist() == both
 
 
 def test_counts_take_little_beside_the_parameters(rng):

@@ -7,7 +7,7 @@ import pytest
 from modelfiles import FEATURES, read, write
 
 import fmcli
-from fmcli.data.occurrences import COUNTS, TOGETHER, TYPES
+from fmcli.data.counts.occurrences import COUNTS, TOGETHER, TYPES
 from fmcli.errors import BadInputError
 from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file.check import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from related import tables
 
+from fmcli.data.counts.pairs import together
 from fmcli.data.dataset import Dataset
 from fmcli.data.related.joining import joined as join
 from fmcli.data.related.rows import RelatedRows, Relation
@@ -146,7 +147,7 @@ def test_what_is_counted_is_that_of_the_joined_rows():
     for mine, theirs in zip(own.magnitudes(rows), joined.magnitudes(rows), strict=True):
         assert np.array_equal(mine, theirs)
     features = np.array([1, 12, 14, 33, 35], dtype=np.int32)
-    assert np.array_equal(own.together(rows, features), joined.together(rows, features))
+    assert np.array_equal(together(own.joined(rows), features), together(joined.take(rows), features))
     assert own.longest_square() >= joined.longest_square()
     kept = own.compacted()
     assert (kept.features, kept.nnz) == (joined.compacted().features, joined.nnz)

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
+from fmcli.data.counts.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.numbering import Numbering
-from fmcli.data.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.scaling import SCALE, is_scaled
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name

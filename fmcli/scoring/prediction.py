@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from fmcli.data.account import Account
 from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
+from fmcli.data.counts.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
-from fmcli.data.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.related.files import Joiner, RelationFiles, block_of, refuse_labels
 from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.sources import Input

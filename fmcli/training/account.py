@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fmcli.data import occurrences
+from fmcli.data.counts import occurrences
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import is_scaled
 from fmcli.models.model import Model

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names
-from fmcli.data.occurrences import UNKNOWN, count
 from fmcli.data.pieces import TextRows, joined_by_ids
 from fmcli.data.training_rows import RowNumbers, TrainingRows
 from fmcli.errors import LEAVE_OUT, UsageError

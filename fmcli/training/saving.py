@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import fmcli
 from fmcli.base.finite import are_finite
+from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
-from fmcli.data.occurrences import UNKNOWN, count
 from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import FEATURES, HASH, SEEN, dictionary_entries

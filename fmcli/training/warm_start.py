@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.counts.occurrences import UNKNOWN, Occurrences
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
-from fmcli.data.occurrences import UNKNOWN, Occurrences
 from fmcli.data.scaling import SCALE, Divisors
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.state import parameter_of, state_name

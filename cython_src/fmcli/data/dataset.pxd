@@ -21,7 +21,6 @@ cdef class Dataset:
     cdef counts_of(self, const int32_t[::1] rows)
     cdef with_shared(self, indices, numbering)
     cdef selected(self, index, kept, features, numbering)
-    cdef places(self, const int32_t[::1] features)
     cdef check_rows(self, const int32_t[::1] rows)
 
     cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:

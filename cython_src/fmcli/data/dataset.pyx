@@ -428,62 +428,6 @@ cdef class Dataset:
             total += self.csr.indptr[rows[i] + 1] - self.csr.indptr[rows[i]]
         return total
 
-    def first_fields(self, const int32_t[::1] rows, const int32_t[::1] features):
-        """int32 (n): the field of the first entry of each of these features in these rows; 0 without fields."""
-        fields = np.zeros(features.shape[0], dtype=np.int32)
-        if self.field is None or not features.shape[0]:
-            return fields
-        cdef unsigned char[::1] place = self.places(features)
-        cdef int32_t[::1] found = fields
-        cdef Py_ssize_t i, entry, left = features.shape[0]
-        cdef Sample x
-        with nogil:
-            for i in range(rows.shape[0]):
-                if not left:
-                    break
-                self.sample(rows[i], &x)
-                for entry in range(x.nnz):
-                    if place[x.index[entry]]:
-                        found[place[x.index[entry]] - 1] = x.field[entry]
-                        place[x.index[entry]] = 0
-                        left -= 1
-        return fields
-
-    # uint8 (features): for each of at most 255 chosen features, its position among them plus 1; 0 for all others.
-    cdef places(self, const int32_t[::1] features):
-        chosen = np.asarray(features)
-        if len(chosen) > 255 or (len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.features):
-            raise ValueError("there are more than 255 features, or one of them is not a column")
-        places = np.zeros(max(self.features, 1), dtype=np.uint8)
-        places[chosen] = np.arange(1, len(chosen) + 1, dtype=np.uint8)
-        return places
-
-    def together(self, const int32_t[::1] rows, const int32_t[::1] features):
-        """int32 (n (n - 1) / 2): the number of rows with these indices that have both features of a pair.
-
-        The pairs are those of the positions (0, 1), (0, 2), .., (1, 2), .. among at most 255 features.
-        """
-        self.check_rows(rows)
-        cdef unsigned char[::1] place = self.places(features)
-        cdef Py_ssize_t i, entry, a, b, n, size = features.shape[0]
-        table = np.zeros((max(size, 1), max(size, 1)), dtype=np.int32)
-        cdef int32_t[:, ::1] counts = table
-        cdef unsigned char[256] here
-        cdef Sample x
-        with nogil:
-            for i in range(rows.shape[0]):
-                self.sample(rows[i], &x)
-                n = 0
-                for entry in range(x.nnz):
-                    if place[x.index[entry]] and (entry == 0 or x.index[entry] != x.index[entry - 1]):
-                        here[n] = place[x.index[entry]] - 1
-                        n += 1
-                for a in range(n):
-                    for b in range(a):
-                        counts[here[a], here[b]] += 1
-        both = table + table.T
-        return both[np.triu_indices(size, 1)]
-
     def magnitudes(self, rows):
         """Two float32 arrays (features): the largest and the smallest absolute value of the entries of each column in
         the rows with these indices (int32); 0 for columns without entries."""

@@ -124,10 +124,6 @@ class RelatedRows(Dataset):
         """An upper bound of the largest squared norm of a row."""
         return float(super().longest_square()) + sum(relation.block.longest_square() for relation in self.relations)
 
-    def together(self, rows: RowNumbers, features: NDArray[np.int32]) -> NDArray[np.int32]:
-        some = self.joined(rows)
-        return some.together(np.arange(some.rows, dtype=np.int32), features)
-
     def joined(self, rows: RowNumbers) -> Dataset:
         """The rows with these indices, with the entries of the rows that they refer to."""
         own = super().take(rows)

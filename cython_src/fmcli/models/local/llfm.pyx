@@ -5,7 +5,7 @@ import numpy as np
 from fmcli.base.kept import require_each_like
 from fmcli.models.local.coding import Adaptive, Soft
 from fmcli.models.local.kmeans import bytes_needed, kmeans
-from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout, allocate
+from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout
 from fmcli.errors import UsageError
 
 from fmcli.base.types cimport (
@@ -13,12 +13,12 @@ from fmcli.base.types cimport (
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport kernels
 from fmcli.losses.loss cimport Loss
+from fmcli.models.local.anchors cimport Anchors, Move
 from fmcli.models.local.coding cimport Code, Coding
 from fmcli.models.model cimport MAX_BLOCKS, Model
 from fmcli.models.workspace cimport Workspace, workspace_for
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memcpy, memset
-from libcpp.vector cimport vector
 
 
 cdef extern from *:
@@ -29,8 +29,6 @@ cdef extern from *:
     void set_mark(unsigned char* mark) noexcept nogil
 
 
-# While an anchor's scale is within these bounds, it is stored separately from the anchor's coordinates.
-cdef double SMALLEST_SCALE = 1e-4, LARGEST_SCALE = 1e4
 # Number of parameter rows in one pass of the search for rows without a sample.
 ROWS_AT_A_TIME = 1 << 16
 # Maximum number of times that a step of all anchors is halved before it is abandoned.
@@ -39,13 +37,6 @@ HALVINGS = 30
 cdef enum:
     SAMPLES_AHEAD = 2  # whose parameters are prefetched
     IN_LINE = 16  # anchor coordinates in a cache line, at most
-
-
-# A pending step of an anchor: towards the sample by the rate times -slope.
-cdef struct Move:
-    Sample x
-    int32_t anchor
-    double slope  # derivative of the loss by the anchor's squared distance
 
 
 # Pointers into `work` and `ids` of a Scratch.
@@ -63,8 +54,7 @@ cdef class LLFM(Model):
 
     All classes share the anchors, which are initialized by k-means. If the anchors are learned, they take plain
     gradient steps regardless of the solver that trains the FMs: z_i <- (1 - 2a) z_i + 2a x, where a is the rate times
-    the derivative of the loss by |x - z_i|^2. The factor and the sum of squares are stored separately from the anchor's
-    coordinates, so that the cost of a step depends only on the number of entries of the sample.
+    the derivative of the loss by |x - z_i|^2.
     """
 
     cdef Coding coding
@@ -72,14 +62,11 @@ cdef class LLFM(Model):
     cdef int fms  # block id of the FMs
     cdef bint biased, linear, learned, frozen
     cdef double anchor_rate
-    cdef Points points
-    cdef real[::1] table  # anchor coordinates while training; those of one feature are contiguous
-    cdef double[::1] scale, squares, shrink
+    cdef Anchors centres
     # (features, anchors) Whether a row has entered a score or is inherited; None and NULL if this is not recorded.
     cdef object touched
     cdef object inherited  # bool (features of the earlier model), whether the model has seen them
     cdef unsigned char* marks
-    cdef vector[Move] moves
     cdef object start_needed  # bytes for start values and k-means
     # While the model is frozen, the codes of the samples of one Dataset are kept until the anchors change: the number
     # of active anchors, the active anchors, and their shares, followed by the sum before it was normalized. If the
@@ -107,8 +94,7 @@ cdef class LLFM(Model):
         self.coding = Adaptive(anchors, lc) if llfm_variant == "jo" else Soft(min(neighbours, anchors), coding_c)
         self.steps_apart, self.frozen = self.learned, False
         self.inherited = np.zeros(0, dtype=np.bool_)
-        self.scale, self.squares, self.shrink = np.ones(anchors), np.zeros(anchors), np.zeros(anchors)
-        self.points.n, self.points.scale, self.points.squares = anchors, &self.scale[0], &self.squares[0]
+        self.centres = Anchors(anchors, features)
 
     # ---- Parameters: the blocks and the anchors. ----
 
@@ -147,27 +133,16 @@ cdef class LLFM(Model):
     def allocate(self, int slots):
         """Allocate rows for training, all zero, with `slots` reals of solver state for each parameter."""
         Model.allocate(self, slots)
-        table = allocate(self.features * self.anchors)
-        self.table = table
-        self.memory.append(table)
-        self.parameters["anchors"] = table[:self.features * self.anchors].reshape(self.features, self.anchors).T
-        self.place_anchors()
+        self.memory.append(self.centres.allocate())
+        self.parameters["anchors"] = self.centres.numbers
 
     def attach(self, arrays):
         Model.attach(self, arrays)
-        self.place_anchors()
-
-    cdef place_anchors(self):
-        cdef const real[:, :] numbers = self.parameters["anchors"]
-        self.points.at = &numbers[0, 0] if self.features else NULL
-        self.points.point_stride = numbers.strides[0] // <Py_ssize_t>sizeof(real)
-        self.points.feature_stride = numbers.strides[1] // <Py_ssize_t>sizeof(real)
-        self.scale[:] = 1
-        self.measure()
+        self.centres.place(self.parameters["anchors"])
 
     def live(self):
         touched = np.zeros((0, self.anchors), dtype=np.uint8) if self.touched is None else self.touched
-        return [*super().live(), np.asarray(self.scale), np.asarray(self.squares), touched]
+        return [*super().live(), *self.centres.live(), touched]
 
     def require_snapshot(self, snapshot):
         *live, _ = self.live()
@@ -187,7 +162,7 @@ cdef class LLFM(Model):
     def remeasure(self):
         """Multiply the anchors' scales into their coordinates, and recompute the sums of squares."""
         self.require()
-        self.measure()
+        self.centres.measure()
         self.forget_codes()
 
     # The anchors have changed.
@@ -202,20 +177,6 @@ cdef class LLFM(Model):
         cdef unsigned char[:, ::1] marks
         marks = self.touched = touched.copy()
         self.marks = &marks[0, 0]
-
-    cdef measure(self):
-        cdef Py_ssize_t i, j
-        cdef const real* z
-        for i in range(self.anchors):
-            if self.scale[i] != 1:
-                self.fold(i)
-        with nogil:
-            memset(&self.squares[0], 0, self.anchors * sizeof(double))
-            # The features are added in order, whatever the memory layout, so that the sums have the same bits.
-            for j in range(self.features):
-                z = self.points.at + j * self.points.feature_stride
-                for i in range(self.anchors):
-                    self.squares[i] += <double>z[i * self.points.point_stride] * z[i * self.points.point_stride]
 
     # ---- Before, between and after epochs. ----
 
@@ -307,7 +268,7 @@ cdef class LLFM(Model):
             memcpy(code.share, &self.kept_share[x.number, 0], code.n * sizeof(double))
             code.total = self.kept_share[x.number, code.n]
             return
-        kernels.distances(&self.points, x, local.distance)
+        kernels.distances(&self.centres.points, x, local.distance)
         self.coding.encode(local.distance, self.anchors, code)
         if kept:
             memcpy(&self.kept_active[x.number, 0], code.active, code.n * sizeof(int32_t))
@@ -322,6 +283,7 @@ cdef class LLFM(Model):
 
     # If a sample's code is not kept, only the anchors are prefetched: the FMs that it needs are not known yet.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
+        cdef const Points* points = &self.centres.points
         cdef Py_ssize_t i, at
         cdef int c
         if self.keeps(x) and self.kept_n[x.number] != 0:
@@ -332,8 +294,7 @@ cdef class LLFM(Model):
         for i in range(x.nnz):
             at = 0
             while at < self.anchors:
-                prefetch_line(
-                    self.points.at + x.index[i] * self.points.feature_stride + at * self.points.point_stride)
+                prefetch_line(points.at + x.index[i] * points.feature_stride + at * points.point_stride)
                 at += IN_LINE
 
     # Prefetch the rows of one FM; `first` is its row of feature 0.
@@ -422,7 +383,7 @@ cdef class LLFM(Model):
             return  # the share of a single active anchor is always 1
         self.anchor_slopes(s, local)
         for a in range(local.code.n):
-            self.moves.push_back(Move(x[0], local.code.active[a], local.distance[a]))
+            self.centres.moves.push_back(Move(x[0], local.code.active[a], local.distance[a]))
 
     # The first entries of `distance`, no longer needed, <- derivatives of the loss by the active anchors' distances.
     cdef void anchor_slopes(self, const Scratch* s, const Local* local) noexcept nogil:
@@ -440,44 +401,8 @@ cdef class LLFM(Model):
                 local.distance[a] += s.slope[c] * self.coding.slope(local.code, a, value[a], sum, s.score[c])
 
     cdef void finish_update(self, Scratch* s) noexcept nogil:
-        cdef double rate = 2 * self.anchor_rate * s.rate_share
-        cdef Py_ssize_t i
-        cdef size_t m
-        if not self.learned or self.frozen:
-            return
-        for m in range(self.moves.size()):
-            self.shrink[self.moves[m].anchor] += rate * self.moves[m].slope
-        for i in range(self.anchors):
-            if self.shrink[i] != 0:
-                self.scale[i] *= 1 - self.shrink[i]
-                self.shrink[i] = 0
-                if not SMALLEST_SCALE <= abs(self.scale[i]) <= LARGEST_SCALE:
-                    self.fold(i)
-        for m in range(self.moves.size()):
-            self.add(self.moves[m].anchor, rate * self.moves[m].slope, &self.moves[m].x)
-        self.moves.clear()
-
-    # Multiply an anchor's scale into its coordinates.
-    cdef void fold(self, Py_ssize_t anchor) noexcept nogil:
-        cdef Py_ssize_t j
-        cdef real* z = &self.table[anchor]
-        cdef double squares = 0
-        for j in range(self.features):
-            z[j * self.anchors] = <real>(self.scale[anchor] * z[j * self.anchors])
-            squares += <double>z[j * self.anchors] * z[j * self.anchors]
-        self.scale[anchor], self.squares[anchor] = 1, squares
-
-    # anchor += amount * x
-    cdef void add(self, Py_ssize_t anchor, double amount, const Sample* x) noexcept nogil:
-        cdef Py_ssize_t i
-        cdef real* z
-        cdef double before
-        amount /= self.scale[anchor]
-        for i in range(x.nnz):
-            z = &self.table[x.index[i] * self.anchors + anchor]
-            before = <double>z[0] * z[0]
-            z[0] = <real>(z[0] + amount * x.value[i])
-            self.squares[anchor] += <double>z[0] * z[0] - before
+        if self.learned and not self.frozen:
+            self.centres.step(2 * self.anchor_rate * s.rate_share)
 
     # ---- Coordinate solvers: shares are constant within an epoch. ----
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.scan import most_frequent
+from fmcli.data.counts.pairs import first_fields, together
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
@@ -112,9 +113,9 @@ def count(
     some = np.ascontiguousarray(rows[:: stride(data.nnz, data.rows)])
     found = Occurrences(
         features,
-        data.first_fields(rows, features),
+        first_fields(data, rows, features),
         times[features].astype(np.int64),
-        data.together(some, features),
+        together(data.joined(some), features),
         len(some),
         compact(times, max(SMALL, int(PART * parameters))),
         labels,
