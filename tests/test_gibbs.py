@@ -7,7 +7,7 @@ import pytest
 from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
-from fmcli.data.fields import fields_of_features, without_fields
+from fmcli.data.fields import FeatureGroups, fields_of_features, without_fields
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
 from fmcli.losses.loss import Ordinal, Squared
@@ -144,6 +144,31 @@ def test_features_of_a_field_have_priors_of_their_own(model, tmp_path):
     files = [saved(job.train(plan), tmp_path / str(number)) for number, plan in enumerate(plans)]
     assert len(set(files)) == len(plans), "without fields, there is one prior for all features"
     assert prediction.load_model(str(tmp_path / "0")).meta["fields"] == (3 if model == "ffm" else 0)
+
+
+def test_groups_of_a_file_have_the_moments_of_their_features(monkeypatch):
+    """Each column of factors, and the weights, in the first sweep, when the factors have their start values."""
+    data, _ = planted("fm", "squared", rows=50)
+    of = {feature: feature * feature % 7 for feature in range(data.features)}  # 0, 1, 2 and 4
+    spec = make_spec("fm", "mcmc", "squared", {"epochs": 1, "rank": 2})
+    plan = job.plan(data.changed(features=data.features + 3), spec, groups=FeatureGroups("file", None, of))
+    found, draw = [], GibbsSampler._normal_gamma
+
+    def recorded(self, generator, count, total, squares):
+        found.append((self.model.parameters["V"][0].astype(np.float64), count, total, squares))
+        return draw(self, generator, count, total, squares)
+
+    monkeypatch.setattr(GibbsSampler, "_normal_gamma", recorded)
+    job.train(plan)
+    members = [[j for j, group in of.items() if group == number and plan.seen[j]] for number in (0, 1, 2, 4)]
+    assert min(map(len, members)) > 3
+    for factor in range(2):
+        V, count, total, squares = found[factor]
+        assert count.tolist() == [len(features) for features in members]
+        np.testing.assert_allclose(total, [V[features, factor].sum() for features in members])
+        np.testing.assert_allclose(squares, [(V[features, factor] ** 2).sum() for features in members])
+    assert len(found) == 3, "two factors, and the weights, which are still 0"
+    assert not found[2][2].any()
 
 
 def trained_model(data, *, model="fm", loss=None, valid=None, threads=1, **options):

@@ -17,6 +17,7 @@ FLAGS = {
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
     "hash_bits": "--hash-bits",
+    "groups": "--groups",
     "group_field": "--group-field",
     "disk": "--disk",
     "online": "--online",

@@ -1,12 +1,33 @@
-"""The fields of features, for models that do not use the fields of entries."""
+"""The groups of features that have a common prior: the fields of features, or the groups in a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.faults import quote
+from fmcli.data.formats import BLOCK_BYTES
+from fmcli.data.numbering import Numbering
+from fmcli.data.sources import blocks, name_of
+from fmcli.errors import BadInputError
+
+Groups = NDArray[np.int32]
+
+LARGEST_GROUP = (1 << 31) - 2
+# The largest id that is a number.
+LARGEST = (1 << 63) - 1
+# The group of a feature of which nothing is known.
+NO_GROUP = -1
+NUMBER = re.compile(rb"\+?[0-9]+\Z")
 
 
-def fields_of_features(data: Dataset) -> NDArray[np.int32]:
+def fields_of_features(data: Dataset) -> Groups:
     """(features) The field of the first entry of each feature, counted without gaps; 0 for those that do not occur. The
     entries must have fields."""
     assert data.field is not None
@@ -14,6 +35,91 @@ def fields_of_features(data: Dataset) -> NDArray[np.int32]:
     place = np.unique(data.field, return_inverse=True)[1]
     fields[data.index[::-1]] = place[::-1]  # of equal indices, the last one stays
     return fields
+
+
+def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Groups:
+    """(features) The groups of features, counted without gaps; 0 for those that do not occur."""
+    found = np.zeros(len(groups), dtype=np.int32)
+    found[occurs] = np.unique(groups[occurs], return_inverse=True)[1]
+    return found
+
+
+@dataclass(frozen=True)
+class FeatureGroups:
+    """The groups of features in a file.
+
+    name : the file, for messages.
+    by_line : int32, the group of feature 0, 1, ..; None: the file has ids.
+    by_id : id -> group.
+    """
+
+    name: str
+    by_line: Groups | None
+    by_id: Mapping[int | str, int]
+
+    def group(self, feature: int | str) -> int:
+        """The group of a feature, or NO_GROUP."""
+        if self.by_line is None:
+            return self.by_id.get(feature, NO_GROUP)
+        known = isinstance(feature, int) and feature < len(self.by_line)
+        return int(self.by_line[feature]) if known else NO_GROUP
+
+    def of_columns(self, occurs: NDArray[np.bool_], numbering: Numbering | Dictionary | None) -> Groups:
+        """(columns) The groups of the columns that occur, and NO_GROUP. The column that rare features share is a group
+        of its own."""
+        columns = np.flatnonzero(occurs).astype(np.int32)
+        found = np.full(len(occurs), NO_GROUP, dtype=np.int32)
+        ids = columns.tolist() if numbering is None else numbering.written(columns)
+        found[columns] = [self.group(feature) for feature in ids]
+        if numbering is not None and numbering.shared is not None:
+            found[numbering.shared] = LARGEST_GROUP + 1
+        return found
+
+
+def read_groups(path: str) -> FeatureGroups:
+    """The groups in a file: a line for each feature from 0 on, with its group; or lines with an id and its group.
+
+    Raises BadInputError, which names file and line, and MissingInputError.
+    """
+    name, by_line, by_id = name_of(path), list[int](), dict[int | str, int]()
+    words = 0
+    for where, tokens in _lines(path):
+        words = words or len(tokens)
+        if len(tokens) != words or words not in (1, 2) or (group := _group(tokens[-1])) is None:
+            form = {1: "the group of a feature,", 2: "an id and its group,"}.get(
+                words, "a group, or an id and a group,"
+            )
+            raise BadInputError(
+                f"{where}: found {quote(b' '.join(tokens))}, expected {form} a whole number from 0 to {LARGEST_GROUP}"
+            )
+        if words == 1:
+            by_line.append(group)
+            continue
+        feature = _id(tokens[0])
+        if feature in by_id:
+            raise BadInputError(f"{where}: found a second group for feature {feature}; each feature has one")
+        by_id[feature] = group
+    return FeatureGroups(name, np.array(by_line, dtype=np.int32) if words == 1 else None, by_id)
+
+
+def _lines(path: str) -> Generator[tuple[str, list[bytes]], None, None]:
+    before = 0
+    for block in blocks([path], [], BLOCK_BYTES):
+        lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+        for number, line in enumerate(lines, before + 1):
+            yield f"{block.name}:{number}", line.split()
+        before += len(lines)
+
+
+def _group(token: bytes) -> int | None:
+    group = int(token) if NUMBER.match(token) else -1
+    return group if 0 <= group <= LARGEST_GROUP else None
+
+
+def _id(token: bytes) -> int | str:
+    """An id as in Dictionary.written."""
+    number = int(token) if NUMBER.match(token) else LARGEST + 1
+    return number if number <= LARGEST else token.decode(errors="backslashreplace")
 
 
 def without_fields(data: Dataset) -> Dataset:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import fmcli
 from fmcli.data.counts.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.dictionary import Dictionary
+from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import SCALE, is_scaled
@@ -34,6 +35,8 @@ from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 
 # The name of a bitmap in model files: bit j % 8 of byte j // 8 is set if feature j occurred in training.
 SEEN = "seen"
+# The name of the array with the group of each column whose prior it shares; -1: not known.
+GROUPS = "groups"
 # The name of the array of the features that have columns, in increasing order; without it, all features have.
 FEATURES = "features"
 # The names of the arrays of a dictionary: numbers, and the bytes and the ends of names.
@@ -381,12 +384,16 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
             expected[COUNTS] = ((columns,), of.str[1:])
     if is_scaled(meta["options"]):
         expected[SCALE] = ((columns,), "f")
+    if GROUPS in arrays:  # optional
+        expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
     if SCALE in expected and not (np.isfinite(arrays[SCALE]) & (arrays[SCALE] > 0)).all():
         refuse(f"the array {SCALE} has numbers that are not positive and finite")
     if COUNTS in expected and (arrays[COUNTS] < 0).any():
         refuse(f"the array {COUNTS} has negative numbers")
+    if GROUPS in expected and (arrays[GROUPS] < NO_GROUP).any():
+        refuse(f"the array {GROUPS} has numbers that are not groups")
     constants = {*model.constants}  # the model checks them when it attaches them
     if meta["members"] > 1:
         constants |= {draw_name(number, name) for number in range(meta["draws"] - 1) for name in model.constants}

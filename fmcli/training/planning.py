@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, of_numbers
-from fmcli.data.fields import fields_of_features, without_fields
+from fmcli.data.fields import fields_of_features, without_fields, without_gaps
 from fmcli.data.labels import NUMBERS, Labels, fit_labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.paired_rows import PairedRows
@@ -30,6 +30,7 @@ from fmcli.system.memory import require
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
 from fmcli.training.clipping import fit_clip
+from fmcli.training.groups import groups_of
 from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.settings import Settings, make_model
 from fmcli.training.validation import Validation, split
@@ -178,6 +179,9 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         fields = fields_of_features(data)
         if not MODELS[spec.model].needs_fields(spec.values):
             data, valid = without_fields(data), valid and without_fields(valid)
+    groups = groups_of(data, settings)
+    if groups is not None and spec.solver_entry.samples:
+        fields = without_gaps(groups, data.seen())
     seen, counts = TrainingRows(data, rows).occurrences(settings.threads)
     if valid is None:
         validation_data = data.take(held)
@@ -202,7 +206,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         all_nonzeros=data.nnz,
         seen=seen,
         counts=counts,
-        preprocessing=Preprocessing(labels, number, label_range, scale),
+        preprocessing=Preprocessing(labels, number, label_range, scale, groups),
         odd_columns=odd,
         validation_data=validation_data,
         held_out=valid is None,

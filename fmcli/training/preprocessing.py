@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fmcli.data.fields import Groups
 from fmcli.data.labels import Labels
 from fmcli.data.scaling import Divisors
 from fmcli.scoring.metrics import Range
@@ -19,15 +20,17 @@ class Preprocessing:
     label_range : the smallest and largest label, including those of the warm start; None if predictions cannot be
         clipped to them.
     scale : float32 (features), what the columns were divided by; None: nothing.
+    groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
     """
 
     labels: Labels
     fields: int
     label_range: Range | None
     scale: Divisors | None
+    groups: Groups | None = None
 
     def entries(self) -> dict[str, Any]:
-        """The entries of the model file. The divisors are an array in it."""
+        """The entries of the model file. The divisors and the groups are arrays in it."""
         return {
             "fields": self.fields,
             "labels": self.labels.shown,

@@ -15,7 +15,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.check import FEATURES, HASH, SEEN, dictionary_entries
+from fmcli.model_file.check import FEATURES, GROUPS, HASH, SEEN, dictionary_entries
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import draw_name, state_arrays
 from fmcli.models.layout import REAL_TYPE
@@ -72,6 +72,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         **state,
         **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
         **scale_array(plan.preprocessing.scale),
+        **({} if plan.preprocessing.groups is None else {GROUPS: plan.preprocessing.groups}),
         **occurrences.arrays(),
         **ids,
     }
@@ -107,7 +108,7 @@ def load_warm_start(path: str) -> WarmStart:
             meta["model"], meta["solver"], scorer.labels.loss, meta["options"], given=given, epochs=meta["epochs"]
         ),
         model=scorer.model,
-        preprocessing=Preprocessing(scorer.labels, meta["fields"], label_range, scorer.scale),
+        preprocessing=Preprocessing(scorer.labels, meta["fields"], label_range, scorer.scale, file.tensors.get(GROUPS)),
         seen=scorer.seen,
         arrays=file.tensors,
         state=SolverState(meta["solver"], meta["slots"], meta["updates"]) if kept else None,

@@ -12,6 +12,7 @@ from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec, resolve
 
 if TYPE_CHECKING:
+    from fmcli.data.fields import FeatureGroups
     from fmcli.data.labels import Names
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
@@ -36,6 +37,8 @@ class Settings:
     hash_bits : the number of bits of the hashes of ids that are columns; 0: ids are not hashed.
     min_count : features in fewer of the rows to train on are rare.
     share_rare : whether rare features share a column; otherwise they count as unseen.
+    groups : which features have common priors, for solvers that sample; None: as in the warm start, or else those of a
+        field.
     label_names : what the labels 0, 1, .. of the rows stand for; None: labels are numbers.
 
     Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
@@ -56,6 +59,7 @@ class Settings:
     hash_bits: int = 0
     min_count: int = 1
     share_rare: bool = False
+    groups: FeatureGroups | None = None
 
     def __post_init__(self) -> None:
         if self.warm_start:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.counts.occurrences import UNKNOWN, Occurrences
 from fmcli.data.dictionary import Dictionary
+from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.scaling import SCALE, Divisors
@@ -103,13 +104,16 @@ class WarmStart:
             scale = moved(scale, 0, source, target, size, fill=1)
         if counts is not None:
             counts = moved(counts, 0, source, target, size)
+        groups = self.preprocessing.groups
+        if groups is not None:
+            groups = moved(groups, 0, source, target, size, fill=NO_GROUP)
         return replace(
             self,
             model=model,
             arrays=arrays,
             numbering=numbering,
             seen=moved(self.seen, 0, source, target, size),
-            preprocessing=replace(self.preprocessing, scale=scale),
+            preprocessing=replace(self.preprocessing, scale=scale, groups=groups),
             occurrences=replace(occurrences, features=columns[occurrences.features], counts=counts),
         )
 

@@ -85,6 +85,7 @@ SPELLINGS = {
     "--iter": Spelling(("--epochs",), "libFM", "N"),
     "--passes": Spelling(("--epochs",), "VW", "N"),
     "--lr": Spelling(("--learning-rate",), "several", "X"),
+    "--meta": Spelling(("--groups",), "libFM", "FILE"),
     "--nthread": Spelling(("--threads",), "xLearn", "N"),
     "--auto-stop": Spelling(("--patience",), "libffm", "", fixed="1"),
 }

@@ -34,6 +34,7 @@ from fmcli.cli.train.ensemble import check_ensemble, ensemble_option
 from fmcli.cli.train.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.train.kind_help import KindCommand
 from fmcli.cli.train.request import Request, choose, output_path
+from fmcli.cli.train.sampling import check_groups, sampling_options
 from fmcli.cli.train.weights import parse_weights, weight_options
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Entry
@@ -112,6 +113,7 @@ def usual_solvers() -> str:
     help=f"Solver; see Solvers. [default: {usual_solvers()}]",
 )
 @registered("solver")
+@sampling_options
 @registered("run")
 @option(
     "run",
@@ -223,6 +225,7 @@ def command(
     model: str | None,
     solver: str | None,
     loss: str | None,
+    groups: str | None,
     hash_bits: int | None,
     min_count: int | None,
     rare: str | None,
@@ -287,6 +290,7 @@ def command(
         min_count=min_count or 1,
         share_rare=rare == "share",
     )
+    check_groups(groups, spec, settings.hash_bits)
     if valid or holdout:
         settings.check_chooser()
     if refit and (valid or holdout == 0):
@@ -325,7 +329,7 @@ def command(
     checkpoint.check(spec)
     outputs = [path for path in (output, log_json, cache, *checkpoint.outputs) if path not in (None, "-")]
     here = inputs if cluster is None else cluster.files
-    check_files([*here, *valid, *files_of(related), *([sample_weights] if sample_weights else [])], outputs)
+    check_files([*here, *valid, *files_of(related), *filter(None, (sample_weights, groups))], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
@@ -334,6 +338,7 @@ def command(
         inputs=inputs,
         format=format,
         weighting=weighting,
+        groups=groups,
         grouping=grouping,
         relations=related,
         valid=valid,

@@ -10,6 +10,7 @@ import click
 
 from fmcli.cli.options import SectionCommand, SectionOption
 from fmcli.cli.registered import in_words
+from fmcli.cli.train.sampling import SAMPLING
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -59,6 +60,8 @@ def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
     name = parameter.name or ""
     if name in BY_ROWS:
         return spec.by_rows
+    if name in SAMPLING:
+        return spec.solver_entry.samples
     if name in ("solver", "loss"):  # a closed form has no choice of either
         return _solver(spec) is not None
     if name not in OPTIONS:

@@ -142,6 +142,8 @@ def log_sweeps(log: Log, plan: Plan) -> None:
         f"{sweeps:,} sweeps, of which the first {burn_in:,} are the burn-in; the model is the average of {kept:,} "
         f"draw{'s' if kept != 1 else ''} from the others"
     )
+    if plan.source.fields is not None:
+        log.line(f"groups of features with priors of their own: {1 + int(plan.source.fields.max(initial=0)):,}")
 
 
 def rare_features(plan: Plan) -> str:

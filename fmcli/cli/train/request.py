@@ -28,6 +28,7 @@ ENDING = ".fm"
 class Request:
     """The arguments of the command: training settings, input files, and output.
 
+    groups : a file with the groups of features; None: there is none.
     grouping : what tells the groups of the rows; None: they need none.
     relations : of the training rows.
     disk : where the rows are kept during training; None: in memory.
@@ -41,6 +42,7 @@ class Request:
     inputs: tuple[str, ...]
     format: str
     weighting: Weighting | None
+    groups: str | None
     grouping: Grouping | None
     relations: tuple[RelationFiles, ...]
     valid: tuple[str, ...]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fmcli.cli.train.log import log_read, log_weights
 from fmcli.data.faults import BadLines
+from fmcli.data.fields import read_groups
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.reader import Table, read
 from fmcli.data.related.reader import with_relations
@@ -33,6 +34,8 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
     if request.disk:
         return plan_stored(log, request, request.disk, bad)
     settings = request.settings
+    if request.groups is not None:
+        settings = replace(settings, groups=read_groups(request.groups))
     table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
     valid = read_valid(log, request, table.format, bad, table.labels)
     rows = table.dataset

@@ -1,0 +1,34 @@
+"""The groups of features with common priors that a run was given, or continues with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.fields import NO_GROUP, Groups
+from fmcli.errors import BadInputError
+from fmcli.training.settings import Settings
+
+
+def groups_of(data: Dataset, settings: Settings) -> Groups | None:
+    """(features) The groups that the features of rows are given by the settings, or else by the warm start; None: none.
+
+    Raises BadInputError for a feature without a group.
+    """
+    warm_start, numbering = settings.warm_start, data.numbering
+    before = warm_start.preprocessing.groups if warm_start else None
+    if before is None and settings.groups is None:
+        return None
+    groups, occurs = np.full(data.features, NO_GROUP, dtype=np.int32), data.seen()
+    if before is not None:
+        groups[: len(before)] = before
+    if settings.groups is not None:
+        given = settings.groups.of_columns(occurs, numbering)
+        np.copyto(groups, given, where=given != NO_GROUP)
+    missing = np.flatnonzero(occurs & (groups == NO_GROUP)).astype(np.int32)
+    if len(missing) and settings.spec.solver_entry.samples:
+        feature = missing[0] if numbering is None else numbering.written(missing[:1])[0]
+        more = f" and {len(missing) - 1:,} more of the training rows" if len(missing) > 1 else " of the training rows"
+        name = settings.groups.name if settings.groups else warm_start and warm_start.path
+        raise BadInputError(f"{name} has no group for feature {feature}{more}; each needs one", groups=None)
+    return groups
