@@ -61,8 +61,9 @@ class FeatureGroups:
         """The group of a feature, or NO_GROUP."""
         if self.by_line is None:
             return self.by_id.get(feature, NO_GROUP)
-        known = isinstance(feature, int) and feature < len(self.by_line)
-        return int(self.by_line[feature]) if known else NO_GROUP
+        if isinstance(feature, int) and feature < len(self.by_line):
+            return int(self.by_line[feature])
+        return NO_GROUP
 
     def of_columns(self, occurs: NDArray[np.bool_], numbering: Numbering | Dictionary | None) -> Groups:
         """(columns) The groups of the columns that occur, and NO_GROUP. The column that rare features share is a group
