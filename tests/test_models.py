@@ -212,6 +212,20 @@ def test_start_values(name):
             assert (array != 0).all()
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_start_values_of_many_features_by_several_threads(threads):
+    features = 200_000
+    found = []
+    for number in (1, threads):
+        model = build("fm", features, 2, rank=3)
+        model.allocate(0)
+        model.start(np.ones(features, dtype=np.bool_), 0.1, np.random.default_rng(1), number)
+        found.append(model.parameters["V"].copy())
+    assert np.array_equal(*found)
+    # No part of the features repeats another.
+    assert len(np.unique(found[0][:, :, 0])) > 1.98 * features
+
+
 @pytest.mark.parametrize("name", WITH_BETA)
 @pytest.mark.parametrize(("start", "low", "high"), [("ones", 1, 1), ("alternate", -1, 1), ("random", -4, 4)])
 def test_start_values_of_beta(name, start, low, high):

@@ -232,8 +232,8 @@ def epochs_of(state: State, plan: Plan) -> list[Epoch]:
 def start(plan: Plan, loss: Loss) -> None:
     """Set the start values of the model, which is allocated, or the parameters of its warm start."""
     spec, model = plan.spec, plan.model
-    with np.errstate(over="ignore"):  # start values that are not finite are refused by DivergenceCheck.start
-        model.start(plan.seen, spec.values["init_std"], generator(spec, START_STREAM))
+    random = generator(spec, START_STREAM)
+    model.start(plan.seen, spec.values["init_std"], random, plan.settings.threads)
     labels = plan.source.labels
     if model.cutpoints:
         best = loss.best_constant(labels.label, labels.weight, labels.rows)

@@ -131,8 +131,8 @@ cdef class Bilinear(Model):
             arrays[name] = np.where(arrays["group"][:, None] == side, both, 0)
         return arrays
 
-    def start(self, seen, init_std, generator):
-        super().start(seen, init_std, generator)
+    def start(self, seen, init_std, generator, threads=1):
+        super().start(seen, init_std, generator, threads)
         self.parameters["UV"][:, self.constants["group"] == NEITHER] = 0
 
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):

@@ -126,8 +126,8 @@ cdef class FFM(Model):
                 for q in range(p.slots):
                     here[p.field[q] // BITS] = 0
 
-    def start(self, seen, init_std, generator):
-        super().start(seen, init_std, generator)
+    def start(self, seen, init_std, generator, threads=1):
+        super().start(seen, init_std, generator, threads)
         for values in self.parameters["V"]:
             for at in range(0, self.features, CLEARED_ROWS):
                 values[at:at + CLEARED_ROWS][~self.marks(slice(at, at + CLEARED_ROWS))] = 0

@@ -117,9 +117,10 @@ class BlockLayout:
 
 
 def normal(shape, init_std, generator):
-    """N(0, init_std^2) numbers of the real type."""
+    """N(0, init_std^2) numbers of the real type, which may be infinite."""
     values = generator.standard_normal(shape, dtype=REAL_TYPE)
-    values *= REAL_TYPE.type(init_std)
+    with np.errstate(over="ignore"):
+        values *= REAL_TYPE.type(init_std)
     return values
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from fmcli.base.kept import require_each_like
 from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
+from fmcli.system.parallel import in_parallel
 
 from fmcli.base.simplex cimport project_to_simplex
 from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, SparseGradient, real
@@ -14,7 +15,8 @@ from fmcli.kernels.simd cimport NO_BLOCK, SampleRun, kernels
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 
-# The number of rows for which start values are drawn at a time, so that a large model is not copied.
+# The number of rows for which start values are drawn at a time, so that a large model is not copied; the values depend
+# on it.
 START_ROWS = 1 << 16
 MOST_BYTES = 1 << 60  # more than any address space
 # The number of samples between prefetching their parameter rows and scoring them.
@@ -304,14 +306,17 @@ cdef class Model:
             else:
                 part.row_stride = step
 
-    def start(self, seen, init_std, generator):
+    def start(self, seen, init_std, generator, threads=1):
         """Set the start values: random bodies from N(0, init_std^2), and 0 for features that never occur.
 
         Parameters
         ----------
         seen : bool array (features), whether the feature occurs in the training data.
         init_std : a number, or a list with one for each array of random values.
-        generator : numpy.random.Generator; its numbers are used in the order of blocks, classes, rows and columns.
+        generator : numpy.random.Generator; its numbers are used in the order of blocks, classes, rows and columns. Of
+            an array for each feature, each START_ROWS rows after the first ones have a generator of their own, which
+            it spawns, so that the values do not depend on the number of threads.
+        threads : how many of them draw values.
         """
         stds = iter(init_std) if isinstance(init_std, list) else itertools.repeat(init_std)
         for layout in self.layout:
@@ -322,10 +327,12 @@ cdef class Model:
                         values[...] = layout.start
                     elif layout.axes[:1] == (FEATURES,):
                         step = max(1, START_ROWS * array.columns // max(1, values[:1].size))
-                        for at in range(0, self.features, step):
-                            part = values[at:at + step]
-                            part[...] = normal(part.shape, std, generator)
-                            part[~seen[at:at + step]] = 0
+                        parts = [slice(at, at + step) for at in range(0, self.features, step)]
+                        tasks = [
+                            (values[part], seen[part], std, source)
+                            for part, source in zip(parts, [generator, *generator.spawn(max(0, len(parts) - 1))])
+                        ]
+                        in_parallel(start_rows, tasks, threads)
                     else:
                         values[...] = normal(values.shape, std, generator)
                         if layout.by_feature:
@@ -562,3 +569,10 @@ cdef class Model:
     # Update the caches for a step of the factors, which are `sums` before it, and the weight.
     cdef void update_part(self, const ColumnView* v, const real* sums, const real* step) noexcept nogil:
         pass
+
+
+def start_rows(task):
+    """Set the start values of some features, given what `Model.start` collects for them."""
+    values, seen, std, generator = task
+    values[...] = normal(values.shape, std, generator)
+    values[~seen] = 0

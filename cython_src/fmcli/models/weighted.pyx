@@ -58,8 +58,8 @@ cdef class Weighted(Model):
                     role="kernel weights" if beta.fitted else None)]
         super().__init__(features, outputs, layout)
 
-    def start(self, seen, init_std, generator):
-        super().start(seen, init_std, generator)
+    def start(self, seen, init_std, generator, threads=1):
+        super().start(seen, init_std, generator, threads)
         if self.beta:
             self.beta.fill(self.parameters["beta"], generator)
 

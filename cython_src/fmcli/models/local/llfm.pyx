@@ -180,8 +180,8 @@ cdef class LLFM(Model):
 
     # ---- Before, between and after epochs. ----
 
-    def start(self, seen, init_std, generator):
-        super().start(seen, init_std, generator)
+    def start(self, seen, init_std, generator, threads=1):
+        super().start(seen, init_std, generator, threads)
         self.mark(np.zeros((max(self.features, 1), self.anchors), dtype=np.uint8))
         self.touched[np.flatnonzero(self.inherited)] = True
 

@@ -38,8 +38,8 @@ cdef class Products(Weighted):
         super().__init__(features, outputs, layout, beta)
         self.order, self.n_arrays, self.linear = order, len(arrays), linear
 
-    def start(self, seen, init_std, generator):
-        super().start(seen, init_std, generator)
+    def start(self, seen, init_std, generator, threads=1):
+        super().start(seen, init_std, generator, threads)
         if self.gamma_block and self.order % 2:
             # Flip the sign of one constant of every second factor, so that the products start with both signs.
             gamma = self.parameters["gamma"]

@@ -17,6 +17,8 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void solve(self, const ColumnView* v) noexcept nogil
     cdef visit(self, int block, int output, BlockRows related)
     cdef require_related(self, BlockRows related)
+    cdef begin_rows(
+        self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop, ColumnView* v)
     cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil

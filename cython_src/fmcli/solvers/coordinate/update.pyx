@@ -58,17 +58,22 @@ cdef class CoordinateUpdater(RowSlice):
                 if v.n:
                     self.update_row(&v)
 
+    # Begin a pass over rows start:stop of a relation's block, for a block of parameters and a class.
+    cdef begin_rows(
+            self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop, ColumnView* v):
+        self.visit(block, output, None)
+        self.require_related(related)
+        self.begin_view(block, output, v)
+        if not 0 <= start <= stop <= related.table.rows:
+            raise IndexError("no such rows")
+
     def enter(self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop):
         """Sum the derivatives of the loss by rows start:stop of a relation's block over their samples, for updates of
         the block's features in the rows of a block of parameters and a class."""
         cdef ColumnView v, part
         cdef Py_ssize_t i, at
         cdef double* slope
-        self.visit(block, output, None)
-        self.require_related(related)
-        self.begin_view(block, output, &v)
-        if not 0 <= start <= stop <= related.table.rows:
-            raise IndexError("no such rows")
+        self.begin_rows(block, output, related, start, stop, &v)
         with nogil:
             for i in range(start, stop):
                 related.enter(i, output)
@@ -91,11 +96,7 @@ cdef class CoordinateUpdater(RowSlice):
         cdef ColumnView v, part
         cdef Py_ssize_t i, n, at
         cdef const real* sums
-        self.visit(block, output, None)
-        self.require_related(related)
-        self.begin_view(block, output, &v)
-        if not 0 <= start <= stop <= related.table.rows:
-            raise IndexError("no such rows")
+        self.begin_rows(block, output, related, start, stop, &v)
         with nogil:
             for i in range(start, stop):
                 sums = related.sums_of(i, output)
