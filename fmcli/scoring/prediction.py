@@ -189,6 +189,10 @@ class Scorer:
         return self.labels.loss in PROBABLE
 
     def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
+        """The predictions of rows that have the columns of the model; see `predicted`. Raises NotEnoughMemoryError."""
+        return self.predicted(self.scores(data), output)
+
+    def predicted(self, score: NDArray[np.float64], output: OutputType) -> NDArray[np.float64]:
         """(rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are numbers: the
         scores, clipped if the model was trained so, for counts their exponentials, or the mean level); probabilities;
         or labels, which may be numbers.
@@ -196,7 +200,6 @@ class Scorer:
         Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
         that of the larger one. If a score is nan, so is the label.
         """
-        score = self.scores(data)
         if output == "label" and self.labels.values:
             if self.has_levels:
                 chosen = probabilities(self.labels.loss, score).argmax(axis=1)

@@ -40,8 +40,11 @@ RUN = "run"
 DATA = {
     "data": "the training data or the weights of rows",
     "validation": "the validation data",
+    "tested": "the test rows",
     "init_model": "the model to resume from",
 }
+# Parts of an identity that files of earlier versions do not have.
+LATER = {"tested": None}
 
 
 class Waiting(Protocol):
@@ -207,6 +210,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "refit": refits,
         "data": digest(plan.source.distinguishing, plan.preprocessing.entries()),
         "validation": plan.validation and digest(plan.validation.data.arrays),
+        "tested": plan.tested and digest(plan.tested.data.arrays),
         "init_model": start and digest(start.arrays.values(), dict(start.run.options)),
     }
     same: dict[str, Any] = json.loads(json.dumps(found))
@@ -225,6 +229,8 @@ def digest(arrays: Iterable[NDArray[Any]], others: Any = None) -> list[Any]:
 def checked_identity(meta: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
     """The identity in the metadata of a file. Raises ValueError unless it can be compared with this one and printed."""
     found = meta.get(RUN)
+    if type(found) is dict:
+        found = {**LATER, **found}
     if meta.keys() != {RUN} or type(found) is not dict or not are_figures(found):
         raise ValueError("it does not say which run it belongs to")
     options, given = found.get("options", {}), found.get("given", [])

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer
     from fmcli.training.planning import Plan
 
-# The prefixes of what the mean of the predictions depends on, and of what is watched, in a checkpoint.
-MEAN, TRACE = "mean", "trace"
+# The prefixes of what the mean of the predictions depends on, of what is watched, and of the mean over all sweeps, in a
+# checkpoint.
+MEAN, TRACE, TESTED = "mean", "trace", "tested"
 # The name of the scores that are watched.
 SCORES = "scores"
 # The arrays that a draw has changed, by their names in Model.parameters.
@@ -44,20 +45,22 @@ class KeptDraws:
 
     def __init__(self, plan: Plan, trainer: Trainer) -> None:
         spec = plan.spec
-        self.model, self.validation = plan.model, plan.validation
+        self.model, self.validation, self.tested = plan.model, plan.validation, plan.tested
         rows = np.unique(np.linspace(0, len(plan.rows) - 1, min(WATCHED_ROWS, len(plan.rows))).astype(np.intp))
         self._watched = plan.data.take(plan.rows[rows])
         self.trace = Trace(spec.values["burn_in"], lambda: {**trainer.hyperparameters(), SCORES: self._scores()})
         self.number = 0
         self.draws: list[Draw] = []
         self._kept = kept_sweeps(spec)
-        self._mean = MeanScore(str(spec.loss))
+        self._mean, self._mean_tested = MeanScore(str(spec.loss)), MeanScore(str(spec.loss))
 
     def evaluate(self, number: int) -> dict[str, float]:
         """Keep the draw of a sweep if its turn has come. Returns the metrics of the mean prediction of the draws kept
         so far, or of the sweep's own if there is none."""
         self.number = number
         self.trace.record(number)
+        if self.tested and number > self.trace.burn_in:
+            self._mean_tested.add(self.tested.scores(self.model))
         kept = number in self._kept
         if kept:
             names = drawn_names(self.model)
@@ -74,6 +77,13 @@ class KeptDraws:
     def _scores(self) -> NDArray[np.float64]:
         return score_rows(self.model, self._watched).ravel()
 
+    def tested_scores(self) -> NDArray[np.float64] | None:
+        """(rows, outputs) The scores of the mean prediction of the rows to predict over all sweeps after the burn-in,
+        or those of the model if there is no such sweep; None: there are no rows."""
+        if self.tested is None:
+            return None
+        return self._mean_tested.score() if self._mean_tested.count else self.tested.scores(self.model)
+
     def restore(self) -> int:
         """Give the model the parameters of the last draw; returns the number of the last sweep."""
         if self.draws:
@@ -86,16 +96,20 @@ class KeptDraws:
         """What has been kept so far, for `continue_from`; the arrays are no copies."""
         numbered = enumerate(self.draws)
         arrays = {draw_name(number, name): array for number, draw in numbered for name, array in draw.items()}
-        parts = {**under(MEAN, self._mean.state()), **under(TRACE, self.trace.state())}
+        parts = {
+            **under(MEAN, self._mean.state()),
+            **(under(TESTED, self._mean_tested.state()) if self.tested else {}),
+            **under(TRACE, self.trace.state()),
+        }
         return {"number": np.array(self.number), **arrays, **parts}
 
     def continue_from(self, state: Kept, epochs: int) -> None:
         """Continue from this state, after so many sweeps. Raises ValueError if it is not valid."""
         self.number = whole_number(state, "number", epochs, epochs)
         count, names = sum(sweep <= epochs for sweep in self._kept), drawn_names(self.model)
-        mean, trace = part(MEAN, state), part(TRACE, state)
+        mean, tested, trace = (part(name, state) for name in (MEAN, TESTED, TRACE))
         draws = [{name: draw_name(number, name) for name in names} for number in range(count)]
-        parts = [*under(MEAN, mean), *under(TRACE, trace)]
+        parts = [*under(MEAN, mean), *under(TRACE, trace), *(under(TESTED, tested) if self.tested else [])]
         require_names(state, ["number", *(kept for draw in draws for kept in draw.values()), *parts])
         for draw in draws:
             for name, kept in draw.items():
@@ -104,6 +118,9 @@ class KeptDraws:
         rows = self.validation.data.rows if self.validation else 0
         self.trace.restore(trace, epochs)
         self._mean.restore(mean, count if self.validation else 0, (rows, self.model.columns))
+        if self.tested:
+            swept = max(0, epochs - self.trace.burn_in)
+            self._mean_tested.restore(tested, swept, (self.tested.data.rows, self.model.columns))
 
 
 def kept_sweeps(spec: Spec) -> frozenset[int]:

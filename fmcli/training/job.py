@@ -205,6 +205,7 @@ class Run:
         trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
         if isinstance(self.best, KeptDraws):
             trained = replace(trained, draws=self.best.draws[:-1], convergence=self.best.trace.figures())
+            trained = replace(trained, tested=self.best.tested_scores())
         outcome = plan.evaluation.outcome(self.model, plan.rows, trained.earlier)
         self.divergence.end(self.model, outcome)
         return replace(trained, outcome=outcome)

@@ -33,6 +33,7 @@ from fmcli.training.clipping import fit_clip
 from fmcli.training.groups import groups_of
 from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.settings import Settings, make_model
+from fmcli.training.tested import TestedRows
 from fmcli.training.validation import Validation, split
 from fmcli.training.warm_start import WarmStart
 
@@ -81,6 +82,7 @@ class Plan(PreparedRows):
     resumes : whether the solver resumes with the state that the warm start has kept.
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
+    tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
     """
 
     settings: Settings
@@ -90,6 +92,7 @@ class Plan(PreparedRows):
     evaluation: Validation
     validation: Validation | None
     memory: MemoryNeed
+    tested: TestedRows | None = None
 
     @property
     def warm_start(self) -> WarmStart | None:

@@ -56,6 +56,7 @@ class Trained:
     continued : if the run continued from a checkpoint: the epoch, and how many of its rows were done.
     draws : the parameters of earlier draws, or all arrays of other members of an ensemble, whose predictions are
         averaged with those of the model.
+    tested : (rows, outputs) the scores of the rows of the plan that are predicted by the mean over all sweeps.
     members : the number of members of the ensemble.
     convergence : of a solver that samples: the figures of fmcli.training.convergence.Trace.
     chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
@@ -72,6 +73,7 @@ class Trained:
     continued: tuple[int, int] | None = None
     draws: Sequence[Draw] = ()
     convergence: Mapping[str, Any] = field(default_factory=dict)
+    tested: NDArray[np.float64] | None = None
     members: int = 1
     chosen_by: Trained | None = None
 

@@ -36,12 +36,12 @@ WORDS: dict[str, dict[str, str]] = {
         # libFM
         "task": "the loss follows the labels, or is --loss squared, --loss logistic (libFM's r and c)",
         "train": "the training file needs no option (libFM's -train): fmcli train FILE",
-        "test": "validation data are -v FILE; to predict (libFM's -test), use fmcli predict MODEL FILE",
         "validation": "the validation file is -v",
         "method": "the solver is -s (libFM's -method): als is -s cd, sgd is -s sgd, mcmc is -s mcmc",
         "learn-rate": "the learning rate is -r",
         "init-stdev": "the standard deviation of the initial factors is --init-std",
-        "out": "predictions (libFM's -out) are written by fmcli predict -o FILE",
+        "out": "predictions (libFM's -out) are written by fmcli predict -o FILE; with -s mcmc, those of --test FILE by "
+        "--test-output FILE",
         "save-model": "the model file is -o",
         "load-model": "the model to resume from is -i",
         "verbosity": "--verbose prints more",

@@ -34,7 +34,7 @@ from fmcli.cli.train.ensemble import check_ensemble, ensemble_option
 from fmcli.cli.train.ids import check_rare, chosen_bits, id_options
 from fmcli.cli.train.kind_help import KindCommand
 from fmcli.cli.train.request import Request, choose, output_path
-from fmcli.cli.train.sampling import check_groups, sampling_options
+from fmcli.cli.train.sampling import check_groups, check_test, sampling_options
 from fmcli.cli.train.weights import parse_weights, weight_options
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Entry
@@ -226,6 +226,8 @@ def command(
     solver: str | None,
     loss: str | None,
     groups: str | None,
+    test: tuple[str, ...],
+    test_output: str | None,
     hash_bits: int | None,
     min_count: int | None,
     rare: str | None,
@@ -290,6 +292,9 @@ def command(
         min_count=min_count or 1,
         share_rare=rare == "share",
     )
+    if test_output == log_json == "-":
+        raise UsageError("--test-output and --log-json cannot both be standard output; give one of them a file name")
+    check_test(test, test_output, spec, {"--ensemble": ensemble > 1, "--relation": relations})
     check_groups(groups, spec, settings.hash_bits)
     if valid or holdout:
         settings.check_chooser()
@@ -327,9 +332,9 @@ def command(
     output = output_path(inputs, output)
     check_last(inputs, "the model")
     checkpoint.check(spec)
-    outputs = [path for path in (output, log_json, cache, *checkpoint.outputs) if path not in (None, "-")]
+    outputs = [path for path in (output, log_json, cache, test_output, *checkpoint.outputs) if path not in (None, "-")]
     here = inputs if cluster is None else cluster.files
-    check_files([*here, *valid, *files_of(related), *filter(None, (sample_weights, groups))], outputs)
+    check_files([*here, *valid, *test, *files_of(related), *filter(None, (sample_weights, groups))], outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
@@ -339,6 +344,8 @@ def command(
         format=format,
         weighting=weighting,
         groups=groups,
+        test=test,
+        test_output=test_output,
         grouping=grouping,
         relations=related,
         valid=valid,

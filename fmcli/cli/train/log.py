@@ -301,12 +301,12 @@ def log_convergence(log: Log, trained: Trained) -> None:
 
 
 def figures(summary: dict[str, Any]) -> dict[str, str]:
-    """The figures of a model for its readers; metrics have names that begin with "train_" or "valid_"."""
+    """The figures of a model for its readers; metrics have names that begin with "train_", "valid_" or "test_"."""
     shown = {"sparsity": f"{summary['sparsity']:.4f}"}
     if summary["loss"] is not None:
         shown["loss"] = f"{summary['loss']:.6f}"
-    for part in ("train", "valid"):
-        for name, value in summary[part].items():
+    for part in ("train", "valid", "test"):
+        for name, value in summary.get(part, {}).items():
             if name != SPARSITY:
                 constant = summary["valid_constant"].get(name) if part == "valid" else None
                 shown[f"{part}_{name}"] = ("undefined" if value is None else f"{value:.6f}") + (

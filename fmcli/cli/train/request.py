@@ -29,6 +29,7 @@ class Request:
     """The arguments of the command: training settings, input files, and output.
 
     groups : a file with the groups of features; None: there is none.
+    test, test_output : files of rows to predict by the mean over all sweeps, and where to write the predictions.
     grouping : what tells the groups of the rows; None: they need none.
     relations : of the training rows.
     disk : where the rows are kept during training; None: in memory.
@@ -43,6 +44,8 @@ class Request:
     format: str
     weighting: Weighting | None
     groups: str | None
+    test: tuple[str, ...]
+    test_output: str | None
     grouping: Grouping | None
     relations: tuple[RelationFiles, ...]
     valid: tuple[str, ...]

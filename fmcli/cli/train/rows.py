@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fmcli.cli.output import seconds
 from fmcli.cli.train.log import log_read, log_weights
 from fmcli.data.faults import BadLines
 from fmcli.data.fields import read_groups
@@ -20,6 +21,7 @@ from fmcli.data.weights import weigh, weigh_labels
 from fmcli.registry.models import MODELS
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.stored import prepare_stored, require_room, weights_of_labels
+from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -43,7 +45,26 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
         rows, of_labels = weigh(rows, request.weighting, table.labels)
         valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
         log_weights(log, rows.weight, of_labels, table.labels)
-    return prepare(replace(settings, label_names=table.labels), rows, valid), table.format
+    plan = prepare(replace(settings, label_names=table.labels), rows, valid)
+    return plan_test(log, request, plan, bad), table.format
+
+
+def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:
+    """The plan with the rows of --test, if there are some."""
+    if not request.test:
+        return plan
+    begin, before = time.perf_counter(), bad.count
+    log.progress(f"reading {request.test[0]}")
+    weighted = request.weighting is not None and request.weighting.beside_labels
+    plan = with_tested(plan, request.test, model=request.output, format=request.format, bad=bad, label_weights=weighted)
+    assert plan.tested
+    counts, took = plan.tested.counts, time.perf_counter() - begin
+    log.line(
+        f"read {request.test[0]} to predict: {counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} "
+        f"unseen, {seconds(took)}"
+    )
+    log_skipped(log, bad.count - before)
+    return plan
 
 
 def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[Plan, str]:

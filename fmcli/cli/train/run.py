@@ -19,6 +19,7 @@ from fmcli.cli.train.log import (
     sizes,
 )
 from fmcli.cli.train.rows import plan_rows
+from fmcli.cli.train.sampling import write_test
 from fmcli.errors import DivergedError
 from fmcli.system.memory import human_bytes
 from fmcli.training import job
@@ -137,8 +138,11 @@ def save(
     """Write the model, and report its figures, which `training` has, further facts for the summary, and warnings."""
     log.progress(f"writing {request.output}")
     save_model(request.output, trained, training, format, keep_state=request.keep_state)
+    facts |= write_test(log, trained, request.test_output)
     took = time.perf_counter() - begin
     progress.summary({**training, **facts, "seconds": took, "model": request.output})
     for warning in advice(trained, training):
         log.warning(warning)
-    log.table(**sizes(trained.plan, trained), **figures(training), seconds=f"{took:.3f}", model=request.output)
+    log.table(
+        **sizes(trained.plan, trained), **figures({**training, **facts}), seconds=f"{took:.3f}", model=request.output
+    )
