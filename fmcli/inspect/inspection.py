@@ -119,13 +119,23 @@ def model(subject: Subject) -> Row:
         **({"fields": meta["fields"]} if meta["fields"] else {}),
         "outputs": scorer.model.outputs,
         "parameters": scorer.model.parameter_count,
-        **({"members": scorer.members, "lists_of": "the last member"} if scorer.members > 1 else {}),
-        **({"draws": 1 + len(scorer.draws)} if 1 + len(scorer.draws) > scorer.members else {}),
+        **several(scorer),
         "solver_state": meta["slots"] is not None,
         "format": meta["format"],
         "tool": meta["tool"],
         "pair_rows": None if scorer.occurrences.together is None else scorer.occurrences.looked_at,
         "verified": subject.verified,
+    }
+
+
+def several(scorer: Scorer) -> Row:
+    """How many members and draws a model has, and which one the lists are of; empty if there is a single one."""
+    members, draws = scorer.members, 1 + len(scorer.draws)
+    shown = ["the last draw"] * (draws > members) + ["the last member"] * (members > 1)
+    return {
+        **({"members": members} if members > 1 else {}),
+        **({"draws": draws} if draws > members else {}),
+        **({"lists_of": " of ".join(shown)} if shown else {}),
     }
 
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from fmcli.model_file.container import load
 from fmcli.scoring.prediction import export_arrays
 
 
@@ -153,6 +154,27 @@ def test_inspect_without_lists_and_with_nothing_to_list(run, trained):
     assert figures(run("inspect", "--json", path))["weights"] == []
     assert run("inspect", path).stdout.decode().endswith("with the feature\nnone\n")
     assert figures(run("inspect", "--json", "--top", "0", path))["weights"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "draws", "lists_of"),
+    [
+        (("-s", "mcmc", "--draws", "2"), 2, "the last draw"),
+        (("-s", "mcmc", "--draws", "1"), None, None),
+        (("--ensemble", "2"), None, "the last member"),
+        (("-s", "mcmc", "--draws", "2", "--ensemble", "2"), 4, "the last draw of the last member"),
+    ],
+)
+def test_the_draw_and_the_member_that_are_shown(run, trained, tmp_path, options, draws, lists_of):
+    """Which are the last ones, whose arrays have no prefix in the file."""
+    path = trained(*options, "-e", "4", "-k", "2")
+    shown = figures(run("inspect", "--json", path))["model"]
+    assert (shown.get("draws"), shown.get("lists_of")) == (draws, lists_of)
+    text = run("inspect", path).stdout.decode()
+    assert ("lists-of" in text) == (lists_of is not None)
+    low = float(load(str(tmp_path / path)).tensors["V"].min())
+    arrays = {row["array"]: row for row in figures(run("inspect", "--json", path))["arrays"]}
+    assert arrays["V"]["min"] == pytest.approx(low)
 
 
 def test_verify_finds_what_is_wrong_in_a_large_model(run, adult_model, tmp_path):
