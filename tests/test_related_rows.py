@@ -47,6 +47,12 @@ def related(found):
     return dataset(found.joined(), found.labels), RelatedRows(dataset(found.own, found.labels), relations)
 
 
+def labelled(data, loss):
+    """The rows, with labels from 1 to 4 for loss ordinal."""
+    levels = 1 + np.searchsorted(np.quantile(data.label, [0.3, 0.5, 0.8]), data.label).astype(np.float64)
+    return data.changed(label=levels) if loss == "ordinal" else data
+
+
 def trained(data, kind, solver, loss="squared", *, epochs=3, threads=1, **options):
     plan = job.plan(data, make_spec(kind, solver, loss, {"epochs": epochs, **options}), threads=threads)
     return plan.model, job.train(plan)
@@ -66,12 +72,14 @@ def parameters(model):
         ("fm", "cd", "squared", {"rank": 20, "group_l1": 0.00001}),
         ("fm", "mcmc", "squared", {"rank": 4, "burn_in": 0}),
         ("fm", "mcmc", "probit", {"rank": 18, "epochs": 2}),
+        ("fm", "mcmc", "ordinal", {"rank": 4, "burn_in": 0}),
+        ("linear", "mcmc", "ordinal", {"bias": False}),
         ("shfm", "cd", "squared", {"rank": 4}),
         ("shfm", "mcmc", "squared", {"rank": 4}),
     ],
 )
 def test_the_model_is_that_of_the_joined_rows(kind, solver, loss, options):
-    joined, own = related(tables(binary=loss == "probit"))
+    joined, own = (labelled(data, loss) for data in related(tables(binary=loss == "probit")))
     model, run = trained(joined, kind, solver, loss, **options)
     other, again = trained(own, kind, solver, loss, **options)
     first, second = parameters(model), parameters(other)
@@ -92,11 +100,11 @@ def test_features_of_rows_that_nothing_refers_to_do_not_occur(solver):
         assert second[name] == pytest.approx(array, rel=1e-3, abs=1e-4)
 
 
-@pytest.mark.parametrize(("solver", "loss"), [("cd", "squared"), ("mcmc", "probit")])
+@pytest.mark.parametrize(("solver", "loss"), [("cd", "squared"), ("mcmc", "probit"), ("mcmc", "ordinal")])
 def test_the_model_has_the_same_bits_for_any_number_of_threads(monkeypatch, solver, loss):
     monkeypatch.setattr(trainer, "ENTRIES_OF_LARGE_ROW", 5)
     monkeypatch.setattr(trainer, "ENTRIES_TO_SHARE", 1)
-    own = related(tables(binary=loss == "probit"))[1]
+    own = labelled(related(tables(binary=loss == "probit"))[1], loss)
     one, *others = (parameters(trained(own, "fm", solver, loss, threads=threads)[0]) for threads in (1, 2, 3))
     for other in others:
         for name, array in one.items():

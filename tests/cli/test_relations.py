@@ -153,6 +153,54 @@ def test_train_gives_the_model_of_the_joined_text(run, tmp_path, solver, options
     assert predicted(run, again, joined) != expected
 
 
+@pytest.mark.parametrize("solver", [("-s", "cd", "-e", "5"), ("-s", "mcmc", "-e", "6", "--draws", "2")])
+def test_ensembles(run, rows, tmp_path, solver):
+    """Of the joined text; the members train at the same time, with the bits of members that train alone."""
+    plain, joined, relations = rows
+    files = {}
+    for name, more in (("joined", [joined]), ("one", ["-j", "1", plain, *relations]), ("two", [plain, *relations])):
+        done = run("train", "-k", "3", *solver, "--ensemble", "3", "-j", "2", *more, "-o", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        files[name] = run("predict", tmp_path / name, joined).stdout
+        assert files[name] == run("predict", tmp_path / name, plain, *relations).stdout
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    numbers = [[float(line) for line in files[name].split()] for name in ("one", "joined")]
+    assert numbers[0] == pytest.approx(numbers[1], abs=1e-3)
+    done = run("train", "-k", "3", *solver, plain, *relations, "-o", tmp_path / "single")
+    assert run("predict", tmp_path / "single", joined).stdout != files["one"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_rows_of_blocks_that_nothing_refers_to_are_left_out(run, tmp_path, named):
+    """Also features that only they have, and that are in the rows, too."""
+    found = tables()
+    blocks = [[[(19, 1.0), (4, 1.0)], *found.blocks[0], [(20, 1.0)]], [*found.blocks[1], [(1000, 1.0), (19, 2.0)]]]
+    more = replace(found, blocks=blocks, maps=[[row + 1 for row in found.maps[0]], found.maps[1]])
+    options, name = ("train", "-s", "cd", "-k", "2", "-e", "3"), (lambda j: f"n{j:04}") if named else str
+    files = []
+    for number, each in enumerate((found, more)):
+        plain, joined, relations = each.write(tmp_path, f"rows{number}", name=name)
+        done = run(*options, "-o", tmp_path / str(number), plain, *relations)
+        assert done.returncode == 0, done.stderr
+        assert run("predict", tmp_path / str(number), plain, *relations).stdout == (
+            run("predict", tmp_path / str(number), joined).stdout
+        )
+        files.append((tmp_path / str(number)).read_bytes())
+    assert files[0] == files[1]
+
+
+def test_ordered_labels(run, tmp_path):
+    found = tables()
+    ordered = replace(found, labels=[float(sum(label > cut for cut in (-1, 0, 2))) for label in found.labels])
+    plain, joined, relations = ordered.write(tmp_path, "ordered")
+    usual = ("train", "-s", "mcmc", "--loss", "ordinal", "-k", "3", "-e", "8", "--draws", "4")
+    for name, more in (("one", [joined]), ("other", [plain, *relations])):
+        assert run(*usual, *more, "-o", tmp_path / name).returncode == 0
+    one, other = (run("predict", tmp_path / name, joined).stdout.split() for name in ("one", "other"))
+    assert [float(line) for line in other] == pytest.approx([float(line) for line in one], abs=1e-3)
+    assert len(set(one)) > 100
+
+
 def test_a_run_with_relations_continues_from_its_checkpoint(run, rows, tmp_path):
     plain, _, options = rows
     whole, cut = tmp_path / "whole.fm", tmp_path / "cut.fm"
@@ -163,10 +211,10 @@ def test_a_run_with_relations_continues_from_its_checkpoint(run, rows, tmp_path)
     done = run(*command, *kept, "--resume")
     assert done.returncode == 0, done.stderr
     assert cut.read_bytes() == whole.read_bytes()
-    table = options[1].partition("=")[0]
+    numbers = tmp_path / "rows.map0"
     assert run(*command, *kept, "--max-seconds", "0.000001").returncode == 0
-    with open(table, "a") as text:
-        text.write("11:1\n")
+    first, _, rest = numbers.read_text().partition("\n")
+    numbers.write_text(f"{(int(first) + 1) % 11}\n{rest}")
     done = run(*command, *kept, "--resume")
     assert done.returncode != 0
     assert "other" in done.stderr or "differ" in done.stderr

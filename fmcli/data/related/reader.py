@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
@@ -21,24 +22,24 @@ from fmcli.errors import BadInputError
 def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str, threads: int) -> RelatedRows:
     """Training rows, of a text with this name, with the blocks and the maps in these files.
 
-    The columns are those of the joined rows. Raises BadInputError, which names file and line, for errors in the files,
-    and for a feature that occurs in two of the text and the blocks.
+    The columns are those of the joined rows: rows of blocks that nothing refers to are left out. Raises BadInputError,
+    which names file and line, for errors in the files, and for a feature that occurs in two of the text and the blocks.
     """
     pieces = [TextRows(_bare(rows.data), rows.ids, {})]
-    counts = [rows.data.rows]
+    counts, maps = [rows.data.rows], []
     for files in relations:
         block = _read_block(files.block, threads)
-        counts.append(sum(piece.data.rows for piece in block))
-        pieces += block
+        with closing(Map(files, sum(piece.data.rows for piece in block))) as numbers:
+            used, row = np.unique(numbers.take(rows.data.rows), return_inverse=True)
+            numbers.end()
+        counts.append(len(used))
+        maps.append(row.astype(np.int32))
+        pieces += _only(block, used)
     everything = joined_by_ids(pieces, threads, only_seen=True)
     ends = np.cumsum([0, *counts]).tolist()
     own, *blocks = (_slice(everything, start, stop) for start, stop in pairwise(ends))
     _require_apart([own, *blocks], [name, *(name_of(files.block) for files in relations)])
-    found = []
-    for files, data in zip(relations, blocks, strict=True):
-        with closing(Map(files, data.rows)) as numbers:
-            found.append(Relation(data.changed(label=None), numbers.take(own.rows)))
-            numbers.end()
+    found = [Relation(block.changed(label=None), row) for block, row in zip(blocks, maps, strict=True)]
     return RelatedRows(own.changed(label=rows.data.label, weight=rows.data.weight, group=rows.data.group), found)
 
 
@@ -57,6 +58,18 @@ def _read_block(path: str, threads: int) -> list[TextRows]:
         columns = rows.data if rows.ids is not None else rows.data.changed(features=chunk.features)
         found.append(replace(rows, data=columns))
     return found
+
+
+def _only(block: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextRows]:
+    """The rows of a block with these increasing numbers, in the same pieces."""
+    start = 0
+    for piece in block:
+        stop = start + piece.data.rows
+        data = piece.data.take(used[(used >= start) & (used < stop)] - np.int32(start))
+        if piece.ids is None:
+            data = data.changed(features=1 + int(data.index.max(initial=-1)))
+        yield replace(piece, data=data)
+        start = stop
 
 
 def _bare(data: Dataset) -> Dataset:
