@@ -4,6 +4,7 @@
 #define FMCLI_RANDOM_H
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // The numbers for one purpose: Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3,
@@ -57,6 +58,15 @@ static inline double uniform(Stream* s) {
 static inline double normal(Stream* s) {
     const double radius = sqrt(-2 * log(uniform(s))), angle = uniform(s);
     return radius * cos(2 * M_PI * angle);
+}
+
+// Standard normal numbers, two from each pair of uniform ones.
+static inline void normals(Stream* s, double* out, ptrdiff_t count) {
+    for (ptrdiff_t i = 0; i < count; i += 2) {
+        const double radius = sqrt(-2 * log(uniform(s))), angle = 2 * M_PI * uniform(s);
+        out[i] = radius * cos(angle);
+        if (i + 1 < count) out[i + 1] = radius * sin(angle);
+    }
 }
 
 // A standard normal number that lies between low and high, low < high, of which one may be infinite; by rejection, from

@@ -10,12 +10,13 @@ from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.solvers.coordinate.descent cimport LABEL, SCORES, SHARE
 from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 from fmcli.solvers.gibbs.priors cimport BlockPrior, Priors
-from fmcli.solvers.gibbs.random cimport Stream, normal, stream_of, truncated_normal, uniform
-from libc.math cimport INFINITY, isinf, sqrt
+from fmcli.solvers.gibbs.random cimport Stream, stream_of, truncated_normal, uniform
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport uint32_t
 
-# A pivot of the Cholesky factor is at least this share of the diagonal element; the rest is rounding.
-cdef double LEAST_PIVOT = 1e-12
+cdef extern from "fmcli/solvers/gibbs/conditional.h" nogil:
+    void draw_by_precision(double* P, double* t, Py_ssize_t width, Stream* stream, double* step)
+
 
 cdef enum:
     LATENTS = MAX_BLOCKS  # the purpose of random numbers for samples; those for block b have the purpose b
@@ -29,8 +30,8 @@ cdef class GibbsUpdater(CoordinateUpdater):
     Scores are affine in a slice phi, so that its conditional distribution is normal. With the precision a of the
     labels, W the total weight, r and G the sums of CoordinateUpdater for the squared loss, and priors N(mu, Lambda^-1):
 
-        P = a W G + Lambda = L L^T
-        step = -P^-1 (a W r + Lambda (phi - mu)) + L^-T z,    z ~ N(0, 1)
+        P = a W G + Lambda = U^T U
+        step = -P^-1 (a W r + Lambda (phi - mu)) + U^-1 z,    z ~ N(0, 1)
 
     A row on the simplex has a uniform prior. It is drawn in pairs whose sum stays: the first of a pair is then a
     truncated normal number.
@@ -40,7 +41,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
 
     cdef Priors priors
     cdef object numbers
-    cdef double* target  # L^-1 times the linear part, and then the step
+    cdef double* target  # the linear part
 
     def __init__(self, Priors priors):
         cdef double[::1] numbers
@@ -70,56 +71,26 @@ cdef class GibbsUpdater(CoordinateUpdater):
 
     # The step to a draw from the normal distribution above.
     cdef void draw_normal(self, const ColumnView* v, Stream* stream) noexcept nogil:
-        cdef Py_ssize_t f, h, i, width = self.quadratic.width
-        cdef double scale = self.priors.noise * self.priors.weight, value
+        cdef Py_ssize_t f, h, width = self.quadratic.width
+        cdef double scale = self.priors.noise * self.priors.weight
+        cdef const BlockPrior* block = &self.priors.block[v.block]
+        cdef Py_ssize_t first = self.priors.place(v.block, v.row) * block.columns
         cdef double* P = self.quadratic.G
         cdef double* t = self.target
         cdef double* step = self.quadratic.step
         cdef double mean, precision
         for f in range(width):
-            self.prior(v, f, &mean, &precision)
-            if isinf(precision):  # padding
-                for h in range(width):
-                    P[f * width + h] = P[h * width + f] = 0
-                P[f * width + f], t[f] = 1, 0
-                continue
-            for h in range(width):
+            mean = block.mean[first + (v.at + f if f < v.lanes else block.columns - 1)]
+            precision = block.precision[first + (v.at + f if f < v.lanes else block.columns - 1)]
+            if f >= v.lanes and self.current.with_bias:
+                mean, precision = 0, self.priors.flat
+            for h in range(f, width):
                 P[f * width + h] *= scale
             P[f * width + f] += precision
-            t[f] = scale * self.quadratic.r[f] + precision * (self.quadratic.phi[f] - mean)
-        for f in range(width):  # P's lower triangle <- L; t <- z - L^-1 t
-            for h in range(f + 1):
-                value = P[f * width + h]
-                for i in range(h):
-                    value -= P[f * width + i] * P[h * width + i]
-                if h < f:
-                    P[f * width + h] = value / P[h * width + h]
-                else:
-                    P[f * width + f] = sqrt(max(value, LEAST_PIVOT * P[f * width + f]))
-            value = t[f]
-            for h in range(f):
-                value -= P[f * width + h] * t[h]
-            t[f] = value / P[f * width + f]
-        for f in range(width):
-            t[f] = normal(stream) - t[f]
-        for f in range(width - 1, -1, -1):  # step <- L^-T t
-            value = t[f]
-            for h in range(f + 1, width):
-                value -= P[h * width + f] * step[h]
-            step[f] = value / P[f * width + f]
-        for f in range(width):
-            self.prior(v, f, &mean, &precision)
-            if isinf(precision):
-                step[f] = 0
-
-    # The prior of the f-th parameter of the slice.
-    cdef void prior(self, const ColumnView* v, Py_ssize_t f, double* mean, double* precision) noexcept nogil:
-        cdef const BlockPrior* block = &self.priors.block[v.block]
-        cdef Py_ssize_t at = self.priors.place(v.block, v.row) * block.columns
-        at += v.at + f if f < v.lanes else block.columns - 1
-        mean[0], precision[0] = block.mean[at], block.precision[at]
-        if f >= v.lanes and self.current.with_bias:
-            mean[0], precision[0] = 0, self.priors.flat
+            t[f] = scale * self.quadratic.r[f]
+            if self.quadratic.phi[f] != mean:  # those of padding are 0, and the precision is infinite
+                t[f] += precision * (self.quadratic.phi[f] - mean)
+        draw_by_precision(P, t, width, stream, step)
 
     # The step to draws of all pairs of a row on the simplex, one after the other.
     cdef void draw_pairs(self, const ColumnView* v, Stream* stream) noexcept nogil:
