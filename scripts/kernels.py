@@ -45,7 +45,7 @@ def declarations(members: list[tuple[str, str, list[str]]]) -> str:
     """The struct as Cython sees it."""
     lines = [f"# {HEADER}", "from fmcli.base.fields cimport FieldEntries"]
     lines += ["from fmcli.base.types cimport Block, BlockGradient, ColumnView, Csr, Factors, Points, Sample"]
-    lines += ["from fmcli.base.types cimport SparseGradient, ThreadShare, real"]
+    lines += ["from fmcli.base.types cimport SampleStates, SparseGradient, ThreadShare, real"]
     lines += ["from fmcli.kernels.arguments cimport *", "from libc.stdint cimport int32_t", "", ""]
     lines += ['cdef extern from "fmcli/kernels/kernels.h" nogil:', "    struct Kernels:", "        const char* name"]
     for result, name, parameters in members:

@@ -150,6 +150,21 @@ typedef struct ColumnView {
     ptrdiff_t sample_state_size, cache;  // size of a sample state and offset of the class's cache in it, in bytes
 } ColumnView;
 
+// The states of all samples: what coordinate solvers know about each, at equal distances in memory.
+typedef struct SampleStates {
+    char* at;
+    ptrdiff_t size;          // bytes of a state
+    ptrdiff_t scores;        // where the scores begin in it, doubles
+    ptrdiff_t cache;         // where the model's caches begin, reals, one for each class; 0: there are none
+    ptrdiff_t reals;         // of the cache of a class
+} SampleStates;
+
+static inline double* scores_in(const SampleStates* s, ptrdiff_t i) { return (double*)(s->at + i * s->size + s->scores); }
+
+static inline real* cache_in(const SampleStates* s, ptrdiff_t i, int output) {
+    return (real*)(s->at + i * s->size + s->cache) + output * s->reals;
+}
+
 // Work space for one sample. Each thread has one; models and solvers own none.
 typedef struct Scratch {
     SparseGradient* gradients;  // one for each class and block

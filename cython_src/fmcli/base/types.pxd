@@ -103,6 +103,13 @@ cdef extern from "fmcli/base/types.h" nogil:
         char* sample_states
         Py_ssize_t sample_state_size, cache
 
+    struct SampleStates:
+        char* at
+        Py_ssize_t size, scores, cache, reals
+
+    double* scores_in(const SampleStates* s, Py_ssize_t i)
+    real* cache_in(const SampleStates* s, Py_ssize_t i, int output)
+
     struct Scratch:
         SparseGradient* gradients
         int n_gradients

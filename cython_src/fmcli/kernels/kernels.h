@@ -92,7 +92,11 @@ typedef struct Kernels {
     // out[i] = |x - point i|^2 minus the smallest of these distances
     void (*distances)(const Points* points, const Sample* x, double* out);
 
-    // Columns: the effect of a view's parameters on the scores of its samples.
+    // Columns: the scores of samples start .. stop - 1 without structural parameters, and the sums of each factor, in the
+    // samples' states.
+    void (*second_order_states)(const Factors* v, const Factors* w, double bias, const Csr* data, ptrdiff_t start,
+                                ptrdiff_t stop, int output, const SampleStates* states);
+    // The effect of a view's parameters on the scores of its samples.
     void (*prefetch_sample_states)(const ColumnView* v);
     // r (width) += sum_i g_i q_i, and G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T. The q_i are
     // `apart` reals from each other; width is a multiple of LANES, or such a multiple plus 1.

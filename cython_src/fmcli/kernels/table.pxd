@@ -1,7 +1,7 @@
 # scripts/kernels.py writes this file from the list in kernels.h.
 from fmcli.base.fields cimport FieldEntries
 from fmcli.base.types cimport Block, BlockGradient, ColumnView, Csr, Factors, Points, Sample
-from fmcli.base.types cimport SparseGradient, ThreadShare, real
+from fmcli.base.types cimport SampleStates, SparseGradient, ThreadShare, real
 from fmcli.kernels.arguments cimport *
 from libc.stdint cimport int32_t
 
@@ -45,6 +45,9 @@ cdef extern from "fmcli/kernels/kernels.h" nogil:
         void (*two_sides_gradient)(
             const Sample*, const int32_t*, const real*, Py_ssize_t, double, real*) noexcept nogil
         void (*distances)(const Points*, const Sample*, double*) noexcept nogil
+        void (*second_order_states)(
+            const Factors*, const Factors*, double, const Csr*, Py_ssize_t, Py_ssize_t, int,
+            const SampleStates*) noexcept nogil
         void (*prefetch_sample_states)(const ColumnView*) noexcept nogil
         void (*gram)(
             const real*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const real*, const real*, double*,

@@ -5,7 +5,7 @@ from fmcli.models.linear import bias_block
 from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport (
-    LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, real)
+    LANES, ColumnView, Factors, GradientFormula, Sample, SampleStates, Scratch, SparseGradient, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport NO_BLOCK, SampleRun, kernels
 from fmcli.models.model cimport Model
@@ -66,6 +66,21 @@ cdef class SecondOrder(Weighted):
                 w = self.weights(self.pairs, c)
             kernels.second_order_scores(
                 &v, &w, self.bias(c), &data.csr, rows, start, stop, s.work, out + c, self.outputs)
+
+    cdef void fill_states(
+        self, Dataset data, Py_ssize_t start, Py_ssize_t stop, Scratch* s, const SampleStates* states
+    ) noexcept nogil:
+        cdef int c
+        cdef Factors v, w
+        if self.constant_block or self.beta_block or not states.cache:
+            Weighted.fill_states(self, data, start, stop, s, states)
+            return
+        w.at = NULL
+        for c in range(self.outputs):
+            v = self.factors(self.pairs, 0, c)
+            if self.linear:
+                w = self.weights(self.pairs, c)
+            kernels.second_order_states(&v, &w, self.bias(c), &data.csr, start, stop, c, states)
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c

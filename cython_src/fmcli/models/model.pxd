@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Block, ColumnView, Factors, Sample, Scratch, real
+from fmcli.base.types cimport Block, ColumnView, Factors, Sample, SampleStates, Scratch, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport SampleRun
 from libc.stdint cimport int32_t
@@ -81,6 +81,8 @@ cdef class Model:
     cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil
     cdef Py_ssize_t cache_size(self, Dataset data)
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil
+    cdef void fill_states(
+        self, Dataset data, Py_ssize_t start, Py_ssize_t stop, Scratch* s, const SampleStates* states) noexcept nogil
     cdef void prefetch_states(self, const ColumnView* v) noexcept nogil
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil
     cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil

@@ -9,7 +9,8 @@ from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal
 from fmcli.system.parallel import in_parallel
 
 from fmcli.base.simplex cimport project_to_simplex
-from fmcli.base.types cimport LANES, Block, ColumnView, Sample, Scratch, SparseGradient, real
+from fmcli.base.types cimport (
+    LANES, Block, ColumnView, Sample, SampleStates, Scratch, SparseGradient, cache_in, real, scores_in)
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport NO_BLOCK, SampleRun, kernels
 from libc.stdint cimport INT32_MAX, int32_t
@@ -534,6 +535,24 @@ cdef class Model:
     # Fill the cache with what the other functions need to know about x; called after `score` of x.
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         pass
+
+    # Write scores and caches of the samples start .. stop - 1 to their states.
+    cdef void fill_states(
+        self, Dataset data, Py_ssize_t start, Py_ssize_t stop, Scratch* s, const SampleStates* states
+    ) noexcept nogil:
+        cdef Sample x
+        cdef Py_ssize_t i
+        cdef int c
+        for i in range(start, stop):
+            if i + SAMPLES_AHEAD < stop:
+                data.sample(i + SAMPLES_AHEAD, &x)
+                self.prefetch(&x, s)
+            data.sample(i, &x)
+            self.score(&x, s)
+            for c in range(self.outputs):
+                scores_in(states, i)[c] = s.score[c]
+                if states.cache:
+                    self.fill_cache(&x, s, c, cache_in(states, i, c))
 
     # Prefetch the states of the samples.
     cdef void prefetch_states(self, const ColumnView* v) noexcept nogil:

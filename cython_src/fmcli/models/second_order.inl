@@ -95,11 +95,11 @@ inline void prefetch_rows(const Factors* factors, ptrdiff_t reals, const Sample&
     for (ptrdiff_t i = 0; i < x.nnz; ++i) prefetch_reals(factors->at + x.index[i] * factors->stride, reals);
 }
 
-void second_order_scores(const Factors* factors, const Factors* weights, double bias, const Csr* data,
-                         const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, real* sums, double* out,
-                         ptrdiff_t apart) {
-    const Factors v = *factors, w = *weights;
-    const Csr csr = *data;
+// Calls put(i, score) for the samples i = start .. stop - 1, or rows[i]; the sums of sample i are stored at sums_of(i).
+template <class Sums, class Put>
+inline __attribute__((always_inline)) void each_score(const Factors& v, const Factors& w, double bias, const Csr& csr,
+                                                      const int32_t* rows, ptrdiff_t start, ptrdiff_t stop,
+                                                      Sums sums_of, Put put) {
     const bool joined = w.at && w.stride == v.stride;
     const ptrdiff_t reals = joined ? w.at - v.at + 1 : v.lanes;
     for (ptrdiff_t i = start; i < stop; ++i) {
@@ -109,10 +109,27 @@ void second_order_scores(const Factors* factors, const Factors* weights, double 
             if (w.at && !joined) prefetch_rows(&w, 1, next);
         }
         const Sample x = sample_of(&csr, number_of(rows, i));
-        double score = bias + pairs(v, x, nullptr, nullptr, sums);
+        double score = bias + pairs(v, x, nullptr, nullptr, sums_of(i));
         if (w.at) score += linear_score(w, x);
-        out[i * apart] = score;
+        put(i, score);
     }
+}
+
+void second_order_scores(const Factors* factors, const Factors* weights, double bias, const Csr* data,
+                         const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, real* sums, double* out,
+                         ptrdiff_t apart) {
+    each_score(
+        *factors, *weights, bias, *data, rows, start, stop, [&](ptrdiff_t) { return sums; },
+        [&](ptrdiff_t i, double score) { out[i * apart] = score; });
+}
+
+void second_order_states(const Factors* factors, const Factors* weights, double bias, const Csr* data, ptrdiff_t start,
+                         ptrdiff_t stop, int output, const SampleStates* states) {
+    const SampleStates to = *states;
+    each_score(
+        *factors, *weights, bias, *data, nullptr, start, stop,
+        [&](ptrdiff_t i) { return cache_in(&to, i, output); },
+        [&](ptrdiff_t i, double score) { scores_in(&to, i)[output] = score; });
 }
 
 // out[d] <- linear_score of draw d, by the same chains of additions.
@@ -206,35 +223,48 @@ void structural_gradient(const real* sums, const real* constant, const real* bet
 // Coordinate descent. A cache contains the sum of each factor and, from offset `values`, the kernel value of each.
 void pairs_score_gradient(const ColumnView* view, const real* row, const real* beta, real* q) {
     const ColumnView v = *view;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const real x = v.value[i];
-        const real* sums = cache_of(v, i);
-        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
-            const ptrdiff_t f = v.at + at;
-            Vec4 d = pairs_derivative(load<Vec4>(sums + f), load<Vec4>(row + f), x, x);
-            if (beta) d *= load<Vec4>(beta + f);
-            store(q + i * v.apart + at, d);
+    by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        V factors[N], weights[N];
+        for (int n = 0; n < N; ++n) {
+            factors[n] = load<V>(row + v.at + at + n * width<V>);
+            if (beta) weights[n] = load<V>(beta + v.at + at + n * width<V>);
         }
-        weight_derivative(v, i, q);
-    }
+        for (ptrdiff_t i = 0; i < v.n; ++i) {
+            const real x = v.value[i];
+            const real* sums = cache_of(v, i) + v.at + at;
+            for (int n = 0; n < N; ++n) {
+                V d = pairs_derivative(load<V>(sums + n * width<V>), factors[n], x, x);
+                if (beta) d *= weights[n];
+                store(q + i * v.apart + at + n * width<V>, d);
+            }
+        }
+    });
+    for (ptrdiff_t i = 0; i < v.n; ++i) weight_derivative(v, i, q);
 }
 
 // The kernel value A^2 of a factor changes by its derivative times the step, and its sum changes by x times the step.
 void pairs_update_cache(const ColumnView* view, const real* row, const real* step, ptrdiff_t values) {
     const ColumnView v = *view;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const real x = v.value[i];
-        real* sums = cache_of(v, i);
-        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
-            const ptrdiff_t f = v.at + at;
-            const Vec4 s = load<Vec4>(sums + f), a = load<Vec4>(step + at) * x;
-            if (values) {
-                real* value = sums + values + f;
-                store(value, load<Vec4>(value) + pairs_derivative(s, load<Vec4>(row + f), x, a));
+    by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        V steps[N];
+        for (int n = 0; n < N; ++n) steps[n] = load<V>(step + at + n * width<V>);
+        for (ptrdiff_t i = 0; i < v.n; ++i) {
+            const real x = v.value[i];
+            real* sums = cache_of(v, i) + v.at + at;
+            for (int n = 0; n < N; ++n, sums += width<V>) {
+                const V s = load<V>(sums), a = steps[n] * x;
+                if (values) {
+                    const V factors = load<V>(row + v.at + at + n * width<V>);
+                    store(sums + values, load<V>(sums + values) + pairs_derivative(s, factors, x, a));
+                }
+                store(sums, s + a);
             }
-            store(sums + f, s + a);
         }
-    }
+    });
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -96,6 +96,9 @@ class GibbsSampler(CoordinateDescent):
         self.walk = ordinal and CutpointWalk(ordinal, self.data.label)
         self.draws = [GibbsUpdater(self.priors) for _ in range(self.threads)]
         self._begin(self.draws)
+        self.drawn = {
+            number: np.sort(np.concatenate([sweep.order for sweep in sweeps])) for number, sweeps in self.sweeps.items()
+        }
         for number, layout in enumerate(self.model.layout):
             self.priors.precision[number][...] = np.inf  # of padding
             if is_bias(layout):
@@ -161,15 +164,16 @@ class GibbsSampler(CoordinateDescent):
         if is_bias(layout) or layout.constraint == "simplex":
             return
         generator = self.generator(self.priors.sweep, number)
-        order = np.sort(np.concatenate([sweep.order for sweep in self.sweeps[number]]))
-        count, total, squares = self.priors.moments(number, order)
-        for columns in shared_columns(layout):
-            sums = squares[:, columns].sum(axis=1)
-            mean, precision = self._normal_gamma(generator, len(columns) * count, total[:, columns].sum(axis=1), sums)
-            start = sums == 0  # of which nothing is known yet: drawn, the precision would be as large as their number
-            mean[start], precision[start] = 0, self.priors.noise / SHARE_OF_START
-            self.priors.mean[number][:, columns] = mean[:, None]
-            self.priors.precision[number][:, columns] = precision[:, None]
+        count, total, squares = self.priors.moments(number, self.drawn[number])
+        groups = shared_columns(layout)
+        sizes = np.array([len(columns) for columns in groups])
+        columns, ends = np.concatenate(groups), np.cumsum(sizes)
+        total, squares = (np.add.reduceat(sums[:, columns], ends - sizes, axis=1) for sums in (total, squares))
+        mean, precision = self._normal_gamma(generator, count[:, None] * sizes, total, squares)
+        start = squares == 0  # of which nothing is known yet: drawn, the precision would be as large as their number
+        mean[start], precision[start] = 0, self.priors.noise / SHARE_OF_START
+        self.priors.mean[number][:, columns] = np.repeat(mean, sizes, axis=1)
+        self.priors.precision[number][:, columns] = np.repeat(precision, sizes, axis=1)
 
     def _normal_gamma(
         self, generator: np.random.Generator, count: Floats, total: Floats, squares: Floats
@@ -196,15 +200,15 @@ def is_bias(layout: BlockLayout) -> bool:
     return layout.weight == "bias"
 
 
-def shared_columns(layout: BlockLayout) -> Iterator[list[int]]:
+def shared_columns(layout: BlockLayout) -> list[list[int]]:
     """The columns of a block's priors that have one mean and precision: in a block by feature each column, otherwise
     those of each array."""
+    groups: list[list[int]] = []
     begin = 0
     for array in layout.body:
         columns: list[int] = []
         for _ in range(array.parts):
             columns += range(begin, begin + array.columns)
             begin += padded(array.columns)
-        yield from ([column] for column in columns) if layout.by_feature else [columns]
-    if layout.weight:
-        yield [layout.lanes]
+        groups += [[column] for column in columns] if layout.by_feature else [columns]
+    return [*groups, [layout.lanes]] if layout.weight else groups

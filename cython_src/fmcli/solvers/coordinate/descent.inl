@@ -15,54 +15,65 @@ void prefetch_sample_states(const ColumnView* view) {
     }
 }
 
-// r += sum_i g_i q_i and, on and above the diagonal, G += sum_i s_i q_i q_i^T, in square tiles of the width of V. The
-// sums over the n samples of one call are in reals, which is accurate enough for few samples; r and G are in double.
-template <class V>
-void gram_of(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t lanes, const real* g, const real* s, double* r,
-             double* G, ptrdiff_t width) {
+// Sums over the n samples of one call, which are in reals: that is accurate enough for few samples. r and G are in double.
+struct GramSums {
+    const real *q, *g, *s;
+    ptrdiff_t apart, n, width;
+    double *r, *G;
+};
+
+// G += sum_i s_i q_i q_i^T in a square tile of the width of V; on the diagonal, also r += sum_i g_i q_i and, with LAST,
+// the tile's part of the column of the last parameter, at `last`.
+template <class V, bool DIAGONAL, bool LAST>
+inline void gram_tile(const GramSums& x, ptrdiff_t row, ptrdiff_t col, ptrdiff_t last) {
     constexpr int W = ::width<V>;
-    for (ptrdiff_t row = 0; row < lanes; row += W)
-        for (ptrdiff_t col = row; col < lanes; col += W) {
-            V sums[W] = {}, slopes = {};
-            for (ptrdiff_t i = 0; i < n; ++i) {
-                const V right = load<V>(q + i * apart + col), left = load<V>(q + i * apart + row) * s[i];
+    V sums[W] = {}, slopes = {}, lasts = {};
+    for (ptrdiff_t i = 0; i < x.n; ++i) {
+        const real* const q = x.q + i * x.apart;
+        const V right = load<V>(q + col), left = load<V>(q + row) * x.s[i];
 #pragma GCC unroll 8
-                for (int f = 0; f < W; ++f) sums[f] += left[f] * right;
-                slopes += g[i] * right;
-            }
-            for (int f = 0; f < W; ++f)
-                for (int h = 0; h < W; ++h) G[(row + f) * width + col + h] += sums[f][h];
-            if (row == col)
-                for (int h = 0; h < W; ++h) r[col + h] += slopes[h];
-        }
+        for (int f = 0; f < W; ++f) sums[f] += left[f] * right;
+        if (DIAGONAL) slopes += x.g[i] * right;
+        if (LAST) lasts += right * (x.s[i] * q[last]);
+    }
+    for (int f = 0; f < W; ++f)
+        for (int h = 0; h < W; ++h) x.G[(row + f) * x.width + col + h] += sums[f][h];
+    for (int h = 0; h < W; ++h) {
+        if (DIAGONAL) x.r[col + h] += slopes[h];
+        if (LAST) x.G[(row + h) * x.width + last] += lasts[h];
+    }
 }
 
-// The same for the last parameter, which follows `before` others: its column of G, and its entry of r.
-void gram_of_last(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t before, const real* g, const real* s, double* r,
-                  double* G, ptrdiff_t width) {
-    for (ptrdiff_t row = 0; row < before; row += LANES) {
-        Vec4 sums = {};
-        for (ptrdiff_t i = 0; i < n; ++i) sums += load<Vec4>(q + i * apart + row) * (s[i] * q[i * apart + before]);
-        for (int f = 0; f < LANES; ++f) G[(row + f) * width + before] += sums[f];
+template <class V, bool LAST>
+void gram_of(const GramSums& x, ptrdiff_t lanes) {
+    for (ptrdiff_t row = 0; row < lanes; row += width<V>) {
+        gram_tile<V, true, LAST>(x, row, row, lanes);
+        for (ptrdiff_t col = row + width<V>; col < lanes; col += width<V>) gram_tile<V, false, false>(x, row, col, lanes);
     }
+}
+
+// The diagonal element of the last parameter, and its entry of r.
+void gram_of_last(const GramSums& x, ptrdiff_t last) {
     double slope = 0, square = 0;
-    for (ptrdiff_t i = 0; i < n; ++i) {
-        const real last = q[i * apart + before];
-        slope += (double)g[i] * last;
-        square += (double)s[i] * last * last;
+    for (ptrdiff_t i = 0; i < x.n; ++i) {
+        const real value = x.q[i * x.apart + last];
+        slope += (double)x.g[i] * value;
+        square += (double)x.s[i] * value * value;
     }
-    r[before] += slope;
-    G[before * width + before] += square;
+    x.r[last] += slope;
+    x.G[last * x.width + last] += square;
 }
 
 void gram(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
           double* G) {
+    const GramSums x{q, g, s, apart, n, width, r, G};
     const ptrdiff_t lanes = width / LANES * LANES;
+    const bool last = lanes < width;
     if (lanes % 8 == 0)
-        gram_of<Vec8>(q, apart, n, lanes, g, s, r, G, width);
+        last ? gram_of<Vec8, true>(x, lanes) : gram_of<Vec8, false>(x, lanes);
     else
-        gram_of<Vec4>(q, apart, n, lanes, g, s, r, G, width);
-    if (lanes < width) gram_of_last(q, apart, n, lanes, g, s, r, G, width);
+        last ? gram_of<Vec4, true>(x, lanes) : gram_of<Vec4, false>(x, lanes);
+    if (last) gram_of_last(x, lanes);
 }
 
 // r += sum_i g_i q_i; returns sum_i s_i |q_i|^2.

@@ -1,4 +1,4 @@
-from fmcli.base.types cimport real
+from fmcli.base.types cimport SampleStates
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
@@ -49,10 +49,7 @@ cdef class Descent:
     cdef bint bounded            # whether the curvature of the loss is bounded
     cdef double curvature
     cdef BlockRule rule[MAX_BLOCKS]
-    cdef Py_ssize_t cache        # reals of the model's cache in a sample state, for one class
-    cdef Py_ssize_t header       # bytes of a sample state before the cache
-    cdef Py_ssize_t sample_state_size  # in bytes
-    cdef char* sample_states
+    cdef SampleStates states
     cdef object memory
     cdef double nuclear          # the strength of the nuclear norm
     cdef int beta                # the block of fitted kernel weights, if that strength is not 0
@@ -61,7 +58,4 @@ cdef class Descent:
     cdef require(self)
 
     cdef inline double* sample_state(self, Py_ssize_t i) noexcept nogil:
-        return <double*>(self.sample_states + i * self.sample_state_size)
-
-    cdef inline real* cached(self, Py_ssize_t i, int output) noexcept nogil:
-        return <real*>(self.sample_states + i * self.sample_state_size + self.header) + output * self.cache
+        return <double*>(self.states.at + i * self.states.size)

@@ -5,7 +5,7 @@ import numpy as np
 from fmcli.solvers.coordinate.columns import by_feature, by_row, columns_needed, of_all
 from fmcli.models.layout import allocate
 
-from fmcli.base.types cimport real
+from fmcli.base.types cimport SampleStates, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.kernels.simd cimport ExactStrength, PenaltyStrength, rounded
 from fmcli.losses.loss cimport Loss
@@ -88,12 +88,13 @@ cdef class Descent:
                 self.beta = b
         self.load_strengths()
         size = NONE if by_gradient else model.cache_size(data)
-        self.fast, self.cache = size != NONE, max(size, 0)
-        self.header = header_of(model)
-        self.sample_state_size = sample_state_size(model, self.cache)
-        self.memory = allocate(data.rows * self.sample_state_size // sizeof(real) + 1)
+        self.fast = size != NONE
+        self.states = SampleStates(
+            NULL, sample_state_size(model, max(size, 0)), SCORES * sizeof(double), header_of(model) if self.fast else 0,
+            max(size, 0))
+        self.memory = allocate(data.rows * self.states.size // sizeof(real) + 1)
         flat = self.memory
-        self.sample_states = <char*>&flat[0]
+        self.states.at = <char*>&flat[0]
         cdef const double[::1] share = data.shares()
         for i in range(data.rows):
             self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_[i], share[i]

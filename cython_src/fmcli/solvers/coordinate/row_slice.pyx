@@ -12,6 +12,7 @@ from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
 
 cdef enum:
     SLICE = 16  # parameters of a row that move together: the work on a sample grows with their square
+    KEPT_REALS = 1 << 14  # of derivatives, which stay in a core's cache
 
 
 cdef class RowSlice:
@@ -33,9 +34,11 @@ cdef class RowSlice:
         whole = max([layout.lanes for layout in descent.model.layout if layout.constraint == "simplex"], default=0)
         self.quadratic = QuadraticBound(longest, max(whole, min(longest, SLICE + 1)))
         most = padded(longest) + LANES
-        numbers, change = allocate((2 * CHUNK + 1) * most), np.zeros(CHUNK)
+        self.kept = max(CHUNK, KEPT_REALS // most // CHUNK * CHUNK)
+        numbers, change = allocate((self.kept + CHUNK + 1) * most), np.zeros(CHUNK)
         self.memory = numbers, change
-        self.q, self.second, self.step = &numbers[0], &numbers[CHUNK * most], &numbers[2 * CHUNK * most]
+        self.q = self.kept_q = &numbers[0]
+        self.second, self.step = &numbers[self.kept * most], &numbers[(self.kept + CHUNK) * most]
         self.change = &change[0]
 
     # ---- The row and its slices. ----
@@ -90,12 +93,14 @@ cdef class RowSlice:
         for f in range(other.quadratic.width):
             self.step[f] = other.step[f]
 
-    # A chunk of the row's samples, from `at` on; the states of the next chunk are prefetched.
+    # A chunk of the row's samples, from `at` on, and the place of their derivatives; the states of the next chunk are
+    # prefetched.
     cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil:
         cdef ColumnView some = v[0]
         if at + CHUNK < v.n:
             some.sample, some.n = v.sample + at + CHUNK, min(<Py_ssize_t>CHUNK, v.n - at - CHUNK)
             self.model.prefetch_states(&some)
+        self.q = self.kept_q + (at * v.apart if v.n <= self.kept else 0)
         some.sample, some.value = v.sample + at, v.value + at
         some.n = min(<Py_ssize_t>CHUNK, v.n - at)
         return some
@@ -153,10 +158,10 @@ cdef class RowSlice:
             if part.weight:
                 q[part.lanes] = gradient.weight[i]
 
-    # change <- what the step changes in a chunk's scores. The derivatives of a single chunk are still there.
+    # change <- what the step changes in a chunk's scores.
     cdef void score_changes(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
         if self.affine():
-            if v.n > CHUNK:
+            if v.n > self.kept:
                 self.derivatives(part)
             kernels.affine_score_changes(
                 self.q, part.apart, part.n, self.quadratic.width, self.step, self.change)

@@ -2,7 +2,7 @@
 
 from fmcli.models.layout import allocate
 
-from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, real
+from fmcli.base.types cimport LANES, ColumnView, cache_in, real
 from fmcli.kernels.simd cimport PenaltyStrength, kernels
 from fmcli.models.related.parts cimport join
 from fmcli.solvers.coordinate.block_rows cimport BlockRows
@@ -13,7 +13,7 @@ from libc.math cimport fabs
 from libc.stdint cimport int64_t
 
 cdef enum:
-    SAMPLES_AHEAD = 2  # whose parameter rows are prefetched
+    AT_ONCE = 256  # samples whose states stay in the cache until their losses are known
     HALVINGS = 30  # of steps, or doublings of the curvature, before a row is left as it is
 
 
@@ -140,23 +140,27 @@ cdef class CoordinateUpdater(RowSlice):
         if self.related is not None:
             v.sample_states, v.sample_state_size, v.cache = self.related.states, self.related.state_size, 0
             return
-        v.sample_states, v.sample_state_size = self.descent.sample_states, self.descent.sample_state_size
-        v.cache = self.descent.header + output * self.descent.cache * sizeof(real)
+        v.sample_states, v.sample_state_size = self.descent.states.at, self.descent.states.size
+        v.cache = self.descent.states.cache + output * self.descent.states.reals * sizeof(real)
 
     def measure(self, Py_ssize_t start, Py_ssize_t stop):
         """Scores and caches of samples start:stop from the parameters; returns their part of the mean loss."""
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, end
         cdef double total = 0
-        cdef Sample x
+        cdef double* state
         self.require()
         if not 0 <= start <= stop <= self.descent.data.rows:
             raise IndexError("no such samples")
         with nogil:
-            for i in range(start, stop):
-                if i + SAMPLES_AHEAD < stop:
-                    self.descent.data.sample(i + SAMPLES_AHEAD, &x)
-                    self.model.prefetch(&x, &self.workspace.scratch)
-                total += self.score_sample(i)
+            while start < stop:
+                end = min(start + AT_ONCE, stop)
+                self.model.fill_states(
+                    self.descent.data, start, end, &self.workspace.scratch, &self.descent.states)
+                for i in range(start, end):
+                    self.join_parts(i)
+                    state = self.descent.sample_state(i)
+                    total += state[SHARE] * self.descent.loss.value(state[LABEL], state + SCORES)
+                start = end
         return total
 
     # ValueError unless there is something to update.
@@ -165,21 +169,14 @@ cdef class CoordinateUpdater(RowSlice):
             raise ValueError("there is nothing to update")
         self.descent.require()
 
-    cdef double score_sample(self, Py_ssize_t i) noexcept nogil:
-        cdef Sample x
+    # Add what the rows of relations' blocks contribute to the scores and caches of a sample.
+    cdef void join_parts(self, Py_ssize_t i) noexcept nogil:
         cdef int c
         cdef size_t part
-        cdef double* sample_state = self.descent.sample_state(i)
-        cdef Scratch* s = &self.workspace.scratch
-        self.descent.data.sample(i, &x)
-        self.model.score(&x, s)
-        for c in range(self.model.outputs):
-            sample_state[SCORES + c] = s.score[c]
-            if self.descent.fast:
-                self.model.fill_cache(&x, s, c, self.descent.cached(i, c))
-            for part in range(self.descent.parts.size()):
-                sample_state[SCORES + c] += join(&self.descent.parts[part], i, c, self.descent.cached(i, c))
-        return sample_state[SHARE] * self.descent.loss.value(sample_state[LABEL], sample_state + SCORES)
+        for part in range(self.descent.parts.size()):
+            for c in range(self.model.outputs):
+                self.descent.sample_state(i)[SCORES + c] += join(
+                    &self.descent.parts[part], i, c, cache_in(&self.descent.states, i, c))
 
     # ---- The algorithm. ----
 
