@@ -162,13 +162,11 @@ def test_groups_of_a_file_have_the_moments_of_their_features(monkeypatch):
     job.train(plan)
     members = [[j for j, group in of.items() if group == number and plan.seen[j]] for number in (0, 1, 2, 4)]
     assert min(map(len, members)) > 3
-    for factor in range(2):
-        V, count, total, squares = found[factor]
-        assert count.tolist() == [len(features) for features in members]
-        np.testing.assert_allclose(total, [V[features, factor].sum() for features in members])
-        np.testing.assert_allclose(squares, [(V[features, factor] ** 2).sum() for features in members])
-    assert len(found) == 3, "two factors, and the weights, which are still 0"
-    assert not found[2][2].any()
+    ((V, count, total, squares),) = found  # the columns are two factors, and the weights, which are still 0
+    np.testing.assert_array_equal(count, np.transpose([[len(features) for features in members]] * 3))
+    np.testing.assert_allclose(total[:, :2], [V[features].sum(axis=0) for features in members])
+    np.testing.assert_allclose(squares[:, :2], [(V[features] ** 2).sum(axis=0) for features in members])
+    assert not total[:, 2].any()
 
 
 def trained_model(data, *, model="fm", loss=None, valid=None, threads=1, **options):

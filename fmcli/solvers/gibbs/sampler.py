@@ -96,9 +96,6 @@ class GibbsSampler(CoordinateDescent):
         self.walk = ordinal and CutpointWalk(ordinal, self.data.label)
         self.draws = [GibbsUpdater(self.priors) for _ in range(self.threads)]
         self._begin(self.draws)
-        self.drawn = {
-            number: np.sort(np.concatenate([sweep.order for sweep in sweeps])) for number, sweeps in self.sweeps.items()
-        }
         for number, layout in enumerate(self.model.layout):
             self.priors.precision[number][...] = np.inf  # of padding
             if is_bias(layout):
@@ -106,6 +103,9 @@ class GibbsSampler(CoordinateDescent):
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.model.end_epoch()  # by now it is known which rows enter samples at all
+        self.drawn = {
+            number: np.sort(np.concatenate([sweep.order for sweep in sweeps])) for number, sweeps in self.sweeps.items()
+        }
         with ThreadPoolExecutor(self.threads) as pool:
             loss = self._measured(pool)
             while self.ended < epochs:

@@ -28,7 +28,7 @@ cdef class RowSlice:
     cdef BlockRows related  # whose rows the row of parameters enters; None: the samples
     cdef real* q         # the derivatives of a chunk's scores
     cdef real* kept_q    # those of the row's first chunk
-    cdef Py_ssize_t kept  # samples of a row whose derivatives are kept until the step is applied; others' are recomputed
+    cdef Py_ssize_t kept  # the most samples of a row whose derivatives are kept until the step is applied
     cdef real* second    # the second derivatives, in the same layout
     cdef real* step      # the step, rounded to what the parameters change by
     cdef double* change  # the changes of a chunk's scores by the step
