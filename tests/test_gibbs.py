@@ -11,13 +11,14 @@ from fmcli.data.fields import FeatureGroups, fields_of_features, without_fields
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
 from fmcli.losses.loss import Ordinal, Squared
+from fmcli.models.layout import CUTPOINTS
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring import prediction
 from fmcli.scoring.averages import MeanScore
 from fmcli.solvers.coordinate import trainer as coordinate
-from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors
+from fmcli.solvers.gibbs.sampler import NOISE, GibbsSampler, Hyperpriors
 from fmcli.training import job, saving
 from fmcli.training.draws import kept_sweeps
 from reference.joint import differences, z_scores
@@ -92,9 +93,29 @@ class TooWide(GibbsSampler):
         super().prepare(**options)
 
 
-@pytest.mark.parametrize(("wrong", "cutpoints"), [(TooLoud, 0), (TooSure, 0), (OffCentre, 0), (TooWide, 3)])
+class WithoutJacobian(GibbsSampler):
+    """Takes the proposals, which are symmetric in the logarithms of gaps, for symmetric ones of the gaps."""
+
+    def _draw_cutpoints(self, pool, walk, loss):
+        prior = walk.prior
+        walk.prior = lambda gaps: prior(gaps) + gaps.sum()
+        super()._draw_cutpoints(pool, walk, loss)
+        walk.prior = prior
+
+
+class Unseeing(GibbsSampler):
+    """Draws cutpoints from their prior, whatever the labels are."""
+
+    def _draw_cutpoints(self, pool, walk, loss):
+        walk.step(self.model.parameters[CUTPOINTS], self.generator(self.priors.sweep, NOISE), 0.0, lambda: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "cutpoints"),
+    [(TooLoud, 0), (TooSure, 0), (OffCentre, 0), (TooWide, 3), (WithoutJacobian, 3), (Unseeing, 3)],
+)
 def test_the_check_of_the_joint_distribution_finds_errors(wrong, cutpoints):
-    found = joint("linear", wrong, 800, cutpoints=cutpoints)
+    found = joint("linear", wrong, 800, cutpoints=cutpoints, sweeps=4 if cutpoints else 2)
     assert max(map(abs, found.values())) > LARGEST, found
 
 

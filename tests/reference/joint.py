@@ -76,6 +76,10 @@ def statistics(model: Model, data: Dataset, label: np.ndarray, noise: float) -> 
             f"{name} pair": values[0] * values[-1],
             f"{name} label": values[0] * label[0],
         }
+    if model.cutpoints > 1:  # the wider a gap, the more labels are in it
+        gaps = np.log(np.diff(model.parameters["cutpoints"][0].astype(np.float64))) - GAPS["gap_mean"]
+        shares = np.bincount(label.astype(int), minlength=model.cutpoints + 1)[1:-1] / len(label)
+        found |= {"gaps shares": 5 * np.mean(gaps * (shares - 1 / (model.cutpoints + 1)))}
     return {name: float(np.tanh(value)) for name, value in found.items()}
 
 
