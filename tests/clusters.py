@@ -36,7 +36,10 @@ class Here:
     def result(self, future, purpose):
         return pickle.loads(pickle.dumps(future.value))
 
-    def in_order(self, items, send, purpose):
+    def results(self, futures, purpose):
+        return [self.result(future, purpose) for future in futures]
+
+    def in_order(self, items, send, purpose, at_once=False):
         return ((item, self.result(send(item), purpose(item))) for item in items)
 
     @contextmanager

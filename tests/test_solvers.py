@@ -22,13 +22,13 @@ from problems import (
     taken,
 )
 
-from fmcli.cluster.sums import Sums, added
+from fmcli.cluster.sums import PartSums
 from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.rounds.row_sums import BlockSums, row_sums, step_by_sums
+from fmcli.solvers.rounds.row_sums import added_sums, row_sums, step_by_sums
 from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
@@ -143,15 +143,14 @@ class PartsOfBlocks:
 
     def run(self, pool, blocks, order, number, _):
         first, last = blocks.ends[number : number + 2]
-        found = []
-        for rows in (np.arange(first, last - 1), np.arange(last - 1, last)):
-            total, sums = row_sums(self.model, self.loss, blocks.data.take(rows), blocks.mean_weight)
-            found.append(Sums(total, 0, sums))
-        total, _, sums = added(found)
-        for block, arrays in enumerate(sums):
-            step_by_sums(self.model, self.solver, self.loss, block, BlockSums(*arrays))
+        data = blocks.data.take(np.arange(first, last))
+        losses, blocks = row_sums(self.model, self.loss, data, blocks.mean_weight, [data.rows - 1, data.rows])
+        sums = PartSums(losses, np.zeros(2), blocks)
+        for block in range(len(blocks)):
+            total = added_sums([sums.of_part(part, block) for part in range(2)])
+            step_by_sums(self.model, self.solver, self.loss, block, total)
         self.model.project()
-        return total
+        return losses.sum()
 
 
 def labels_of(loss, rng):

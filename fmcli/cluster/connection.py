@@ -12,8 +12,10 @@ import pydoc
 import signal
 import time
 import warnings
+from asyncio import run_coroutine_threadsafe
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.resource_tracker import ensure_running
@@ -105,40 +107,50 @@ class Cluster:
         return future
 
     def result(self, future: Future, purpose: str) -> Any:
-        """The result of a task. `purpose` is for messages.
+        """The result of a task; see `results`."""
+        return self.results([future], purpose)[0]
 
-        Raises UnavailableError, NotEnoughMemoryError if workers end in the task again and again, and
-        InterruptedRunError.
+    def results(self, futures: Sequence[Future], purpose: str) -> list[Any]:
+        """The results of some tasks. `purpose` is for messages.
+
+        Raises UnavailableError, NotEnoughMemoryError if workers end in a task again and again, and InterruptedRunError.
         """
-        from distributed import TimeoutError, wait
-
+        self._check()
+        gathering = self._client.gather(list(futures), asynchronous=True)
+        gathered = run_coroutine_threadsafe(gathering, self._client.loop.asyncio_loop)
         try:
-            while True:
-                if self._signals.signal and not self._patient:
-                    raise InterruptedRunError
-                if self._client.status != "running":
-                    self._lost()
-                with suppress(TimeoutError):
-                    wait([future], timeout=POLL)
-                self._look_after()
-                if future.done():
-                    result = future.result()
-                    self._pending.discard(future)
-                    return result
+            while not wait([gathered], timeout=POLL).done:
+                self._check()
+            results = list(gathered.result())
         except (FmcliError, InterruptedRunError):
             raise
         except Exception as error:
             self._fail(error, purpose)
+        finally:
+            gathered.cancel()
+        self._pending.difference_update(futures)
+        return results
+
+    def _check(self) -> None:
+        """Raise an error if a signal waits, or the cluster is gone."""
+        if self._signals.signal and not self._patient:
+            raise InterruptedRunError
+        if self._client.status != "running":
+            self._lost()
+        self._look_after()
 
     def in_order(
-        self, items: Iterable[T], send: Callable[[T], Future], purpose: Callable[[T], str]
+        self, items: Iterable[T], send: Callable[[T], Future], purpose: Callable[[T], str], at_once: bool = False
     ) -> Iterator[tuple[T, Any]]:
-        """Each item and the result of its task, in order. A bounded number of tasks is in flight."""
+        """Each item and the result of its task, in order.
+
+        at_once : whether all tasks are sent at once; otherwise, a bounded number of tasks is in flight.
+        """
         waiting: deque[tuple[T, Future]] = deque()
         rest = iter(items)
         most, taken = AHEAD * self.threads, 0
         while True:
-            while len(waiting) < most and (item := next(rest, None)) is not None:
+            while (at_once or len(waiting) < most) and (item := next(rest, None)) is not None:
                 waiting.append((item, send(item)))
             if not waiting:
                 return
@@ -220,8 +232,6 @@ class Cluster:
         raise UnavailableError(f"the scheduler of the cluster {self._name} is gone; start it and run the command again")
 
     def _fail(self, error: Exception, purpose: str) -> NoReturn:
-        from concurrent.futures import CancelledError
-
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
@@ -271,7 +281,11 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
             def revive() -> None:
                 local.scale(count)
 
-            with local, Client(local) as client, _used(client, address.text, signals, revive) as cluster:
+            with (
+                local,
+                Client(local, direct_to_workers=True) as client,
+                _used(client, address.text, signals, revive) as cluster,
+            ):
                 yield cluster
             return
         security = None

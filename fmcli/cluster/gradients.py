@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from fmcli.cluster import work
 from fmcli.cluster.parameters import columns_of_each, values_of
-from fmcli.cluster.shared import Columns, Values
+from fmcli.cluster.residents import Resident, itself
+from fmcli.cluster.shared import Columns
 from fmcli.cluster.sums import Sums, added
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.trainer import Task
 
 if TYPE_CHECKING:
-    from distributed import Future
-
     from fmcli.cluster.rows import PartitionedCache
 
 # How many sums a task adds. Sums form a tree, which depends only on the number of partitions.
@@ -28,10 +27,10 @@ class Gradients:
 
     Parameters
     ----------
-    shared : a future of work.Shared, whose goal has the sum of the weights of rows.
+    shared : of Shared, whose goal has the sum of the weights of rows.
     """
 
-    def __init__(self, task: Task, partitions: PartitionedCache, shared: Future) -> None:
+    def __init__(self, task: Task, partitions: PartitionedCache, shared: Resident) -> None:
         self.task, self.partitions, self.shared = task, partitions, shared
         self._columns: dict[int, Columns] | None = None
 
@@ -45,7 +44,7 @@ class Gradients:
         needed = sum(model.features if columns is None else len(columns) for columns in self._columns.values())
         # There is less to send if each worker gets all of them.
         together = needed > len(set(cluster.places)) * model.features
-        every = cluster.submit(_itself, all_values := values_of(model, None)) if together else None
+        every = cluster.submit(itself, all_values := values_of(model, None)) if together else None
         if every is not None:
             cluster.sent += len(set(cluster.places)) * all_values.nbytes
         results = []
@@ -54,10 +53,9 @@ class Gradients:
             if values is None:
                 values = values_of(model, columns)
                 cluster.sent += values.nbytes
-            place = partitions.worker_of(number)
-            results.append(
-                cluster.submit(work.gradient_of, partitions.inputs, self.shared, number, columns, values, worker=place)
-            )
+            place = partitions.homes.of(number)
+            there = partitions.inputs.on(place), self.shared.on(place)
+            results.append(cluster.submit(work.gradient_of, *there, number, columns, values, worker=place))
         while len(results) > 1:
             groups = [results[at : at + FAN_IN] for at in range(0, len(results), FAN_IN)]
             results = [group[0] if len(group) == 1 else cluster.submit(added, group) for group in groups]
@@ -76,7 +74,3 @@ class Gradients:
         for _, blocks in found:
             for block, rows in enumerate(blocks):
                 model.entered(block, rows)
-
-
-def _itself(value: Values) -> Values:
-    return value

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fmcli.cluster import work
+from fmcli.cluster.residents import Resident
 from fmcli.cluster.shared import Columns, Values
 from fmcli.models.model import Model
 from fmcli.solvers.rounds.parameter_rows import read_rows, rows_of
 
 if TYPE_CHECKING:
-    from distributed import Future
-
     from fmcli.cluster.rows import PartitionedCache
 
 
@@ -26,6 +28,14 @@ def values_of(model: Model, columns: Columns) -> Values:
     return Values(columns, blocks, others)
 
 
-def columns_of_each(partitions: PartitionedCache, shared: Future) -> dict[int, Columns]:
+def joined_columns(found: Iterable[Columns]) -> Columns:
+    """All of these features."""
+    every = list(found)
+    if any(columns is None for columns in every):
+        return None
+    return np.unique(np.concatenate([columns for columns in every if columns is not None]))
+
+
+def columns_of_each(partitions: PartitionedCache, shared: Resident) -> dict[int, Columns]:
     """The features that the rows of each partition have; None: all are needed."""
     return dict(partitions.each(work.columns_of, shared, purpose="looking at"))

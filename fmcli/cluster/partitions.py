@@ -8,12 +8,12 @@ nothing. The cache is a file without a name, which disappears with the process, 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import gettempdir
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import finalize
 from zlib import crc32
 
@@ -34,6 +34,8 @@ from fmcli.errors import FmcliError
 
 # There are about so many partitions, unless these would be smaller or larger than the others, in bytes of text.
 PARTITIONS, LEAST_BYTES, MOST_BYTES = 16, 1 << 20, 256 << 20
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -238,3 +240,11 @@ def described(partition: Sequence[Part]) -> str:
 def names_of(partition: Sequence[Part]) -> list[str]:
     """The names of the inputs of its parts."""
     return [name_of(part.path) for part in partition]
+
+
+def guarded(work: Callable[[], T], inputs: Inputs, number: int) -> T:
+    """The result of some work on a partition, which an error names."""
+    try:
+        return work()
+    except (FmcliError, MemoryError) as error:
+        raise told(error, described(inputs.recipe[0][number])) from error

@@ -9,19 +9,19 @@ says which ones the next round needs. So nothing can be out of date, and a task 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from fmcli.cluster import work
-from fmcli.cluster.parameters import values_of
+from fmcli.cluster.parameters import joined_columns, values_of
 from fmcli.cluster.shared import Columns, Values
-from fmcli.cluster.sums import Sums, added
+from fmcli.cluster.sums import PartSums
 from fmcli.cluster.work import Place
 from fmcli.errors import BadInputError
-from fmcli.solvers.rounds.row_sums import BlockSums, step_by_sums
+from fmcli.solvers.rounds.row_sums import added_sums, step_by_sums
 
 if TYPE_CHECKING:
     from fmcli.cluster.rows import PartitionedRows
@@ -55,7 +55,7 @@ class Rounds:
         self.partitions, self.sizes = source.partitions, source.sizes
         self.rounds = rounds_of(task)
         self.shared = source.goal(task, mean_weight if solver.averages_weights else 1.0)
-        self.next: dict[int, Columns] = {}
+        self.next: dict[tuple[int, ...], Columns] = {}
         self.place = Place(0, 0, self.rounds)
 
     @staticmethod
@@ -73,8 +73,7 @@ class Rounds:
             raise BadInputError(f"the checkpoint is not valid: no round ends after {done} rows; remove it")
         self.place = Place(self.task.epochs_before + number, ends.index(done) + 1 if done else 0, self.rounds)
         if not self.next:
-            for numbers, found in self._results(work.columns_in, lambda numbers: ()):
-                self.next.update(zip(numbers, found, strict=True))
+            self.next = dict(self._results(work.columns_in, self._groups()))
 
     def done_after(self, round: int) -> int:
         """The number of rows of an epoch that are done after a round."""
@@ -86,47 +85,55 @@ class Rounds:
         Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted
         losses.
         """
-        model = self.task.model
-        whole = values_of(model, None) if any(columns is None for columns in self.next.values()) else None
+        model, cluster = self.task.model, self.partitions.cluster
+        groups = self._groups()
+        known = all(numbers in self.next for _, numbers in groups)
 
-        cluster = self.partitions.cluster
-
-        def values(numbers: list[int]) -> tuple[list[Values]]:
-            of_each = (self.next[number] for number in numbers)
-            given = [whole or values_of(model, columns) for columns in of_each]
-            cluster.sent += sum(one.nbytes for one in (given[:1] if whole else given))
+        def values(numbers: tuple[int, ...]) -> tuple[Values]:
+            given = values_of(model, self.next[numbers] if known else every)
+            cluster.sent += given.nbytes
             return (given,)
 
-        found: dict[int, Sums] = {}
-        following: dict[int, Columns] = {}
-        for numbers, results in self._results(work.sums_in, values):
-            for number, (sums, columns) in zip(numbers, results, strict=True):
-                found[number], following[number] = sums, columns
-                cluster.received += sums.nbytes + (0 if columns is None else columns.nbytes)
-        sums = added([found[number] for number in sorted(found)])
-        for block, arrays in enumerate(sums.blocks):
-            model.entered(block, arrays[0])
-            step_by_sums(model, self.solver, self.loss, block, BlockSums(*arrays))
+        every = None if known else joined_columns(self.next.values())
+        parts: dict[int, tuple[PartSums, int]] = {}
+        following: dict[tuple[int, ...], Columns] = {}
+        for numbers, (sums, columns) in self._results(work.sums_in, groups, values):
+            parts.update((number, (sums, part)) for part, number in enumerate(numbers))
+            following[numbers] = columns
+            cluster.received += sums.nbytes + (0 if columns is None else columns.nbytes)
+        in_order = [parts[number] for number in sorted(parts)]
+        for block in range(len(model.layout)):
+            total_sums = added_sums([sums.of_part(part, block) for sums, part in in_order])
+            model.entered(block, total_sums.rows)
+            step_by_sums(model, self.solver, self.loss, block, total_sums)
         model.project()
         done = self.done_after(self.place.round)
         self.next, self.place = following, self.place.next
-        return done, sums.weight, total + sums.loss
+        weight = sum(float(sums.weights[part]) for sums, part in in_order)
+        return done, weight, total + sum(float(sums.losses[part]) for sums, part in in_order)
 
     def end(self) -> None:
         """End an epoch."""
 
+    def _groups(self) -> list[tuple[str | None, tuple[int, ...]]]:
+        """The partitions with rows to train on, together for each thread of a worker, and the worker."""
+        groups = self.partitions.groups(number for number, size in enumerate(self.sizes) if size)
+        return [(place, tuple(numbers)) for place, numbers in groups]
+
     def _results(
-        self, task: Callable[..., T], arguments: Callable[[list[int]], tuple[Any, ...]]
-    ) -> Iterator[tuple[list[int], T]]:
-        """Each group of partitions with rows to train on, and the result of a task on them."""
+        self,
+        task: Callable[..., T],
+        groups: Sequence[tuple[str | None, tuple[int, ...]]],
+        arguments: Callable[[tuple[int, ...]], tuple[Any, ...]] = lambda numbers: (),
+    ) -> Iterator[tuple[tuple[int, ...], T]]:
+        """The partitions of each group, and the result of a task on them."""
         cluster, partitions = self.partitions.cluster, self.partitions
         futures = []
-        for place, every in partitions.groups():
-            if numbers := [number for number in every if self.sizes[number]]:
-                given = partitions.inputs, self.shared, numbers, self.place, *arguments(numbers)
-                futures.append((numbers, cluster.submit(task, *given, worker=place)))
-        for numbers, future in futures:
-            yield numbers, cluster.result(future, f"round {self.place.round + 1} of epoch {self.place.epoch}")
+        for place, numbers in groups:
+            there = partitions.inputs.on(place), self.shared.on(place)
+            futures.append(cluster.submit(task, *there, numbers, self.place, *arguments(numbers), worker=place))
+        results = cluster.results(futures, f"round {self.place.round + 1} of epoch {self.place.epoch}")
+        return zip((numbers for _, numbers in groups), results, strict=True)
 
 
 def rounds_of(task: Task) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from fmcli.cluster.connection import Cluster
 from fmcli.cluster.gradients import Gradients
 from fmcli.cluster.held_out import HeldOut, shares
 from fmcli.cluster.partitions import Inputs, Opened, Space, described, names_of, opened
+from fmcli.cluster.residents import Homes, Resident
 from fmcli.cluster.rounds import Rounds
 from fmcli.cluster.shared import Goal, Shared
 from fmcli.data.account import Account
@@ -44,12 +46,13 @@ T = TypeVar("T")
 class PartitionedCache:
     """What is known about the rows of all partitions; as a Cache, of which each partition is a block.
 
-    cluster, inputs : where the partitions are; `inputs` is a future.
+    cluster, inputs, homes : where the partitions are; `inputs` is of Inputs.
     rows : the number of rows of each.
     """
 
-    def __init__(self, cluster: Cluster, inputs: Inputs, there: Future, found: Sequence[Opened], format: str) -> None:
-        self.cluster, self.inputs, self.parts, self.reading = cluster, there, *inputs.recipe[:2]
+    def __init__(self, cluster: Cluster, inputs: Resident, homes: Homes, found: Sequence[Opened], format: str) -> None:
+        self.cluster, self.inputs, self.homes = cluster, inputs, homes
+        self.parts, self.reading = inputs.value.recipe[:2]
         self.rows = tuple(0 if one.facts is None else one.facts.rows for one in found)
         self.block_bytes = max(one.nbytes for one in found)
         self.nbytes = sum(one.nbytes for one in found)
@@ -98,22 +101,21 @@ class PartitionedCache:
         """The error for partitions that contradict each other."""
         return BadInputError(f"the inputs have changed while they were read: {reason}")
 
-    def shared(self, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None) -> Future:
+    def shared(self, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None) -> Resident:
         """What workers need to know, for tasks."""
-        return self.cluster.submit(_itself, Shared(self.space, view, held_out, goal))
+        return Resident(self.cluster, Shared(self.space, view, held_out, goal))
 
-    def worker_of(self, number: int) -> str | None:
-        """The address of the worker that a partition is on."""
-        places = self.cluster.places
-        return places[number * len(places) // len(self.rows)] if places else None
-
-    def groups(self) -> list[tuple[str | None, list[int]]]:
-        """The partitions that have rows, by worker, in order."""
-        together: dict[str | None, list[int]] = {}
-        for number, rows in enumerate(self.rows):
-            if rows:
-                together.setdefault(self.worker_of(number), []).append(number)
-        return list(together.items())
+    def groups(self, numbers: Iterable[int]) -> list[tuple[str | None, list[int]]]:
+        """Partitions together for each thread of a worker, with the worker's address."""
+        by_worker: dict[str | None, list[int]] = {}
+        for number in numbers:
+            by_worker.setdefault(self.homes.of(number), []).append(number)
+        threads = Counter(self.cluster.places)
+        together = []
+        for place, some in by_worker.items():
+            count = min(len(some), threads[place] or 1) if place else 1
+            together += [(place, some[thread::count]) for thread in range(count)]
+        return together
 
     def each(
         self, task: Callable[..., T], *arguments: Any, purpose: str, only: Sequence[int] | None = None
@@ -124,12 +126,14 @@ class PartitionedCache:
 
         def send(number: int) -> Future:
             shared, *others = arguments
-            return self.cluster.submit(task, self.inputs, shared, number, *others, worker=self.worker_of(number))
+            place = self.homes.of(number)
+            return self.cluster.submit(task, self.inputs.on(place), shared.on(place), number, *others, worker=place)
 
-        return self.cluster.in_order(numbers, send, lambda number: f"{purpose} {described(self.parts[number])}")
+        # All tasks at once, so that no worker waits, and none takes tasks on partitions that are elsewhere.
+        return self.cluster.in_order(numbers, send, lambda number: f"{purpose} {described(self.parts[number])}", True)
 
     def fetch(
-        self, shared: Future, chosen: str, count: int = 0, only: Sequence[int] | None = None
+        self, shared: Resident, chosen: str, count: int = 0, only: Sequence[int] | None = None
     ) -> Iterator[Dataset]:
         """Rows of each partition, as they were read; see work.rows_in."""
         found = self.each(work.rows_in, shared, chosen, count, purpose="reading rows of", only=only)
@@ -147,16 +151,15 @@ def open_partitions(
 
     Raises BadInputError for the first error of a line, and the errors of Cluster.
     """
-    there = cluster.submit(_itself, inputs)
     parts = inputs.recipe[0]
+    there, homes = Resident(cluster, inputs), Homes(cluster, len(parts))
     account, found, rows = Account(bad, blank_is_row=False), [], 0
 
     def send(number: int) -> Future:
-        places = cluster.places
-        place = places[number * len(places) // len(parts)] if places else None
-        return cluster.submit(opened, there, number, worker=place)
+        place = homes.of(number)
+        return cluster.submit(opened, there.on(place), number, worker=place)
 
-    in_order = cluster.in_order(range(len(parts)), send, lambda number: f"reading {described(parts[number])}")
+    in_order = cluster.in_order(range(len(parts)), send, lambda number: f"reading {described(parts[number])}", True)
     for number, one in in_order:
         last = len(one.blocks) - 1
         for at, (name, blocks) in enumerate(zip(names_of(parts[number]), one.blocks, strict=False)):
@@ -168,7 +171,7 @@ def open_partitions(
         found.append(one)
         rows += one.facts.rows if one.facts else 0
         progress(number + 1, rows)
-    return PartitionedCache(cluster, inputs, there, found, format)
+    return PartitionedCache(cluster, there, homes, found, format)
 
 
 def joined_names(found: Sequence[Names | None]) -> Names | None:
@@ -275,7 +278,7 @@ class PartitionedRows(StoredRows):
         none = replace(self.held, held=(0,) * len(self.held.rows))
         return PartitionedRows(self.partitions, self.view, self.totals, none, None, self.model_fields, self.data)
 
-    def goal(self, task: Task, weight: float) -> Future:
+    def goal(self, task: Task, weight: float) -> Resident:
         """What workers need to know to train."""
         goal = Goal(task.spec, task.model.outputs, self.model_fields, weight)
         return self.partitions.shared(self.view, self.held, goal)
@@ -312,7 +315,3 @@ class PartitionedBlocks(StoredBlocks):
     ) -> PartitionedRows:
         assert isinstance(left, HeldOut)
         return PartitionedRows(self.cache, view, totals, left, held_out, fields)
-
-
-def _itself(value: T) -> T:
-    return value

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.cluster.held_out import HeldOut
-from fmcli.cluster.partitions import Inputs, Space
+from fmcli.cluster.partitions import Inputs, Space, guarded
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import joined
 from fmcli.data.training_rows import RowNumbers, TrainingRows
@@ -23,13 +23,14 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import PREPARE_STREAM, SHUFFLE_STREAM, generator
+from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.parameter_rows import rows_of, write_rows
 from fmcli.system.memory import available
 from fmcli.training.settings import make_model
 from fmcli.training.stored import View
 
-# Rows in the columns of a share, that are kept until the parameters for these come.
-SHARES_KEPT = 64
+# Shares that are kept until the parameters for their columns come: of this round and the next, for a few threads.
+SHARES_KEPT = 16
 Columns = NDArray[np.int32] | None
 
 
@@ -62,6 +63,31 @@ class Goal:
     weight: float
 
 
+class Share(NamedTuple):
+    """Rows of some partitions.
+
+    ends : for each partition, the number of the row after its last one.
+    data : the rows in columns of their own.
+    columns : which features these are. Kinds of which no part can be trained alone have all columns: None.
+    """
+
+    ends: list[int]
+    data: Dataset
+    columns: Columns
+
+    def within(self, columns: Columns) -> Share:
+        """The same with these columns, of which some may not occur."""
+        if self.columns is None or columns is None or np.array_equal(columns, self.columns):
+            return self
+        index = np.searchsorted(columns, self.columns).astype(np.int32)[self.data.index]
+        return Share(self.ends, self.data.with_columns(index, len(columns)), columns)
+
+    def weights(self) -> NDArray[np.float64]:
+        """The sum of the weights of the rows of each partition."""
+        rows = np.split(np.arange(self.data.rows, dtype=np.int32), self.ends[:-1])
+        return np.array([self.data.total_weight(some) for some in rows])
+
+
 class Shared:
     """What the client has learned about all partitions, on its way to workers, which keep rows here as the model sees
     them."""
@@ -74,7 +100,7 @@ class Shared:
         self._lock = Lock()
         self._blocks: OrderedDict[tuple[int, int], Dataset] = OrderedDict()
         self._orders: dict[int, tuple[int, list[tuple[int, RowNumbers]]]] = {}
-        self._shares: OrderedDict[tuple[int, int, int], tuple[Dataset, Columns]] = OrderedDict()
+        self._shares: OrderedDict[tuple[int, ...], Share] = OrderedDict()
         self._columns: dict[int, tuple[Columns, int]] = {}
         self._room = available() // 2
 
@@ -137,13 +163,25 @@ class Shared:
         self._orders[number] = epoch, by_block
         return by_block
 
-    def share(self, inputs: Inputs, number: int, epoch: int, round: int, rounds: int) -> tuple[Dataset, Columns]:
-        """The rows of a partition in a round of an epoch, and the features that these have. Kinds of which no part can
-        be trained alone have all columns."""
-        key = number, epoch, round
+    def share(self, inputs: Inputs, numbers: Sequence[int], epoch: int, round: int, rounds: int) -> Share:
+        """The rows of some partitions in a round of an epoch."""
+        key = *numbers, epoch, round
         with self._lock:
             if key in self._shares:
                 return self._shares[key]
+        pieces = [
+            guarded(lambda: self._rows_of(inputs, number, epoch, round, rounds), inputs, number)  # noqa: B023
+            for number in numbers
+        ]
+        ends = np.cumsum([piece.rows for piece in pieces]).tolist()
+        found = Share(ends, *self._with_columns(joined(pieces)))
+        with self._lock:
+            self._shares[key] = found
+            while len(self._shares) > SHARES_KEPT:
+                self._shares.popitem(last=False)
+        return found
+
+    def _rows_of(self, inputs: Inputs, number: int, epoch: int, round: int, rounds: int) -> Dataset:
         order = self.order(inputs, number, epoch)
         count = sum(len(rows) for _, rows in order)
         first, last = count * round // rounds, count * (round + 1) // rounds
@@ -153,21 +191,13 @@ class Shared:
             before += len(some)
             if len(part):
                 rows.append((block, part))
-        if not rows:
-            rows = [(0, np.zeros(0, dtype=np.int32))]
-        found = self.with_columns(self.take(inputs, number, rows))
-        with self._lock:
-            self._shares[key] = found
-            while len(self._shares) > SHARES_KEPT:
-                self._shares.popitem(last=False)
-        return found
+        return self.take(inputs, number, rows or [(0, np.zeros(0, dtype=np.int32))])
 
-    def with_columns(self, data: Dataset) -> tuple[Dataset, Columns]:
-        """Rows in columns of their own, and which features these are."""
+    def _with_columns(self, data: Dataset) -> tuple[Dataset, Columns]:
         if not MODELS[self.goal.spec.model].apart:
             return data, None
-        columns, index = np.unique(data.index, return_inverse=True)
-        return data.with_columns(index.astype(np.int32).reshape(-1), len(columns)), columns.astype(np.int32)
+        columns, index = distinct(data.index)
+        return data.with_columns(index, len(columns)), columns
 
     def columns(self, inputs: Inputs, number: int) -> Columns:
         """The features that the rows of a partition have; None: all are needed."""

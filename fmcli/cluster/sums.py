@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.solvers.rounds.row_sums import BlockSums
+
 
 class Sums(NamedTuple):
     """What some rows contribute to a loss and its gradient.
@@ -26,6 +28,30 @@ class Sums(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return sum(array.nbytes for block in self.blocks for array in block)
+
+
+class PartSums(NamedTuple):
+    """What the rows of several parts contribute.
+
+    losses, weights : float64 (parts), the weighted sums of the losses, and the sums of the weights.
+    blocks : for each block of the model, the sums of one part after the other, and the number of parameter rows that
+        each part has, int64 (parts). So there are few arrays to send.
+    """
+
+    losses: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    blocks: Sequence[tuple[BlockSums, NDArray[np.int64]]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sums."""
+        return sum(array.nbytes for sums, _ in self.blocks for array in sums)
+
+    def of_part(self, part: int, block: int) -> BlockSums:
+        """The sums of a part in a block."""
+        sums, counts = self.blocks[block]
+        last = int(counts[: part + 1].sum())
+        return BlockSums._make(array[last - int(counts[part]) : last] for array in sums)
 
 
 def added(parts: Sequence[Sums]) -> Sums:

@@ -12,26 +12,16 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.cluster.partitions import Inputs, described
+from fmcli.cluster.partitions import Inputs, guarded
 from fmcli.cluster.shared import Columns, Shared, Values, in_blocks
-from fmcli.cluster.sums import Sums
-from fmcli.cluster.tasks import told
+from fmcli.cluster.sums import PartSums, Sums
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import joined
 from fmcli.data.training_rows import RowNumbers
-from fmcli.errors import FmcliError
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.rounds.row_sums import row_sums
 
 T = TypeVar("T")
-
-
-def guarded(work: Callable[[], T], inputs: Inputs, number: int) -> T:
-    """The result of some work on a partition, which an error names."""
-    try:
-        return work()
-    except (FmcliError, MemoryError) as error:
-        raise told(error, described(inputs.recipe[0][number])) from error
 
 
 def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int) -> Dataset:
@@ -83,29 +73,28 @@ class Place(NamedTuple):
         return Place(self.epoch + last, 0 if last else self.round + 1, self.rounds)
 
 
-def columns_in(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> list[Columns]:
+def columns_in(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> Columns:
     """The features of the rows that some partitions have in a round."""
-    return [guarded(lambda: shared.share(inputs, n, *place)[1], inputs, n) for n in numbers]  # noqa: B023
+    return guarded(lambda: shared.share(inputs, numbers, *place).columns, inputs, numbers[0])
 
 
 def sums_in(
-    inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, values: Sequence[Values]
-) -> list[tuple[Sums, Columns]]:
-    """The sums over the rows that some partitions have in a round, at these parameters, and the features in the
-    next round."""
+    inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, values: Values
+) -> tuple[PartSums, Columns]:
+    """The sums over the rows that each of some partitions has in a round, at these parameters, and the features of all
+    of them in the next round. `values` : of the features in this round, and perhaps others."""
 
-    def work(number: int, given: Values) -> tuple[Sums, Columns]:
-        data, columns = shared.share(inputs, number, *place)
-        model, loss = shared.model(data, given)
-        total, blocks = row_sums(model, loss, data, shared.goal.weight)
-        whole = [(shared.in_all_rows(b, model, columns, arrays[0]), *arrays[1:]) for b, arrays in enumerate(blocks)]
-        following = shared.share(inputs, number, *place.next)[1]
-        return Sums(total, data.total_weight(), whole), following
+    def work() -> tuple[PartSums, Columns]:
+        share = shared.share(inputs, numbers, *place).within(values.columns)
+        model, loss = shared.model(share.data, values)
+        losses, blocks = row_sums(model, loss, share.data, shared.goal.weight, share.ends)
+        whole = [
+            (sums._replace(rows=shared.in_all_rows(b, model, values.columns, sums.rows)), counts)
+            for b, (sums, counts) in enumerate(blocks)
+        ]
+        return PartSums(losses, share.weights(), whole), shared.share(inputs, numbers, *place.next).columns
 
-    return [
-        guarded(lambda: work(number, given), inputs, number)  # noqa: B023
-        for number, given in zip(numbers, values, strict=True)
-    ]
+    return guarded(work, inputs, numbers[0])
 
 
 def columns_of(inputs: Inputs, shared: Shared, number: int) -> Columns:
@@ -151,7 +140,8 @@ def rows_entered(inputs: Inputs, shared: Shared, number: int, values: Values) ->
         found: list[list[NDArray[np.int32]]] = [[] for _ in values.blocks]
         for block, rows in shared.rows_left(inputs, number):
             data = shared.block(inputs, number, block).take(rows)
-            for all_rows, sums in zip(found, row_sums(*shared.model(data, values), data, 1.0)[1], strict=True):
+            _, blocks = row_sums(*shared.model(data, values), data, 1.0, [data.rows])
+            for all_rows, (sums, _) in zip(found, blocks, strict=True):
                 all_rows.append(sums.rows)
         return [np.unique(np.concatenate(all_rows)).astype(np.int32) for all_rows in found]
 

@@ -1,15 +1,18 @@
-"""Kill workers of training runs on a cluster at random moments: the model files must be those of undisturbed runs.
+"""Kill workers of training runs on a cluster in every phase: the model files must be those of undisturbed runs.
 
     python scripts/bench/kill_workers.py --kills 50
 
 For each case, several copies of the sample data are trained on with two workers of this machine. The same run is then
-repeated, while one worker after the other is killed (SIGKILL) after random times, from the moment at which the cluster
-is there, until there were so many kills in all. Linux only: the workers are found in /proc. Exits with status 1 if a
-model file differs, or if a run fails.
+repeated, while workers are killed (SIGKILL), until there were so many kills in all. The log says which phase a run is
+in: workers read the rows, the client makes dictionary, counts and labels (preparing), rounds or gradients (training),
+the end of an epoch, where held-out rows are evaluated, and the end of the run, where the model is saved. A kill counts
+for the end of an epoch if this came within 0.3 seconds, and for the end of the run after its last epoch. Linux only:
+the workers are found in /proc. Exits with status 1 if a model file differs, or if a run fails.
 """
 
 import argparse
 import collections
+import itertools
 import os
 import random
 import signal
@@ -21,15 +24,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SAMPLE = Path(__file__).resolve().parents[2] / "sample_data" / "adult.train.libsvm"
-COPIES = 20  # for several partitions
+COPIES = 60  # for several partitions
 ROWS = "rows.libsvm"
 CASES = {
-    "adagrad": ("-s", "adagrad", "-e", "4", "--holdout", "0.1", "--refit"),
-    "ftrl": ("-s", "ftrl", "-m", "shfm", "-e", "4", "--holdout", "0", "--min-count", "3"),
-    "lbfgs": ("-s", "lbfgs", "-e", "20", "--tol", "0"),
+    "adagrad": ("-s", "adagrad", "-e", "4", "--holdout", "0.3", "--refit"),
+    "ftrl": ("-s", "ftrl", "-m", "shfm", "-e", "4", "--holdout", "0.3", "--min-count", "3"),
+    "lbfgs": ("-s", "lbfgs", "-e", "40", "--tol", "0", "--holdout", "0.3"),
 }
+# The beginning of the line of the log with which a phase begins.
+BEGINS = {"reading": b"cluster ", "preparing": b"read ", "training": b"model "}
+SOON = 0.3  # seconds before the end of an epoch, or of the run
+POLL = 0.005  # seconds between two looks at the log
 # Seconds between two kills. A run cannot end if its workers end sooner than they start.
-LEAST_GAP, MOST_GAP = 4.0, 12.0
+LEAST_GAP, MOST_GAP = 6.0, 10.0
 LONGEST = 600  # seconds of a run
 WORKER = b"multiprocessing.spawn"  # in the command of a worker process
 
@@ -65,25 +72,90 @@ def children(process: int) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def disturbed(folder: Path, name: str, moments: random.Random) -> collections.Counter[str]:
-    """A run whose workers are killed: how many, in reading or in training, and whether the model is the same."""
-    counts: collections.Counter[str] = collections.Counter()
-    process, begin = start(folder, CASES[name], "model.fm"), time.monotonic()
-    while process.poll() is None:
-        time.sleep(moments.uniform(LEAST_GAP, MOST_GAP))
-        log = (folder / "log").read_bytes()
-        found = workers(process.pid) if log.startswith(b"cluster ") else []
-        if found and process.poll() is None:
+class Run:
+    """A run whose log is watched.
+
+    seen : the number of lines that begin with a word -> the times at which these were there.
+    """
+
+    def __init__(self, folder: Path, case: tuple[str, ...], model: str) -> None:
+        self.folder, self.begin = folder, time.monotonic()
+        self.process = start(folder, case, model)
+        self.seen: dict[bytes, list[float]] = collections.defaultdict(list)
+
+    def runs(self) -> bool:
+        """Look at the log, after a short time; whether the run goes on."""
+        time.sleep(POLL)
+        for word in (*BEGINS.values(), b"epoch ", b"refit "):
+            lines = (b"\n" + (self.folder / "log").read_bytes()).count(b"\n" + word)
+            self.seen[word] += [time.monotonic()] * (lines - len(self.seen[word]))
+        if time.monotonic() - self.begin > LONGEST:
+            self.process.kill()
+        return self.process.poll() is None
+
+    @property
+    def epochs(self) -> list[float]:
+        """When epochs ended."""
+        return sorted(self.seen[b"epoch "] + self.seen[b"refit "])
+
+    def phase(self, moment: float) -> str:
+        """The phase that the run was in."""
+        if moment >= self.epochs[-1]:
+            return "saving"
+        if any(0 <= epoch - moment < SOON for epoch in self.epochs):
+            return "evaluation"
+        return [name for name, word in BEGINS.items() if self.seen[word] and self.seen[word][0] <= moment][-1]
+
+
+def disturbed(
+    folder: Path, name: str, moments: random.Random, usual: dict[str, float], first: str
+) -> collections.Counter[str]:
+    """A run whose workers are killed: how many in each phase, and whether the model is the same.
+
+    usual : the seconds of phases of a run that is not disturbed, and its number of epochs.
+    first : the phase of the first kill.
+    """
+    run, kills, earliest = Run(folder, CASES[name], "model.fm"), list[float](), 0.0
+    aim = first
+    while run.runs():
+        if len(run.epochs) == usual["epochs"] and aim != "saving":
+            aim, due = "saving", [0.0]
+        elif aim in BEGINS:
+            due = [begin + moments.uniform(0, usual[aim]) for begin in run.seen[BEGINS[aim]][:1]]
+        else:
+            last = [*run.seen[BEGINS["training"]][:1], *run.epochs][-1:]
+            due = [end + usual["epoch"] - moments.uniform(0, SOON) for end in last]
+        if not due or (time.monotonic() < earliest and aim != "saving"):
+            continue
+        while time.monotonic() < due[0] and run.runs():
+            pass
+        found = workers(run.process.pid)
+        if found and run.process.poll() is None:
             os.kill(moments.choice(found), signal.SIGKILL)
-            phase = "training" if b"model " in log else "reading"
-            counts.update(["kills", phase])
-        if time.monotonic() - begin > LONGEST:
-            process.kill()
-    if process.returncode:
-        sys.exit(f"status {process.returncode}: {(folder / 'log').read_text()}")
-    counts["runs"] = 1
+            kills.append(time.monotonic())
+            earliest = kills[-1] + moments.uniform(LEAST_GAP, MOST_GAP)
+            aim = aim if aim == "saving" else moments.choice(["training", "evaluation"])
+        while aim == "saving" and run.runs():
+            pass
+    if run.process.returncode:
+        sys.exit(f"status {run.process.returncode}: {(folder / 'log').read_text()}")
+    counts = collections.Counter(run.phase(moment) for moment in kills)
+    counts["kills"], counts["runs"] = len(kills), 1
     counts["equal"] = int((folder / "model.fm").read_bytes() == (folder / f"{name}.fm").read_bytes())
     return counts
+
+
+def undisturbed(folder: Path, name: str) -> dict[str, float]:
+    """The seconds of the phases of a run that is not disturbed, of its last epoch, and its number of epochs."""
+    run = Run(folder, CASES[name], f"{name}.fm")
+    while run.runs():
+        pass
+    if run.process.returncode:
+        sys.exit((folder / "log").read_text())
+    times = [run.seen[word][0] for word in BEGINS.values()] + run.epochs
+    reading, preparing, training = (later - before for before, later in itertools.pairwise(times[:4]))
+    epoch, epochs = times[-1] - times[-2], len(run.epochs)
+    return {"reading": reading, "preparing": preparing, "training": training, "epoch": epoch, "epochs": epochs}
 
 
 def main() -> None:
@@ -96,14 +168,16 @@ def main() -> None:
     moments = random.Random(arguments.seed)
     cases = {name: case for name, case in CASES.items() if arguments.only in (None, name)}
     totals = {name: collections.Counter[str]() for name in cases}
+    usual: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / ROWS).write_bytes(SAMPLE.read_bytes() * COPIES)
         while sum(total["kills"] for total in totals.values()) < arguments.kills:
-            for name, case in cases.items():
-                if not totals[name] and start(folder, case, f"{name}.fm").wait():
-                    sys.exit((folder / "log").read_text())
-                totals[name] += disturbed(folder, name, moments)
+            for name in cases:
+                if name not in usual:
+                    usual[name] = undisturbed(folder, name)
+                first = [*BEGINS][sum(total["runs"] for total in totals.values()) % len(BEGINS)]
+                totals[name] += disturbed(folder, name, moments, usual[name], first)
                 print(name, dict(totals[name]), flush=True)
     sys.exit(any(total["equal"] < total["runs"] for total in totals.values()))
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fmcli.models.layout import REAL_TYPE
+from fmcli.solvers.rounds.distinct import distinct
 
 from fmcli.base.types cimport (
     MANY_ENTRIES, Block, BlockGradient, Sample, Scratch, SparseGradient, ThreadShare, real)
@@ -18,7 +19,7 @@ from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace, workspace_for
 from fmcli.solvers.stochastic.solver cimport Solver
 from libc.math cimport fabs
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 cdef extern from "fmcli/solvers/stochastic/row_entries.h" nogil:
@@ -44,57 +45,70 @@ class BlockSums(NamedTuple):
     curvature: object
 
 
-def row_sums(Model model not None, Loss loss not None, Dataset data not None, double mean_weight):
-    """The sums of the gradients of all samples of the data, from the parameters that the model has.
+def row_sums(Model model not None, Loss loss not None, Dataset data not None, double mean_weight, parts):
+    """The sums of the gradients of the samples of each part of the data, from the parameters that the model has.
 
     mean_weight : what weights are divided by.
+    parts : for each, the number of the row after its last one, in increasing order.
 
-    Returns the weighted sum of the losses, and BlockSums for each block. Raises ValueError unless the model can be
-    trained on such data.
+    Returns the weighted sum of the losses of each part, float64 (parts), and for each block of the model the sums of
+    one part after the other as BlockSums, and how many rows these have, int64 (parts). Raises ValueError unless the
+    model can be trained on such data.
     """
     model.require(training=True)
     if data.label is None:
         raise ValueError("the data have no labels")
     loss.check(data.label, model.outputs)
+    cdef int64_t[::1] ends = np.array(parts, dtype=np.int64)
+    cdef Py_ssize_t part, i = 0, j
+    for part in range(ends.shape[0]):
+        if ends[part] < (ends[part - 1] if part else 0) or ends[part] > data.rows:
+            raise ValueError("the parts are not parts of the data")
+    losses_ = np.zeros(ends.shape[0])
+    cdef double[::1] losses = losses_, values = np.zeros(model.features + 1)
     cdef Workspace workspace = workspace_for(model, data)
     cdef Scratch* s = &workspace.scratch
-    cdef double[::1] values = np.zeros(model.features + 1)
     cdef list sums = [_RowAdder(model, b) for b in range(model.n_blocks)]
-    cdef double total = 0, effect, weight, scale = 1 / mean_weight
-    cdef Py_ssize_t i, j
+    cdef double effect, weight, scale = 1 / mean_weight
     cdef int b, c, g
     cdef Sample x
     cdef SparseGradient* gradient
-    for i in range(data.rows):
-        data.sample(i, &x)
-        effect = 1
-        for j in range(x.nnz):
-            effect += fabs(x.value[j])
-            values[x.index[j]] = fabs(x.value[j])
-        effect *= data.share_of(i, mean_weight)
-        model.rows(&x, s)
-        model.score(&x, s)
-        weight = data.weight_of(i)
-        total += weight * loss.slope(data.label_[i], s.score, s.slope)
-        for c in range(model.outputs):
-            s.slope[c] *= weight * scale
-        model.gradient(&x, s)
-        for g in range(s.n_gradients):
-            gradient = &s.gradients[g]
-            b = gradient.block
-            if model.trained[b]:
-                (<_RowAdder>sums[b]).add(gradient, effect, s.slope[g // model.n_blocks], &values[0])
-    return total, [(<_RowAdder>adder).sums() for adder in sums]
+    for part in range(ends.shape[0]):
+        while i < ends[part]:
+            data.sample(i, &x)
+            effect = 1
+            for j in range(x.nnz):
+                effect += fabs(x.value[j])
+                values[x.index[j]] = fabs(x.value[j])
+            effect *= data.share_of(i, mean_weight)
+            model.rows(&x, s)
+            model.score(&x, s)
+            weight = data.weight_of(i)
+            losses[part] += weight * loss.slope(data.label_[i], s.score, s.slope)
+            for c in range(model.outputs):
+                s.slope[c] *= weight * scale
+            model.gradient(&x, s)
+            for g in range(s.n_gradients):
+                gradient = &s.gradients[g]
+                b = gradient.block
+                if model.trained[b]:
+                    (<_RowAdder>sums[b]).add(gradient, effect, s.slope[g // model.n_blocks], &values[0])
+            i += 1
+        for b in range(model.n_blocks):
+            (<_RowAdder>sums[b]).end_part()
+    return losses_, [(<_RowAdder>adder).sums() for adder in sums]
 
 
 cdef class _RowAdder:
-    """Adds sparse gradients to the sums of a block of a model."""
+    """Adds sparse gradients to the sums of a block of a model, part by part."""
 
+    # By row, or by row and lane; all are zero before a part.
     cdef double[:, ::1] body, body_squares
     cdef double[::1] weight, weight_squares, curvature
     cdef int32_t[::1] count
     cdef Py_ssize_t lanes, rows_each
     cdef bint of_features, selected, weighted
+    cdef list parts
 
     def __init__(self, Model model, int b):
         cdef Py_ssize_t rows = model.outputs * model.block[b].rows
@@ -105,6 +119,7 @@ cdef class _RowAdder:
         self.body, self.body_squares = np.zeros((rows, self.lanes)), np.zeros((rows, self.lanes))
         self.weight, self.weight_squares = np.zeros(rows), np.zeros(rows)
         self.curvature, self.count = np.zeros(rows), np.zeros(rows, dtype=np.int32)
+        self.parts = []
 
     # effect : the bound on the curvature of the sample's loss along all parameters, for a parameter whose derivative
     # is 1; values : by feature, its value in the sample.
@@ -131,12 +146,73 @@ cdef class _RowAdder:
             self.curvature[row] += effect * derivative
             self.count[row] += 1
 
-    # The BlockSums of the rows that have a gradient.
-    cdef sums(self):
+    # Keep the sums of the rows that have a gradient, and begin the next part.
+    cdef end_part(self):
         rows = np.flatnonzero(self.count).astype(np.int32)
-        totals = [self.body.base, self.body_squares.base, self.weight.base, self.weight_squares.base]
-        arrays = [array[rows].astype(REAL_TYPE) for array in totals]
-        return BlockSums(rows, *arrays, np.asarray(self.count)[rows], np.asarray(self.curvature)[rows])
+        found = new_sums(rows, self.lanes)
+        cdef const int32_t[::1] ids = rows
+        cdef real[:, ::1] body = found.body, body_squares = found.body_squares
+        cdef real[::1] weight = found.weight, weight_squares = found.weight_squares
+        cdef int32_t[::1] count = found.samples
+        cdef double[::1] curvature = found.curvature
+        cdef Py_ssize_t i, f, row
+        for i in range(ids.shape[0]):
+            row = ids[i]
+            for f in range(self.lanes):
+                body[i, f], body_squares[i, f] = self.body[row, f], self.body_squares[row, f]
+                self.body[row, f] = self.body_squares[row, f] = 0
+            weight[i], weight_squares[i] = self.weight[row], self.weight_squares[row]
+            count[i], curvature[i] = self.count[row], self.curvature[row]
+            self.weight[row] = self.weight_squares[row] = self.curvature[row] = 0
+            self.count[row] = 0
+        self.parts.append(found)
+
+    # The sums of all parts, and the number of rows of each.
+    cdef sums(self):
+        together = BlockSums(*[np.concatenate(arrays) for arrays in zip(*self.parts)])
+        return together, np.array([len(part.rows) for part in self.parts], dtype=np.int64)
+
+
+def new_sums(rows, Py_ssize_t lanes):
+    """BlockSums of zeros for such rows."""
+    n = len(rows)
+    bodies, weights = [[np.zeros(shape, dtype=REAL_TYPE) for _ in range(2)] for shape in ((n, lanes), n)]
+    return BlockSums(rows, *bodies, *weights, np.zeros(n, dtype=np.int32), np.zeros(n))
+
+
+def added_sums(parts):
+    """The BlockSums of samples of which these BlockSums (at least one) are of parts, added in their order."""
+    cdef Py_ssize_t first = 0
+    rows, places = distinct(np.concatenate([part.rows for part in parts]))
+    total = new_sums(rows, parts[0].body.shape[1])
+    for part in parts:
+        _add(total, part, places[first : first + len(part.rows)])
+        first += len(part.rows)
+    return total
+
+
+# total += part, whose rows have these places in the total.
+cdef _add(total, part, const int32_t[::1] places):
+    cdef const int32_t[::1] part_count = part.samples
+    cdef const real[:, ::1] part_body = part.body, part_squares = part.body_squares
+    cdef const real[::1] part_weight = part.weight, part_weight_squares = part.weight_squares
+    cdef const double[::1] part_curvature = part.curvature
+    cdef real[:, ::1] body = total.body, squares = total.body_squares
+    cdef real[::1] weight = total.weight, weight_squares = total.weight_squares
+    cdef int32_t[::1] count = total.samples
+    cdef double[::1] curvature = total.curvature
+    cdef Py_ssize_t i, f, at, lanes = body.shape[1]
+    if not lanes == part_body.shape[1] == part_squares.shape[1] or any([len(a) != len(part.rows) for a in part]):
+        raise ValueError("the sums are not those of the same block")
+    for i in range(places.shape[0]):
+        at = places[i]
+        for f in range(lanes):
+            body[at, f] += part_body[i, f]
+            squares[at, f] += part_squares[i, f]
+        weight[at] += part_weight[i]
+        weight_squares[at] += part_weight_squares[i]
+        count[at] += part_count[i]
+        curvature[at] += part_curvature[i]
 
 
 def step_by_sums(Model model not None, Solver solver not None, Loss loss not None, int block, sums):
@@ -172,7 +248,9 @@ def step_by_sums(Model model not None, Solver solver not None, Loss loss not Non
     starts_ = np.zeros(n + 1, dtype=np.int32)
     np.cumsum(sums.samples, out=starts_[1:])
     cdef int32_t[::1] starts = starts_, rows = np.array(row)
-    cdef real[::1] bounds = np.array([without_first(curvature[i], count[i]) for i in range(n)], dtype=REAL_TYPE)
+    cdef real[::1] bounds = np.empty(n, dtype=REAL_TYPE)
+    for i in range(n):
+        bounds[i] = <real>without_first(curvature[i], count[i])
     cdef double[::1] room = np.zeros(model.room_size())
     cdef ThreadShare share = ThreadShare(0, 1, &room[0])
     memset(&gradient, 0, sizeof(gradient))

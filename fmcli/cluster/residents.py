@@ -1,0 +1,71 @@
+"""What stays with workers between tasks: copies of objects, and partitions of the rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+    from fmcli.cluster.connection import Cluster
+
+
+class Resident:
+    """An object of which each worker has a copy that stays there, with what tasks have added to it.
+
+    Dask removes replicas of a result that no task is waiting for. So each worker has a result of its own.
+
+    value : the object on the client.
+    """
+
+    def __init__(self, cluster: Cluster, value: Any) -> None:
+        self.value, self._cluster = value, cluster
+        self._sent = cluster.submit(itself, value)
+        self._there: dict[str | None, Future] = {}
+
+    def on(self, place: str | None) -> Future:
+        """The copy of a worker, for its tasks."""
+        if place not in self._there:
+            self._there[place] = self._cluster.submit(itself, self._sent, worker=place)
+        return self._there[place]
+
+
+class Homes:
+    """Which worker has each partition. A partition stays as long as its worker is there and has no more than its share.
+
+    Consecutive ones are together, as far as possible, because their sums are added first.
+
+    count : the number of partitions.
+    """
+
+    def __init__(self, cluster: Cluster, count: int) -> None:
+        self._cluster, self._count = cluster, count
+        self._homes: dict[int, str] = {}
+        self._places: list[str] = []
+
+    def of(self, number: int) -> str | None:
+        """The address of the worker of a partition; None: there are no workers now."""
+        places = self._cluster.places
+        if places != self._places:
+            self._settle(places)
+        return self._homes.get(number)
+
+    def _settle(self, places: list[str]) -> None:
+        threads, taken = Counter(places), Counter[str]()
+        each = -(-self._count // max(1, len(places)))
+        before, self._homes, self._places = self._homes, {}, places
+        for number, place in before.items():
+            if taken[place] < each * threads[place]:
+                self._homes[number] = place
+                taken[place] += 1
+        for number in range(self._count) if places else ():
+            if number not in self._homes:
+                place = next(place for place in places if taken[place] < each * threads[place])
+                self._homes[number] = place
+                taken[place] += 1
+
+
+def itself(value: Any) -> Any:
+    """The value."""
+    return value
