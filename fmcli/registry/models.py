@@ -8,6 +8,7 @@ from typing import Any
 
 from fmcli.registry.derived import (
     START_OF_SAMPLES,
+    START_OF_SHARED_SAMPLES,
     Derived,
     by_degree,
     by_longest_row,
@@ -205,6 +206,7 @@ _MODELS = (
         ("rank", "bias", "order"),
         _START["hofm-simplex"],
         solver=_BY_COLUMNS,
+        with_solver={"mcmc": {"init_std": START_OF_SHARED_SAMPLES}},
     ),
     ModelEntry(
         "all-subsets",
