@@ -13,6 +13,7 @@ enum { ROWS_AHEAD = 16 };            // whose combined steps are prefetched when
 // The missed steps of the bodies, or of the weights, of some rows. By h: adaptive; the same for all; one for each step.
 enum Metric { ADAPTIVE, CONSTANT, SCHEDULED };
 
+// With h of their own for the numbers of a row.
 template <Metric METRIC>
 struct MissedSteps {
     const Fobos rule;
@@ -20,42 +21,71 @@ struct MissedSteps {
 
     explicit MissedSteps(const Fobos& of) : rule(of) {}
     inline void set(ptrdiff_t i, int32_t since) { steps[i] = (real)(rule.now - since); }
+    inline void combine(ptrdiff_t) {}
 
     // For the numbers of a vector, of the row i, or of two; g2 is their state.
     template <class V>
     inline __attribute__((always_inline)) DeferredProx<V> of_rows(V g2, ptrdiff_t i, ptrdiff_t next) const {
         const bool many = steps[i] > rule.few || steps[next] > rule.few;
         auto at = [&](int r) { return steps[r < LANES ? i : next]; };
-        return missed_steps<METRIC == ADAPTIVE>(rule, g2, gather<V>(at), many);
+        return missed_steps(rule, root(1 + g2) * rule.inverse_rate, gather<V>(at), many);
     }
 
     // For a number of each row; at(r) is the r-th row.
     template <class V, class At>
     inline __attribute__((always_inline)) DeferredProx<V> of_each(V g2, At at) const {
         const V of_each = gather<V>([&](int r) { return steps[at(r)]; });
-        return missed_steps<METRIC == ADAPTIVE>(rule, g2, of_each, any_negative((real)rule.few - of_each));
+        return missed_steps(rule, root(1 + g2) * rule.inverse_rate, of_each, any_negative((real)rule.few - of_each));
     }
 };
 
-template <>
-struct MissedSteps<SCHEDULED> {
+// With the same steps for all numbers of a row.
+struct MissedStepsOfRows {
     const Fobos rule;
-    DeferredProx<real> missed[CAUGHT_UP];
+    real decay[CAUGHT_UP], rate[CAUGHT_UP];
 
-    explicit MissedSteps(const Fobos& of) : rule(of) {}
-    inline void set(ptrdiff_t i, int32_t since) {
-        missed[i] = steps_between(rule.steps[since * FOBOS_PARTS], rule.steps[rule.now * FOBOS_PARTS]);
-    }
+    explicit MissedStepsOfRows(const Fobos& of) : rule(of) {}
 
     template <class V>
-    inline __attribute__((always_inline)) DeferredProx<V> of_rows(V g2, ptrdiff_t i, ptrdiff_t next) const {
-        return of_each(g2, [&](int r) { return r < LANES ? i : next; });
+    inline __attribute__((always_inline)) DeferredProx<V> of_rows(V, ptrdiff_t i, ptrdiff_t next) const {
+        auto of = [&](const real* each) { return gather<V>([&](int r) { return each[r < LANES ? i : next]; }); };
+        return {of(decay), of(rate)};
     }
 
     template <class V, class At>
     inline __attribute__((always_inline)) DeferredProx<V> of_each(V, At at) const {
-        return {gather<V>([&](int r) { return missed[at(r)].decay; }), gather<V>([&](int r) { return missed[at(r)].rate; })};
+        auto of = [&](const real* each) { return gather<V>([&](int r) { return each[at(r)]; }); };
+        return {of(decay), of(rate)};
     }
+};
+
+template <>
+struct MissedSteps<CONSTANT> : MissedStepsOfRows {
+    using MissedStepsOfRows::MissedStepsOfRows;
+    inline void set(ptrdiff_t i, int32_t since) { decay[i] = (real)(rule.now - since); }
+
+    // Combines the steps of n rows, whose numbers are in place of the decay so far.
+    inline void combine(ptrdiff_t n) {
+        static_assert(CAUGHT_UP % width<Vec8> == 0, "the last vector ends within the arrays");
+        for (ptrdiff_t i = n; i % width<Vec8> != 0; ++i) decay[i] = 0;
+        for (ptrdiff_t i = 0; i < n; i += width<Vec8>) {
+            const Vec8 steps = load<Vec8>(decay + i), h = rule.inverse_rate - Vec8{};
+            const DeferredProx<Vec8> found = missed_steps(rule, h, steps, any_negative((real)rule.few - steps));
+            store(decay + i, found.decay);
+            store(rate + i, found.rate);
+        }
+    }
+};
+
+template <>
+struct MissedSteps<SCHEDULED> : MissedStepsOfRows {
+    using MissedStepsOfRows::MissedStepsOfRows;
+    inline void set(ptrdiff_t i, int32_t since) {
+        const auto missed = steps_between(rule.steps[since * FOBOS_PARTS], rule.steps[rule.now * FOBOS_PARTS]);
+        decay[i] = missed.decay;
+        rate[i] = missed.rate;
+    }
+    inline void combine(ptrdiff_t) {}
 };
 
 // Makes the missed steps of some rows. LANES_EACH: the lanes of their bodies, so that loops over them are unrolled; -1: any
@@ -78,6 +108,8 @@ void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t
             of_weight.set(i, last);
             last = on_body.now;
         }
+        of_body.combine(some);
+        of_weight.combine(some);
         if (bodies)
             each_body<SLOTS, false>(b, some, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t)
                                                       __attribute__((always_inline)) {
@@ -106,6 +138,8 @@ void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t f
         return phi * d;
     };
     auto finish = [&]() {
+        of_body.combine(found);
+        of_weight.combine(found);
         step_by_row<SLOTS>(
             b, found, [&](ptrdiff_t i) { return behind[i]; }, AllTouched{}, strength,
             [&](ptrdiff_t) { return strength.group; },

@@ -149,11 +149,10 @@ inline void start(const Ftrl& rule, const V& phi, V* state) {
     state[0] = -phi * (curvature(rule, state[1]) + rule.strength.l2);
 }
 
-// `steps` prox steps of FOBOS that rows have missed, all with the same h. With AdaGrad, whose state is g2, h is constant
-// because a row has no gradient in these steps. many: whether any of the numbers of steps is greater than rule.few.
-template <bool ADAPTIVE, class V>
-inline __attribute__((always_inline)) DeferredProx<V> missed_steps(const Fobos& rule, V g2, V steps, bool many) {
-    const V h = ADAPTIVE ? root(1 + g2) * rule.inverse_rate : rule.inverse_rate - V{};
+// `steps` prox steps of FOBOS that rows have missed, all with the same h. With AdaGrad, it is constant because a row has no
+// gradient in these steps. many: whether any of the numbers of steps is greater than rule.few.
+template <class V>
+inline __attribute__((always_inline)) DeferredProx<V> missed_steps(const Fobos& rule, V h, V steps, bool many) {
     return equal_steps(1 / h, steps, rule.inverse_rate, rule.strength.l2, rule.few, many);
 }
 
