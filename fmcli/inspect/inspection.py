@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dictionary import Dictionary
+from fmcli.data.fields import NO_GROUP
 from fmcli.data.scaling import SCALE
 from fmcli.inspect.interactions import interactions
-from fmcli.model_file.check import HASH
+from fmcli.model_file.check import GROUPS, HASH
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
@@ -42,6 +43,7 @@ class Subject:
     verified : whether all checksums of the file were verified; else only that of the header.
     top : the maximum number of features in a list.
     arrays : the arrays by their exported names; the first axis is the output.
+    groups : the number of groups that features were given; 0: they were given none.
     """
 
     path: str
@@ -49,6 +51,7 @@ class Subject:
     verified: bool
     top: int
     arrays: dict[str, NDArray[Any]]
+    groups: int = 0
 
     def outputs(self) -> Iterator[tuple[int, Row]]:
         """Each output, and the first columns of its rows in a table: the class, if there are several classes."""
@@ -77,7 +80,9 @@ def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
     """
     file = load(path, verify=verify)
     scorer = scorer_of(path, file)
-    return Subject(path, scorer, file.verified, top, exported(scorer, dense=False))
+    given = file.tensors.get(GROUPS, np.zeros(0, dtype=np.int32))
+    groups = len(np.unique(given[given != NO_GROUP]))
+    return Subject(path, scorer, file.verified, top, exported(scorer, dense=False), groups)
 
 
 def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
@@ -117,6 +122,7 @@ def model(subject: Subject) -> Row:
         **ids(scorer),
         "features_occurring": int(np.count_nonzero(scorer.seen)),
         **({"fields": meta["fields"]} if meta["fields"] else {}),
+        **({"groups": subject.groups} if subject.groups else {}),
         "outputs": scorer.model.outputs,
         "parameters": scorer.model.parameter_count,
         **several(scorer),

@@ -28,7 +28,23 @@ def groups_of(data: Dataset, settings: Settings) -> Groups | None:
     missing = np.flatnonzero(occurs & (groups == NO_GROUP)).astype(np.int32)
     if len(missing) and settings.spec.solver_entry.samples:
         feature = missing[0] if numbering is None else numbering.written(missing[:1])[0]
-        more = f" and {len(missing) - 1:,} more of the training rows" if len(missing) > 1 else " of the training rows"
+        more = len(missing) - 1
+        others = f", nor for {more:,} other{'s' if more > 1 else ''}" if more else ""
         name = settings.groups.name if settings.groups else warm_start and warm_start.path
-        raise BadInputError(f"{name} has no group for feature {feature}{more}; each needs one", groups=None)
+        raise BadInputError(
+            f"{name} has no group for feature {feature} of the training rows{others}; each needs one", groups=None
+        )
     return groups
+
+
+def groups_in_words(groups: Groups | None, settings: Settings) -> str:
+    """The number of groups of features, counted without gaps, and where they are from."""
+    if groups is None:
+        return "1 group of features"
+    count, warm_start = 1 + int(groups.max(initial=0)), settings.warm_start
+    source = "their fields"
+    if settings.groups:
+        source = f"as in {settings.groups.name}"
+    elif warm_start and warm_start.preprocessing.groups is not None:
+        source = f"as in {warm_start.path}"
+    return f"{count:,} group{'s' if count != 1 else ''} of features, {source}"

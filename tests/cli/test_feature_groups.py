@@ -98,9 +98,7 @@ def test_a_run_resumes_with_the_groups_of_its_model(train, files):
     assert again.tensors["groups"].tobytes() == kept.tensors["groups"].tobytes(), "solvers without priors keep them"
     new = files / "new.libsvm"
     new.write_text((files / "rows.libsvm").read_text() + f"1 {USERS + FILMS}:1 {USERS + FILMS + 1}:1\n")
-    message = (
-        f"before has no group for feature {USERS + FILMS} and 1 more of the training rows; each needs one; see --g"
-    )
+    message = f"before has no group for feature {USERS + FILMS} of the training rows, nor for 1 other; each needs one"
     assert message in train(new, "-i", "before", status=65)
     (files / "more").write_text(f"{USERS + FILMS} 3\n{USERS + FILMS + 1} 1\n")
     assert train(new, "-i", "before", "--groups", "more").tensors["groups"][-4:].tolist() == [7, 7, 3, 1]
@@ -151,7 +149,20 @@ def test_groups_of_rows_with_relations(train, files):
 def test_the_log_and_the_dry_run(run, files):
     done = run("train", "-s", "mcmc", "--groups", "lines", "--dry-run", "rows.libsvm")
     assert done.returncode == 0
-    assert "groups of features with priors of their own: 2\n" in done.stderr
+    assert "\npriors: 2 groups of features, as in lines\n" in done.stderr
+
+
+def test_the_log_says_where_groups_are_from(run, train, files):
+    train("rows.libsvm", "--groups", "ids", model="before")
+    usual = ("train", "-s", "mcmc", "-e", "1", "-o", "m")
+    for options, words in (
+        (("-i", "before", "rows.libsvm"), "2 groups of features, as in before"),
+        (("rows.ffm",), "2 groups of features, their fields"),
+        (("rows.libsvm",), "1 group of features"),
+    ):
+        assert f"\npriors: {words}\n" in run(*usual, *options).stderr
+    shown = [json.loads(run("inspect", "--json", path).stdout)["model"] for path in ("before", "m")]
+    assert [figures.get("groups") for figures in shown] == [2, None]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +179,8 @@ def test_the_log_and_the_dry_run(run, files):
         ("0 1 2\n", "bad:1: found '0 1 2', expected a group, or an id and a group, a whole"),
         ("\n", "bad:1: found '', expected a group, or an id and a group"),
         ("0 1\n7 1\n00 1\n", "bad:3: found a second group for feature 0; each feature has one"),
-        ("0\n1\n", f"bad has no group for feature 2 and {USERS + FILMS - 3} more of the training rows; each needs one"),
-        ("", f"bad has no group for feature 0 and {USERS + FILMS - 1} more of the training rows"),
+        ("0\n1\n", f"no group for feature 2 of the training rows, nor for {USERS + FILMS - 3} others; each needs one"),
+        ("", f"bad has no group for feature 0 of the training rows, nor for {USERS + FILMS - 1} others"),
         (
             "".join(f"{feature} 1\n" for feature in range(USERS + FILMS - 1)),
             "for feature 20 of the training rows; each",

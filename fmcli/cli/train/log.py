@@ -26,6 +26,7 @@ from fmcli.text import number
 from fmcli.training.account import MemoryNeed
 from fmcli.training.convergence import WATCHED_ROWS
 from fmcli.training.draws import kept_sweeps
+from fmcli.training.groups import groups_in_words
 from fmcli.training.planning import Plan
 from fmcli.training.trained import Epoch, Trained
 
@@ -142,8 +143,7 @@ def log_sweeps(log: Log, plan: Plan) -> None:
         f"{sweeps:,} sweeps, of which the first {burn_in:,} are the burn-in; the model is the average of {kept:,} "
         f"draw{'s' if kept != 1 else ''} from the others"
     )
-    if plan.source.fields is not None:
-        log.line(f"groups of features with priors of their own: {1 + int(plan.source.fields.max(initial=0)):,}")
+    log.line(f"priors: {groups_in_words(plan.source.fields, plan.settings)}")
 
 
 def rare_features(plan: Plan) -> str:
