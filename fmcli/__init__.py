@@ -42,7 +42,8 @@ Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the mi
 from the normal distribution whose logarithm is the quadratic and the prior. Its random numbers are functions of the
 seed, the sweep and the place, and the next sweep depends on the parameters only. Some draws are kept
 (training/draws.py); a model file has all of these, and predictions are averages over them (scoring/averages.py,
-scoring/draws.py).
+scoring/draws.py). Rows that are known in training are predicted by all sweeps (training/tested.py). Features share
+priors by field, or by the groups in a file (data/fields.py, training/groups.py).
 
 Rows with relations (data/related/rows.py) are not joined with the rows of the blocks that they refer to. For the rows
 that refer to it, a row of a block is like one feature of value 1, whose factors are its sums. So one pass over the rows

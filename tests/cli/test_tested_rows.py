@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
+
 LOSSES = ("squared", "probit", "ordinal")
 # Sweeps, of which all after the burn-in are averaged.
 SWEEPS = ("-s", "mcmc", "-k", "2", "-e", "9", "--burn-in", "3")
@@ -95,6 +97,27 @@ def test_a_continued_run_continues_the_sums(run, train, loss, tmp_path):
     assert train(*options, "--test-output", "second", *checkpoint, "--resume")["test"] == whole["test"]
     assert (tmp_path / "second").read_bytes() == (tmp_path / "out").read_bytes()
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_checkpoint_with_forged_sums_is_refused(train, squared):
+    options = ("--burn-in", "0", "--draws", "2", "--test", "some", "--checkpoint", "c", "--checkpoint-every", "1e-9")
+    train(*options, "--max-seconds", "1e-9")
+    file = load(str(squared / "c"), kind=CHECKPOINT)
+    (name,) = [name for name in file.tensors if "tested.total" in name]
+    assert file.tensors[name].shape == (50, 1)
+    for forged in ({name: file.tensors[name][:-1]}, {name.replace("total.0", "count"): np.array(7)}, {"more": name}):
+        tensors = {**file.tensors, **forged}
+        if "more" in forged:
+            tensors = {key: array for key, array in file.tensors.items() if key != name}
+        save(str(squared / "c"), ModelFile(file.meta, tensors, kind=CHECKPOINT))
+        assert "c is not a valid checkpoint" in train(*options, "--resume", status=65)
+
+
+def test_standard_input(run, train, squared):
+    train("--test", "some", "--test-output", "out")
+    with open(squared / "some", "rb") as text:
+        done = run("train", *SWEEPS, "--test", "-", "--test-output", "-", "-o", "m", "rows", stdin=text)
+    assert done.stdout == (squared / "out").read_bytes()
 
 
 @pytest.fixture
