@@ -275,7 +275,7 @@ _OPTIONS = (
     Option(
         "draws",
         int,
-        50,
+        100,
         "Number of draws of all parameters in the model, from sweeps at equal distances after the burn-in; predictions "
         "are averages over them.",
         "solver",
