@@ -262,7 +262,7 @@ def test_the_draws_are_at_equal_distances_and_end_with_the_last_sweep():
     assert kept(epochs=10, burn_in=0, draws=1) == [10]
     assert kept(epochs=0) == []
     assert kept(epochs=1) == [1], "the default burn-in leaves a sweep"
-    assert len(kept()) == 50
+    assert len(kept()) == 100
     assert min(kept()) > 20
 
 
