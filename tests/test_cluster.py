@@ -33,7 +33,7 @@ from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
 from fmcli.scoring.prediction import Counts, load_model, predict
 from fmcli.scoring.summary import Joined
 
-pytest.importorskip("distributed")
+LocalCluster = pytest.importorskip("distributed").LocalCluster
 ROWS = 400
 
 
@@ -310,3 +310,15 @@ def test_dask_is_imported_only_for_a_cluster():
             assert "from distributed" not in text, source
     assert issubclass(UnavailableError, FmcliError)
     assert UnavailableError.exit_status == 69
+
+
+def test_workers_that_could_not_start_are_started_again():
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as local:
+        worker = local.workers[0]
+        local.sync(worker.close)
+        assert list(local.workers) == [0]
+        local.loop.add_callback(connection.start_missing, local, 1)
+        deadline = time.monotonic() + 60
+        while local.workers.get(0, worker) is worker or local.workers[0].status.name != "running":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

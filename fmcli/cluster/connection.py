@@ -26,7 +26,7 @@ from fmcli.errors import FmcliError, NotEnoughMemoryError, UnavailableError, Usa
 from fmcli.system.interrupt import Deferred
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client, Future, LocalCluster
 
 LOCAL = "local:"
 # Seconds within which a scheduler must answer, and a worker must be there.
@@ -279,7 +279,7 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
                 raise UnavailableError(f"the workers of {address.text} cannot be started: {error}") from error
 
             def revive() -> None:
-                local.scale(count)
+                local.loop.add_callback(start_missing, local, count)
 
             with (
                 local,
@@ -303,6 +303,17 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
             raise UnavailableError(f"cannot connect to the cluster {address.text}: {reason}") from error
         with client, _used(client, address.text, signals) as cluster:
             yield cluster
+
+
+def start_missing(local: LocalCluster, count: int) -> None:
+    """Start those of so many workers of this machine that are not there. Dask keeps the places of workers that were
+    killed while they started, as if these were there."""
+    from distributed.core import Status
+
+    for name, nanny in list(local.workers.items()):
+        if nanny.status in (Status.failed, Status.closed):
+            del local.workers[name]
+    local.scale(count)
 
 
 @contextmanager
