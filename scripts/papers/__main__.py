@@ -5,7 +5,8 @@
     python scripts/papers --raw FOLDER               run all experiments, then write the page
     python scripts/papers --raw FOLDER ll pn_beta    run these experiments, then write the page
 
-FOLDER has the raw files of the data sets, which the page names; nothing is fetched. Each experiment prints its rules
+FOLDER has the raw files of the data sets, which the page names; nothing is fetched. With more folders, --raw is given
+for each of them. Each experiment prints its rules
 before it runs, and PASS or FAIL for each of them afterwards. Its numbers are kept in scripts/papers/numbers.
 """
 
@@ -33,12 +34,12 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def perform(experiment: Experiment, folder: Path) -> None:
+def perform(experiment: Experiment, folders: list[Path]) -> None:
     """Run an experiment, and keep its numbers. Raises MissingDataError."""
     print(f"{experiment.name}: {experiment.source}: {experiment.title}", flush=True)
     for rule in experiment.rules:
         print(f"  rule: {rule.text}", flush=True)
-    raw, begin = Raw(folder), time.process_time()
+    raw, begin = Raw(*folders), time.process_time()
     numbers = rounded(experiment.run(raw))
     kept = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "numbers": numbers}
     (NUMBERS / f"{experiment.name}.json").write_text(json.dumps(kept, indent=1) + "\n")
@@ -55,7 +56,7 @@ def perform(experiment: Experiment, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments to run; without any, all are run")
-    parser.add_argument("--raw", type=Path, metavar="FOLDER", help="the raw files of the data sets")
+    parser.add_argument("--raw", type=Path, action="append", metavar="FOLDER", help="the raw files of the data sets")
     parser.add_argument("--list", action="store_true", help="list the experiments")
     given = parser.parse_args()
     by_name = {one.name: one for one in ALL}

@@ -17,13 +17,17 @@ class Rule:
     text : the rule, a sentence.
     holds : whether it holds for the numbers of a run.
     reason : why it does not hold, as found by further measurements; shown if it fails.
+    ran : whether the data that it is about were there.
     """
 
     text: str
     holds: Callable[[Numbers], bool]
     reason: str = ""
+    ran: Callable[[Numbers], bool] = lambda numbers: True
 
     def verdict(self, numbers: Numbers) -> str:
+        if not self.ran(numbers):
+            return "NOT RUN"
         return "PASS" if self.holds(numbers) else "FAIL"
 
 

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from sets.dense import Pair
 
 from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
@@ -54,6 +55,11 @@ def held_out(rows: int, share: float, seed: int = 0) -> tuple[np.ndarray, np.nda
     return np.sort(order[held:]), np.sort(order[:held])
 
 
+def in_parts(train: Dataset, share: float) -> Pair:
+    """The rows to train on, and a random share of rows that are held out."""
+    return Pair(*(train.take(rows) for rows in held_out(train.rows, share)))
+
+
 def folds(rows: int, count: int, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
     """The numbers of the rows to train on and of those held out, for each random fold."""
     order = np.random.default_rng(seed).permutation(rows).astype(np.int32)
@@ -95,9 +101,13 @@ def auc(trained: Trained, data: Dataset) -> float:
 
 
 def on_test(metrics: Sequence[str], trained: Trained, test: Dataset) -> dict[str, float]:
-    """The metrics of the saved model on test rows, as `fmcli evaluate` computes them."""
+    """The metrics of the saved model on test rows, as `fmcli evaluate` computes them. Of two labels, those above 0 are
+    positive."""
     with TemporaryDirectory() as folder:
         save_model(f"{folder}/model", trained, job.summary(trained), "ffm")
         scorer = load_model(f"{folder}/model")
     rows = test.within(scorer.dimension) if scorer.numbering is None else test.renumbered(scorer.numbering)
-    return measure(metrics, Outcome(trained.plan.spec.loss, rows.label, scorer.scores(rows), clip=scorer.clip))
+    loss, label = trained.plan.spec.loss, rows.label
+    if loss == "logistic":
+        label = np.where(label > 0, 1.0, -1.0)
+    return measure(metrics, Outcome(loss, label, scorer.scores(rows), clip=scorer.clip))

@@ -17,6 +17,7 @@ from experiments import (
     sgl_cost,
     sgl_zeros,
     sh,
+    sh_context,
     sh_words,
 )
 
@@ -34,6 +35,7 @@ ALL = [
         ho_bpr,
         sh,
         sh_words,
+        sh_context,
         sgl,
         sgl_zeros,
         sgl_cost,

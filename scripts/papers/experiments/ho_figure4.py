@@ -1,13 +1,12 @@
 """[HO] Figure 4: the objective by epoch for three solvers on MovieLens 100K, and the time of an epoch by order."""
 
-import time
-
 import numpy as np
 from convergence import curve, ends, figure, never_rises
 from experiment import Experiment, Figure, Numbers, Rule, Table
 from fitting import Options, spec_of
 from sets.movielens import links
 from sets.raw import Raw
+from watching import seconds_of_epoch
 
 from fmcli.data.dataset import Dataset
 from fmcli.training import job
@@ -31,15 +30,8 @@ def options_of(order: int, solver: str) -> Options:
 
 def seconds(data: Dataset, order: int, solver: str) -> float:
     """The CPU seconds of the fastest epoch."""
-    begin, found = time.process_time(), []
-
-    def note(_: job.Epoch) -> None:
-        nonlocal begin
-        found.append(time.process_time() - begin)
-        begin = time.process_time()
-
-    job.train(job.plan(data, spec_of("hofm-shared", options_of(order, solver) | {"epochs": TIMED_EPOCHS})), note)
-    return min(found)
+    options = options_of(order, solver) | {"epochs": TIMED_EPOCHS}
+    return seconds_of_epoch(job.plan(data, spec_of("hofm-shared", options)))
 
 
 def run(raw: Raw) -> Numbers:

@@ -1,7 +1,7 @@
 """[HO] Table 3: AUC of link prediction on MovieLens 100K, for every model of higher order."""
 
 from experiment import Experiment, Figure, Numbers, Rule, Table, mean, mean_and_spread
-from fitting import Options, auc, fit, held_out
+from fitting import Options, auc, fit, in_parts
 from sets.dense import Pair
 from sets.movielens import links
 from sets.raw import Raw
@@ -34,9 +34,7 @@ def options_of(model: str, order: int | None, l2: float, seed: int = 0) -> Optio
 
 def line(model: str, order: int | None, pairs: list[Pair]) -> Numbers:
     """l2 chosen on held-out training rows of the first pair, and the AUC on the test rows of every pair."""
-    train = pairs[0].train
-    kept, held = held_out(train.rows, HELD_OUT)
-    parts = Pair(train.take(kept), train.take(held))
+    parts = in_parts(pairs[0].train, HELD_OUT)
     by_l2 = {l2: auc(fit(model, options_of(model, order, l2), parts.train), parts.test) for l2 in LAMBDAS}
     l2 = max(by_l2, key=lambda one: by_l2[one])
     found = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 from experiment import Experiment, Numbers, Rule, Table, mean, mean_and_spread
-from fitting import Options, best_options, fit, grid, held_out
+from fitting import Options, best_options, fit, grid, held_out, in_parts
 from sets.dense import ijcnn, regression, two_thirds
 from sets.movielens import cold_films, one_hot, random_split, u_split
 from sets.raw import Raw
@@ -82,12 +82,11 @@ def of_llfm(raw: Raw) -> Numbers:
 
 def of_sgl(raw: Raw) -> Numbers:
     """RMSE and zeros by epoch on held-out rows of the first split."""
-    train = random_split(one_hot(raw), 0).train
-    kept, held = held_out(train.rows, sgl.HELD_OUT)
+    parts = in_parts(random_split(one_hot(raw), 0).train, sgl.HELD_OUT)
     found: Numbers = {}
     for name, l2 in SGL_L2.items():
         options = SGL | SGL_STRENGTHS | {"l2": l2}
-        epochs = fit("sglfm", options, train.take(kept), train.take(held), ("rmse", "sparsity")).epochs
+        epochs = fit("sglfm", options, *parts, ("rmse", "sparsity")).epochs
         found[name] = {metric: [one.valid[metric] for one in epochs] for metric in ("rmse", "sparsity")}
     return found
 

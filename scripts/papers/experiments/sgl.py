@@ -1,10 +1,11 @@
 """[SGL] Figures 2 and 6 on MovieLens 100K: RMSE and sparsity by k of six models, and RMSE by epoch."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from experiment import Experiment, Figure, Numbers, Rule, Table, mean, mean_and_spread
-from fitting import Options, fit, held_out
+from fitting import Options, fit, in_parts
 from numpy.typing import NDArray
 from sets.dense import Pair
 from sets.movielens import one_hot, random_split
@@ -73,11 +74,15 @@ def measured(model: str, chosen: Chosen, pairs: list[Pair]) -> Numbers:
     }
 
 
-def run(raw: Raw) -> Numbers:
+def splits(raw: Raw) -> tuple[list[Pair], Pair]:
+    """The random splits; and the training rows of the first one, in a part to train on and one to choose options by."""
     data = one_hot(raw)
     pairs = [random_split(data, seed) for seed in range(SEEDS)]
-    kept, held = held_out(pairs[0].train.rows, HELD_OUT)
-    parts = Pair(pairs[0].train.take(kept), pairs[0].train.take(held))
+    return pairs, in_parts(pairs[0].train, HELD_OUT)
+
+
+def run(raw: Raw) -> Numbers:
+    pairs, parts = splits(raw)
     numbers: Numbers = {"plain": {}, "by rank": {}, "curves": {}}
     for model in PLAIN:
         chosen = min(tried(model, None, parts), key=lambda one: one.rmse)
@@ -136,20 +141,24 @@ def converges_faster(numbers: Numbers) -> bool:
     return all(found[model] < found["fm"] for model in ("l1fm", "glfm", "sglfm"))
 
 
-def tables(numbers: Numbers) -> list[Table]:
+def errors(by_rank: Mapping[str, Numbers]) -> Table:
+    """RMSE, zeros and options of models, by rank and name."""
     rows = []
-    groups = [("", numbers["plain"]), *numbers["by rank"].items()]
-    for rank, models in groups:
+    for rank, models in by_rank.items():
         for model, one in models.items():
             shown = " ".join(f"{name} {value:g}" for name, value in one["options"].items() if name != "rank")
             rows.append([rank, model, mean_and_spread(one["rmse"], 4), mean_and_spread(one["zeros"], 3), shown])
+    return Table(
+        f"RMSE and zeros on test rows (mean and standard deviation of {SEEDS} splits)",
+        ["k", "model", "RMSE", "share of zeros", "options"],
+        rows,
+    )
+
+
+def tables(numbers: Numbers) -> list[Table]:
     speed = [[model, str(epochs_until_close(path["test"]))] for model, path in numbers["curves"].items()]
     return [
-        Table(
-            f"RMSE and zeros on test rows (mean and standard deviation of {SEEDS} splits)",
-            ["k", "model", "RMSE", "share of zeros", "options"],
-            rows,
-        ),
+        errors({"": numbers["plain"], **numbers["by rank"]}),
         Table(
             f"Epochs until the test RMSE is within {CLOSE:g} of its lowest, k = {CURVE_RANK}",
             ["model", "epochs"],

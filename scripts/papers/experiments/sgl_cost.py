@@ -1,11 +1,10 @@
 """[SGL] Algorithm 2: the time of an epoch by the number of features, for a constant number of non-zeros in a row."""
 
-import time
-
 import numpy as np
 from experiment import Experiment, Figure, Numbers, Rule, Table
 from fitting import Options, spec_of
 from sets.raw import Raw
+from watching import seconds_of_epoch
 
 from fmcli.data.dataset import Dataset
 from fmcli.training import job
@@ -33,16 +32,8 @@ def rows_of(features: int, rows: int, seed: int) -> Dataset:
 
 def seconds(model: str, options: Options, data: Dataset) -> float:
     """The CPU seconds of the fastest epoch."""
-    begin, found = time.process_time(), []
-
-    def note(_: job.Epoch) -> None:
-        nonlocal begin
-        found.append(time.process_time() - begin)
-        begin = time.process_time()
-
     common: Options = {"loss": "squared", "rank": RANK, "epochs": EPOCHS, "learning_rate": 0.001}
-    job.train(job.plan(data, spec_of(model, common | options)), note)
-    return min(found)
+    return seconds_of_epoch(job.plan(data, spec_of(model, common | options)))
 
 
 def run(raw: Raw) -> Numbers:

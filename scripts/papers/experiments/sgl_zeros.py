@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 from experiment import Experiment, Figure, Numbers, Rule, Table, mean, mean_and_spread
-from fitting import Options, fit, grid, held_out
+from fitting import Options, fit, grid
 from sets.dense import Pair
-from sets.movielens import one_hot, random_split
 from sets.raw import Raw
 
+from experiments.sgl import errors, splits
 from fmcli.training.job import Trained
 
-SEEDS, RANKS, HELD_OUT, EPOCHS = 5, (20, 50, 100), 0.25, 10
+RANKS, EPOCHS = (20, 50, 100), 10
 ENOUGH_ZEROS, CLOSE = 0.2, 0.005
 COMMON: Options = {"solver": "fobos", "loss": "squared", "adaptive": True, "learning_rate": 0.1, "init_std": 0.01}
 SPARSE = ("l1fm", "glfm", "sglfm")
@@ -95,10 +95,7 @@ def kept_factors(trained: Trained, pair: Pair) -> Numbers:
 
 
 def run(raw: Raw) -> Numbers:
-    data = one_hot(raw)
-    pairs = [random_split(data, seed) for seed in range(SEEDS)]
-    kept, held = held_out(pairs[0].train.rows, HELD_OUT)
-    parts = Pair(pairs[0].train.take(kept), pairs[0].train.take(held))
+    pairs, parts = splits(raw)
     numbers: Numbers = {"by rank": {}, "factors": {}, "speed": {}}
     for rank in RANKS:
         options = best_fm(rank, parts)
@@ -178,22 +175,13 @@ def more_for_frequent(numbers: Numbers) -> bool:
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    rows = []
-    for rank, found in numbers["by rank"].items():
-        for name, one in found.items():
-            shown = " ".join(f"{option} {value:g}" for option, value in one["options"].items() if option != "rank")
-            rows.append([rank, name, mean_and_spread(one["rmse"], 4), mean_and_spread(one["zeros"], 3), shown])
     speed = [
         [name, mean_and_spread(epochs_until(numbers, name), 1), mean_and_spread([min(path) for path in paths], 4)]
         for name, paths in numbers["speed"].items()
     ]
     factors = [[way, *(f"{value:.1f}" for value in quarters(numbers, way))] for way in numbers["factors"]]
     return [
-        Table(
-            f"RMSE and zeros on test rows (mean and standard deviation of {SEEDS} splits)",
-            ["k", "model", "RMSE", "share of zeros", "options"],
-            rows,
-        ),
+        errors(numbers["by rank"]),
         Table(
             f"Epochs until the RMSE on test rows is at most the highest of the models' lowest ones plus {CLOSE:g},"
             f" k = {SPEED_RANK}",

@@ -1,4 +1,4 @@
-"""The folder of raw files: finding them, and the digests of what is built from them."""
+"""The folders of raw files: finding them, and the digests of what is built from them."""
 
 import hashlib
 from pathlib import Path
@@ -12,27 +12,28 @@ DIGITS = 12  # of a digest
 
 
 class MissingDataError(Exception):
-    """A raw file is not in the folder."""
+    """A raw file is in none of the folders."""
 
 
 class Raw:
-    """A folder with the raw files of data sets, which is never written to.
+    """Folders with the raw files of data sets, which are never written to.
 
     built : what has been built so far, by name: the numbers of rows and features, and a digest. Equal digests mean
         equal data, so that a reader can check that an experiment ran on the same rows as ours.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, *folders: Path) -> None:
+        self.folders = folders
         self.built: dict[str, dict[str, Any]] = {}
 
     def files(self, *patterns: str) -> list[str]:
-        """The files that match the first pattern with any, in alphabetical order. Raises MissingDataError."""
+        """The files of the first folder that match the first pattern with any, in alphabetical order. Raises
+        MissingDataError."""
         for pattern in patterns:
-            found = sorted(self.folder.glob(f"**/{pattern}"))
-            if found:
-                return list(map(str, found))
-        raise MissingDataError(f"{self.folder} has no file {' or '.join(patterns)}")
+            for folder in self.folders:
+                if found := sorted(folder.glob(f"**/{pattern}")):
+                    return list(map(str, found))
+        raise MissingDataError(f"{' and '.join(map(str, self.folders))} have no file {' or '.join(patterns)}")
 
     def note(self, name: str, data: Dataset) -> Dataset:
         """Remember what was built. Returns the data."""

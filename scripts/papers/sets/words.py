@@ -38,9 +38,25 @@ class Planted(NamedTuple):
     tied: bool = False
 
 
+class Drawn(NamedTuple):
+    """Documents for training and for testing, and what was planted.
+
+    words, effects : the words with main effects, and these.
+    """
+
+    pair: Pair
+    words: NDArray[np.int64]
+    effects: NDArray[np.float64]
+
+
 def documents(raw: Raw, seed: int, planted: Planted) -> Pair:
     """Documents for training and for testing, with a planted label of mean 0 and variance 1: main effects and pairs of
     words in equal shares, and noise."""
+    return with_effects(raw, seed, planted).pair
+
+
+def with_effects(raw: Raw, seed: int, planted: Planted) -> Drawn:
+    """What `documents` returns, with the planted main effects."""
     train, length, frequent, relevant, hierarchical, tied = planted
     random, rows, features = np.random.default_rng(seed), round((1 + TEST_SHARE) * train), round(WORDS_PER_ROW * train)
     counts = [drawn(random, features, length) for _ in range(rows)]
@@ -58,14 +74,15 @@ def documents(raw: Raw, seed: int, planted: Planted) -> Pair:
         weights = factors @ (signs * random.normal(size=FACTORS))
     main, a = x[:, mains] @ weights, x[:, partners, None] * factors
     pairs = ((a.sum(axis=1) ** 2 - (a**2).sum(axis=1)) / 2) @ signs
-    signal = standard(standard(main) + standard(pairs))
-    label = (1 - NOISE) ** 0.5 * signal + NOISE**0.5 * random.normal(size=rows)
+    both = standard(main) + standard(pairs)
+    label = (1 - NOISE) ** 0.5 * standard(both) + NOISE**0.5 * random.normal(size=rows)
     data = Dataset(indptr, index.astype(np.int32), value.astype(np.float32), label, features)
     pairs_of = "the same" if hierarchical else "other"
-    effects = ", tied main effects" if tied else ""
-    raw.note(f"planted documents of {length} words, pairs of {pairs_of} words{effects}, seed {seed}", data)
+    kind = ", tied main effects" if tied else ""
+    raw.note(f"planted documents of {length} words, pairs of {pairs_of} words{kind}, seed {seed}", data)
     numbers = np.arange(rows, dtype=np.int32)
-    return Pair(data.take(numbers[:train]), data.take(numbers[train:]))
+    effects = weights * (1 - NOISE) ** 0.5 / (main.std() * both.std())
+    return Drawn(Pair(data.take(numbers[:train]), data.take(numbers[train:])), mains, effects)
 
 
 def drawn(random: np.random.Generator, features: int, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
