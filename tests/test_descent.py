@@ -37,7 +37,7 @@ ROUNDING = 1e-5
 LOOSE = FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3}
 
 
-def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
+def problem(name, loss, penalty, seed=0, by_gradient=False, count=ROWS, **options):
     """A model with random parameters, and coordinate descent for it on random samples."""
     rng = np.random.default_rng([len(name), seed, 0])
     model_options = {"rank": RANK, "by_row": penalty in EXACT_ONLY, **options}
@@ -45,8 +45,9 @@ def problem(name, loss, penalty, seed=0, by_gradient=False, **options):
     model.allocate(0)
     fill(model, rng, scale=0.4)
     model.remeasure()
-    rows = random_rows(np.random.default_rng([len(name), seed, 1]), ROWS, FEATURES, fields=fields_of(name))
-    data = dataset(rows, FEATURES, labels_of(loss, rng), rng.uniform(0.5, 2, size=ROWS))
+    rows = random_rows(np.random.default_rng([len(name), seed, 1]), count, FEATURES, fields=fields_of(name))
+    labels = np.resize(labels_of(loss, rng), count)
+    data = dataset(rows, FEATURES, labels, rng.uniform(0.5, 2, size=count))
     loss, penalty = make_loss(loss), Penalty(**PENALTIES[penalty])
     return model, CoordinateDescent(model, loss, penalty, data, threads=1, by_gradient=by_gradient)
 
@@ -84,6 +85,18 @@ def test_fast_derivatives_equal_those_from_gradients(name, loss, penalty):
         model, descent = problem(name, loss, penalty, by_gradient=by_gradient)
         assert descent.descent.fast == (KINDS[name].fast and not by_gradient)
         objectives_of(descent, 2)
+        ends.append(parameters(model))
+    assert_close(*ends, LOOSE)
+
+
+@pytest.mark.parametrize("count", [150, 9000])
+@pytest.mark.parametrize("rank", [5, 8, 20])
+def test_features_of_many_samples_have_the_steps_of_gradients(rank, count):
+    """Derivatives of some chunks are kept until the step is applied; those of more samples are computed again."""
+    ends = []
+    for by_gradient in (False, True):
+        model, descent = problem("fm", "squared", "both", by_gradient=by_gradient, count=count, rank=rank)
+        objectives_of(descent, 1)
         ends.append(parameters(model))
     assert_close(*ends, LOOSE)
 
