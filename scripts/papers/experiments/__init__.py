@@ -3,6 +3,7 @@
 from experiments import (
     ho_bpr,
     ho_figure4,
+    ho_networks,
     ho_start,
     ho_table3,
     ll,
@@ -32,6 +33,7 @@ ALL = [
         ho_table3,
         ho_start,
         ho_figure4,
+        ho_networks,
         ho_bpr,
         sh,
         sh_words,

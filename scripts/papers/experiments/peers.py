@@ -240,7 +240,10 @@ def tables(numbers: Numbers) -> list[Table]:
     rows = []
     for name, case in CASES.items():
         of_set = [name, " / ".join(case.metrics)]
-        others = [[*of_set, one.program, " / ".join(one.values), one.seconds] for one in OTHERS.get(name, ())]
+        others = [
+            [*of_set, one.program, " / ".join(v or "-" for v in one.values), one.seconds]
+            for one in OTHERS.get(name, ())
+        ]
         if name not in numbers:
             rows += [[*of_set, "fmcli: no data", "", ""], *others]
             continue
