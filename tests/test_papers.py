@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "scripts" / "papers"
 MOST_BYTES, MOST_BYTES_OF_ALL = 40_000, 600_000
-PRIVATE = {"sets", "experiments", "experiment", "fitting", "drawing", "page"}
+PRIVATE = {"sets", "experiments", "experiment", "fitting", "drawing", "page", "others", "watching", "convergence"}
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +62,39 @@ def test_the_smallest_experiment_runs(page, tmp_path, monkeypatch):
     assert all("<path" in page.svg(figure) for figure in experiment.figures(numbers).values())
     constant = 0.5  # the loss of the mean of standardised labels
     assert numbers["objectives"]["anova, m = 2"]["2"]["fitted"][0] < constant / 4
+
+
+def test_sets_that_are_missing_are_skipped(page, tmp_path, capsys):
+    """Two of the sets are there, in two folders; the rules about others are not judged."""
+    from experiments import peers
+    from others import BANANA, U1
+    from sets.raw import Raw
+
+    random = np.random.default_rng(0)
+    folders = tmp_path / "one", tmp_path / "two"
+    for folder, name in zip(folders, ("banana", "diabetes"), strict=True):
+        (folder / name).mkdir(parents=True)
+        for part in ("train", "test"):
+            x = random.normal(size=(60, 2)).round(3)
+            lines = [f"{1 if a * b > 0 else 0} 1:{a:g} 2:{b:g}" for a, b in x]
+            (folder / name / f"{part}.libsvm").write_text("\n".join(lines) + "\n")
+    numbers = json.loads(json.dumps(peers.run(Raw(*folders))))
+    assert set(numbers) == {BANANA, "diabetes"}
+    assert f"{U1} is skipped: " in capsys.readouterr().out
+    experiment = peers.EXPERIMENT
+    assert [rule.verdict(numbers) for rule in experiment.rules][:8] == ["NOT RUN"] * 8
+    errors = experiment.tables(numbers)[0]
+    assert [row[2] for row in errors.rows if row[0] == U1][0] == "fmcli: no data"
+    accuracy = numbers[BANANA]["llfm, tuned"]["accuracy"]
+    assert min(accuracy) > 0.6, "labels 0 and 1 are classes"
+
+
+def test_drawn_networks_are_half_links(page, tmp_path):
+    from sets.network import SHAPES, drawn_network, smaller
+    from sets.raw import Raw
+
+    shape = smaller(SHAPES["NIPS"], 16)
+    data = drawn_network(Raw(tmp_path), "NIPS", shape)
+    assert data.rows == 2 * shape.links == 2 * np.count_nonzero(data.label > 0)
+    assert set(np.diff(data.indptr)) == {2 * shape.ones}
+    assert data.features == sum(shape.features)
