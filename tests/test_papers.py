@@ -84,9 +84,21 @@ def test_sets_that_are_missing_are_skipped(page, tmp_path, capsys):
     experiment = peers.EXPERIMENT
     assert [rule.verdict(numbers) for rule in experiment.rules][:8] == ["NOT RUN"] * 8
     errors = experiment.tables(numbers)[0]
-    assert [row[2] for row in errors.rows if row[0] == U1][0] == "fmcli: no data"
-    accuracy = numbers[BANANA]["llfm, tuned"]["accuracy"]
-    assert min(accuracy) > 0.6, "labels 0 and 1 are classes"
+    assert next(row[2] for row in errors.rows if row[0] == U1) == "fmcli: no data"
+
+
+def test_labels_0_and_1_are_measured_like_minus_1_and_1(page):
+    from fitting import fit, on_test
+
+    from fmcli.data.dataset import Dataset
+
+    random = np.random.default_rng(0)
+    x, label = random.random(60).astype(np.float32), random.choice((-1.0, 1.0), 60)
+    row = np.arange(61, dtype=np.int64)
+    rows = [Dataset(row, np.zeros(60, dtype=np.int32), x, given, 1) for given in (label, (label + 1) / 2)]
+    trained = fit("linear", {"solver": "adagrad", "loss": "logistic", "epochs": 2}, rows[0])
+    found = [on_test(("logloss", "accuracy"), trained, one) for one in rows]
+    assert found[0] == found[1]
 
 
 def test_drawn_networks_are_half_links(page, tmp_path):
