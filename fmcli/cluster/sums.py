@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.row_sums import BlockSums
 
 
@@ -65,8 +66,8 @@ def _added(parts: Sequence[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...
         rows = parts[0][0]
         places: list[Any] = [slice(None)] * len(parts)
     else:
-        rows, all_places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
-        places = np.split(all_places.reshape(-1), np.cumsum([len(part[0]) for part in parts])[:-1])
+        rows, all_places = distinct(np.concatenate([part[0] for part in parts]))
+        places = np.split(all_places, np.cumsum([len(part[0]) for part in parts])[:-1])
     totals = []
     for number, like in enumerate(parts[0][1:], start=1):
         total = np.zeros((len(rows), *like.shape[1:]), dtype=like.dtype)

@@ -19,6 +19,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import joined
 from fmcli.data.training_rows import RowNumbers
 from fmcli.solvers.full_batch.objective import Objective
+from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.row_sums import row_sums
 
 T = TypeVar("T")
@@ -116,8 +117,9 @@ def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, v
             data = shared.block(inputs, number, block)
             data = data if len(rows) == data.rows else data.take(rows)
             if columns is not None:
-                index = np.searchsorted(columns, data.index).astype(np.int32)
-                data = data.with_columns(index, len(columns))
+                found, places = distinct(data.index)
+                index = np.searchsorted(columns, found).astype(np.int32)
+                data = data.with_columns(index[places], len(columns))
             model, loss = shared.model(data, given)
             objective = Objective(model, loss, data, shared.goal.weight)
             vector = vector if vector.size else np.zeros(objective.size)
