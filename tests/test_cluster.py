@@ -217,6 +217,29 @@ def test_tasks_that_fail_because_of_their_worker(cluster):
         cluster._fail(ModuleNotFoundError("", name="fmcli.cluster"), "scoring a")
 
 
+def test_a_worker_that_remains_paused(cluster, monkeypatch):
+    """Dask pauses a worker while it has too little memory. A short pause does no harm."""
+    true = cluster._client.scheduler_info
+    looks = []
+
+    def paused(**arguments):
+        looks.append(time.monotonic())
+        found = true(**arguments)
+        first = min(found["workers"])
+        return {**found, "workers": {**found["workers"], first: {**found["workers"][first], "status": "paused"}}}
+
+    monkeypatch.setattr(cluster._client, "scheduler_info", paused)
+    monkeypatch.setattr(connection, "REFRESH", 0.0)
+    assert cluster.result(cluster.submit(time.sleep, 0.5), "scoring a") is None
+    assert looks
+    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.5)
+    with pytest.raises(NotEnoughMemoryError, match=r"scoring a: worker tcp://\S+ has been paused for 0 seconds"):
+        cluster.result(cluster.submit(time.sleep, 3), "scoring a")
+    cluster.close()
+    monkeypatch.undo()
+    assert cluster.result(cluster.submit(abs, -1), "scoring a") == 1
+
+
 def test_workers_with_another_fmcli(cluster, monkeypatch):
     monkeypatch.setattr("fmcli.__version__", "9.8")
     with pytest.raises(UsageError, match=r"worker tcp://\S+ has fmcli \S+, but .* runs here"):

@@ -36,6 +36,8 @@ POLL = 0.2
 # Seconds for which the list of workers is used, and without any worker before the cluster is given up. A worker is
 # started again some seconds after it was killed.
 REFRESH, LONGEST_WITHOUT = 5.0, 300.0
+# Seconds for which a worker may be paused, which Dask does while it has too little memory, before it is given up.
+LONGEST_PAUSE = 60.0
 # Tasks in flight for each thread of the workers: while one runs, the next is there, and results wait for those before.
 AHEAD = 3
 # How many workers in turn may end during a task, before the task is considered the reason.
@@ -85,6 +87,7 @@ class Cluster:
         self._pending: set[Future] = set()
         self._patient = False
         self._places: tuple[float, list[str]] = 0.0, []
+        self._paused: dict[str, float] = {}  # worker -> since when
         self._last_there = self._revived = time.monotonic()
         self.sent = self.received = 0
         self.workers, self.threads = self._checked_workers()
@@ -113,14 +116,16 @@ class Cluster:
     def results(self, futures: Sequence[Future], purpose: str) -> list[Any]:
         """The results of some tasks. `purpose` is for messages.
 
-        Raises UnavailableError, NotEnoughMemoryError if workers end in a task again and again, and InterruptedRunError.
+        Raises UnavailableError, NotEnoughMemoryError if workers end in a task again and again or remain paused, and
+        InterruptedRunError.
         """
-        self._check()
+        since = time.monotonic()
+        self._check(purpose, since)
         gathering = self._client.gather(list(futures), asynchronous=True)
         gathered = run_coroutine_threadsafe(gathering, self._client.loop.asyncio_loop)
         try:
             while not wait([gathered], timeout=POLL).done:
-                self._check()
+                self._check(purpose, since)
             results = list(gathered.result())
         except (FmcliError, InterruptedRunError):
             raise
@@ -131,13 +136,13 @@ class Cluster:
         self._pending.difference_update(futures)
         return results
 
-    def _check(self) -> None:
-        """Raise an error if a signal waits, or the cluster is gone."""
+    def _check(self, purpose: str, since: float) -> None:
+        """Raise an error if a signal waits, or the cluster is gone or out of memory. `since` is when the wait began."""
         if self._signals.signal and not self._patient:
             raise InterruptedRunError
         if self._client.status != "running":
             self._lost()
-        self._look_after()
+        self._look_after(purpose, since)
 
     def in_order(
         self, items: Iterable[T], send: Callable[[T], Future], purpose: Callable[[T], str], at_once: bool = False
@@ -165,16 +170,20 @@ class Cluster:
         """The addresses of the workers, each as often as it has threads, as they were some seconds ago."""
         if time.monotonic() > self._places[0] + REFRESH or not self._places[1]:
             try:
-                threads = dict(self._client.nthreads())
+                workers = self._client.scheduler_info(n_workers=-1)["workers"]
             except Exception:  # the next result says what is wrong
-                threads = {}
-            found = [place for place, count in sorted(threads.items()) for _ in range(count)]
-            self._places = time.monotonic(), found
-            self._last_there = time.monotonic() if found else self._last_there
+                workers = {}
+            now = time.monotonic()
+            found = [place for place, worker in sorted(workers.items()) for _ in range(worker["nthreads"])]
+            paused = (place for place, worker in workers.items() if worker.get("status") == "paused")
+            self._places = now, found
+            self._paused = {place: self._paused.get(place, now) for place in paused}
+            self._last_there = now if found else self._last_there
         return self._places[1]
 
-    def _look_after(self) -> None:
-        """Start local workers again if some are missing. Raises UnavailableError if there have been none for long."""
+    def _look_after(self, purpose: str, since: float) -> None:
+        """Start local workers again if some are missing. Raises UnavailableError if there have been none for long, and
+        NotEnoughMemoryError if one has been paused for long during the wait."""
         there = len(self.places)
         if there < self.threads and self._revive and time.monotonic() > self._revived + REFRESH:
             self._revived = time.monotonic()
@@ -184,6 +193,12 @@ class Cluster:
                 f"the cluster {self._name} has had no workers for {LONGEST_WITHOUT:.0f} seconds; start some: dask "
                 "worker ADDRESS"
             )
+        for worker, paused in self._paused.items():
+            if time.monotonic() > max(since, paused) + LONGEST_PAUSE:
+                raise NotEnoughMemoryError(
+                    f"{purpose}: worker {worker} has been paused for {LONGEST_PAUSE:.0f} seconds, because it uses most "
+                    "of its memory; give workers more (--memory-limit of dask worker), or start more of them"
+                )
 
     @property
     def signal(self) -> int:
