@@ -337,7 +337,7 @@ are those of the defaults, which hold out a part of the training rows to choose 
 were chosen by {FOLDS}-fold cross-validation ({U1} and the regression sets) or on {HELD_OUT:.0%} of the training rows.
 Seconds are CPU seconds of training, and those of the other programs of their whole runs; reading is that of the
 training and the test rows. libFM's als, at its best, is the best of its options on the test rows; the same is given for
-cd. myFM averages the predictions of 280 of 300 sweeps of Gibbs sampling, and `mcmc` those of 50 draws from 300 sweeps
+cd. myFM averages the predictions of 280 of 300 sweeps of Gibbs sampling, and `mcmc` those of 100 draws from 300 sweeps
 by default. The regression sets have standardised columns and labels, and no figures of other programs. {CTR} and {RECO}
 are generated: clicks with 20 one-hot fields and a million ids, and ratings with users, items and five real features.
 """,
