@@ -197,7 +197,7 @@ class Cluster:
             if time.monotonic() > max(since, paused) + LONGEST_PAUSE:
                 raise NotEnoughMemoryError(
                     f"{purpose}: worker {worker} has been paused for {LONGEST_PAUSE:.0f} seconds, because it uses most "
-                    "of its memory; give workers more (--memory-limit of dask worker), or start more of them"
+                    "of its memory limit; give workers more, or start more of them"
                 )
 
     @property
