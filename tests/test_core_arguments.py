@@ -136,7 +136,7 @@ class TestModels:
         for use in (
             lambda: scores(model, data, workspace, 0, 1, np.empty((1, 1))),
             lambda: trainer.run(order, 0, 1),
-            lambda: objective.read(),
+            lambda: objective.read(np.zeros(objective.size)),
             lambda: objective.write(np.zeros(objective.size)),
             lambda: objective.accumulate(0, 1, np.zeros(objective.size)),
             lambda: visitor.measure(0, 1),

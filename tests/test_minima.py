@@ -16,6 +16,7 @@ from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring import prediction
 from fmcli.scoring.scores import mean_loss
 from fmcli.solvers.full_batch.lbfgs import LBFGS
+from fmcli.solvers.full_batch.vectors import PIECE, add_multiple, set_sum
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training import job, saving
 from reference import slow_losses
@@ -230,12 +231,25 @@ def problem(name, loss="squared", threads=1, seed=0):
     return model, LBFGS(model, make_loss(loss), Penalty(l2_w=0.05, l2_v=0.02), data, threads)
 
 
+@pytest.mark.parametrize("size", [0, 1, PIECE, 2 * PIECE + 3])
+def test_sums_of_long_vectors(size):
+    total, first, second = np.random.default_rng(size).normal(size=(3, size))
+    wanted = total - 0.3 * second
+    add_multiple(total, -0.3, second)
+    np.testing.assert_array_equal(total, wanted)
+    set_sum(total, first, 0.7, second)
+    np.testing.assert_array_equal(total, first + 0.7 * second)
+    with pytest.raises(ValueError, match="vectors of"):
+        set_sum(total, first, 0.7, np.zeros(size + 1))
+
+
 @pytest.mark.parametrize("loss", ["squared", "softmax"])
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_gradient_of_the_whole_objective(name, loss):
     _, search = problem(name, loss)
     free = search.free()
-    _, gradient = search.evaluate(free)
+    gradient = np.empty(free.size)
+    search.evaluate(free, gradient)
     scored = zip(search.data.label, score_all(search.model, search.data), strict=True)
     losses = [slow_losses.LOSSES[loss](y, scores) for y, scores in scored]
     assert search.mean_loss == pytest.approx(np.average(losses, weights=search.data.weight), rel=1e-5)
@@ -244,7 +258,7 @@ def test_the_gradient_of_the_whole_objective(name, loss):
     for _ in range(4):
         # The step is 0 in padding, which does not belong to the parameters and would only add noise.
         direction = rng.normal(size=free.size) * (gradient != 0)
-        ahead, behind = (search.evaluate(free + sign * step * direction)[0] for sign in (1, -1))
+        ahead, behind = (search.evaluate(free + sign * step * direction, np.empty(free.size)) for sign in (1, -1))
         assert (ahead - behind) / (2 * step) == pytest.approx(gradient @ direction, rel=2e-2, abs=2e-3)
 
 

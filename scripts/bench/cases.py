@@ -23,6 +23,7 @@ FIELDS, RANK, FFM_RANK, EPOCHS = 20, 8, 4, 2
 # Rows of a block, and epochs until the blocks stay the same, so that one is without their arrangement.
 BLOCK, BLOCK_EPOCHS = 1024, 4
 THREADS = (1, 2)
+FLOATS_A_LINE = 16
 # Names of cases that do not measure fmcli contain one of these words.
 OTHERS = ("scikit-learn", "Vowpal Wabbit", "xLearn", "myFM", "limit")
 # Bytes of text for the readers of other tools, whose speed does not depend on the size.
@@ -148,9 +149,10 @@ class Bench:
             took = seconds(lambda: model.fit(matrix, data.label, n_iter=EPOCHS, n_kept_samples=1)) / EPOCHS
         return self.per(name, took, data.nnz, "ns/non-zero")
 
-    def limit(self, name: str) -> float:
-        data = self.rows_of()
-        command = [self.touch(), *map(str, (data.rows, FIELDS, data.features, 3))]
+    def limit(self, name: str, rank: int) -> float:
+        """The seconds to touch the cache lines of a feature's factors and their state."""
+        data, lines = self.rows_of(), 2 * rank // FLOATS_A_LINE
+        command = [self.touch(), *map(str, (data.rows, FIELDS, data.features, lines, 3))]
         done = subprocess.run(command, input=data.index.tobytes(), capture_output=True, check=True)
         return self.per(name, float(done.stdout), data.nnz, "ns/non-zero")
 
@@ -191,7 +193,8 @@ def cases(bench: Bench) -> dict[str, Run]:
     for rank in (16, 32, 64):
         epoch(f"epoch: fm adagrad k = {rank}", "fm", "adagrad", rank=rank, block_size=1)
         epoch(f"epoch: fm adagrad k = {rank}, blocks", "fm", "adagrad", rank=rank, block_size=BLOCK)
-    add("epoch: limit, touching the rows", bench.limit)
+    for rank in (RANK, 16, 32, 64):
+        add(f"epoch: limit, touching the rows, k = {rank}", bench.limit, rank)
     if installed("vowpalwabbit"):
         add("epoch: Vowpal Wabbit --lrqfa, with reading", bench.vw)
     if installed("xlearn"):

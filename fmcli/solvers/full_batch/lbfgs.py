@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fmcli.base.kept import real_number, require_finite, require_like, require_names, whole_numbers, within
 from fmcli.data.dataset import Dataset
@@ -19,16 +18,16 @@ from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.full_batch.line_search import Point, search
 from fmcli.solvers.full_batch.objective import Objective
+from fmcli.solvers.full_batch.vectors import Vector, add_multiple, set_sum
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.solvers.trainer import Observer, Position
 
-Vector = NDArray[np.float64]
 # The rows are divided into parts. Threads sum the gradients of each part, and the sums are added in order, so that the
 # result does not depend on the number of threads. If a gradient is large, there are fewer parts.
 PARTS, PARTS_IF_LARGE, LARGE = 16, 2, 1 << 22
-# Pairs of vectors that approximate the Hessian; and about how many other vectors there are: point, gradient, direction,
-# parameters, strengths and temporary results.
-MEMORY, OTHERS = 10, 12
+# Pairs of vectors that approximate the Hessian; and how many other vectors there are: point and gradient, here and at
+# the end of the step that is tried; the pair of this step; direction, parameters and strengths.
+MEMORY, OTHERS = 10, 9
 # Iterations between two steps of the parameters that have no gradient; the most evaluations in an iteration.
 ROUND, EVALUATIONS = 10, 20
 # A change of the gradient along the step is rounding error if it is not above this part of the change's square.
@@ -66,6 +65,8 @@ class LBFGS(Minimizer):
         self.elsewhere = elsewhere
         self.gradients = np.zeros((0 if elsewhere else parts_of(self.objective.size), self.objective.size))
         self.l2 = np.zeros(self.objective.size)
+        self.direction, self.values, self.trial, self.trial_gradient, *spare = np.empty((6, self.objective.size))
+        self.spare = spare[0], spare[1]
         self.simplexes: list[Vector] = []
         for number, layout in enumerate(self.model.layout):
             self._strengths(number, layout)
@@ -88,17 +89,19 @@ class LBFGS(Minimizer):
         if layout.constraint == "simplex":
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 
-    def evaluate(self, free: Vector) -> tuple[float, Vector]:
-        """The objective and its gradient at a vector of the search; not finite if they overflow."""
+    def evaluate(self, free: Vector, gradient: Vector) -> float:
+        """The objective at a vector of the search, whose gradient it sets; not finite if they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._evaluate(free)
+            return self._evaluate(free, gradient)
 
-    def _evaluate(self, free: Vector) -> tuple[float, Vector]:
-        values = self.constrained(free)
+    def _evaluate(self, free: Vector, gradient: Vector) -> float:
+        values = self.values
+        values[...] = free
+        self._constrain(values)
         self.objective.write(values)
-        values = self.objective.read()  # rounded to the model's real type
+        self.objective.read(values)  # rounded to the model's real type
         self.gradients[...] = 0
-        gradient = self.l2 * values
+        np.multiply(self.l2, values, out=gradient)
         if self.elsewhere:
             self.mean_loss, of_loss = self.elsewhere(self.objective)
             gradient += of_loss
@@ -109,9 +112,9 @@ class LBFGS(Minimizer):
         for where in self.simplexes:
             theta = values[where]
             gradient[where] = theta * (gradient[where] - theta @ gradient[where])
-        self.penalty_value = float(self.l2 @ values**2 / 2)
+        self.penalty_value = float(self.l2 @ np.square(values, out=values) / 2)
         self.on_rows(min(self.iteration + 1, self.epochs), self.source.count)
-        return self.mean_loss + self.penalty_value, gradient
+        return self.mean_loss + self.penalty_value
 
     def _blocks(self) -> Iterator[Dataset]:
         """The rows to train on, block by block."""
@@ -127,17 +130,16 @@ class LBFGS(Minimizer):
 
         return list(self.pool.map(run, range(len(self.gradients))))
 
-    def constrained(self, free: Vector) -> Vector:
-        """The parameters that a vector of the search stands for."""
-        values = free.copy()
+    def _constrain(self, values: Vector) -> None:
+        """A vector of the search <- the parameters that it stands for."""
         for where in self.simplexes:
-            powers = np.exp(free[where] - free[where].max())
+            powers = np.exp(values[where] - values[where].max())
             values[where] = powers / powers.sum()
-        return values
 
     def free(self) -> Vector:
         """The vector of the search that stands for the model's parameters."""
-        values = self.objective.read()
+        values = np.empty(self.objective.size)
+        self.objective.read(values)
         for where in self.simplexes:
             values[where] = np.log(np.maximum(values[where], np.finfo(float).tiny))
         return values
@@ -146,7 +148,7 @@ class LBFGS(Minimizer):
         """Minimise. Parameters that have no gradient, such as anchors, take a step after every ROUND iterations."""
         self.epochs = epochs
         if not self.point.size:
-            self.evaluate(self.free())
+            self._value_here()
             self.model.end_epoch()  # by now it is known which rows enter samples at all
             self._begin_round()
         while self.iteration < epochs:
@@ -158,7 +160,7 @@ class LBFGS(Minimizer):
                 continue
             if not self.model.steps_apart:
                 break
-            moved = self.model.step_apart(self._blocks(), self.loss, lambda: self.evaluate(self.free())[0])
+            moved = self.model.step_apart(self._blocks(), self.loss, self._value_here)
             if not moved and self.iteration == self.round_began:
                 break
             self._begin_round()
@@ -166,8 +168,12 @@ class LBFGS(Minimizer):
     def _begin_round(self) -> None:
         """Begin a search at the model's parameters."""
         self.round_began, self.pairs = self.iteration, []
-        self.point = self.free()
-        self.value, self.gradient = self.evaluate(self.point)
+        self.point, self.gradient = self.free(), np.empty(self.objective.size)
+        self.value = self.evaluate(self.point, self.gradient)
+
+    def _value_here(self) -> float:
+        """The objective at the model's parameters."""
+        return self.evaluate(self.free(), self.trial_gradient)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a direction that overflows is no descent
     def _iterate(self) -> bool:
@@ -178,49 +184,58 @@ class LBFGS(Minimizer):
             if slope < 0 and self._step_along(direction, slope):
                 return True
             if not self.pairs:
-                self.evaluate(self.point)
+                self.evaluate(self.point, self.trial_gradient)
                 return False
             self.pairs = []  # try again along the gradient
 
     def _direction(self) -> Vector:
         """The direction of the next step: minus the gradient times the approximate inverse of the Hessian."""
-        direction = -self.gradient
+        direction = np.negative(self.gradient, out=self.direction)
         weights = []
         for pair in reversed(self.pairs):
             weights.append(pair.inverse * float(pair.step @ direction))
-            direction -= weights[-1] * pair.change
+            add_multiple(direction, -weights[-1], pair.change)
         if self.pairs:
             newest = self.pairs[-1]
             direction /= newest.inverse * float(newest.change @ newest.change)
         for pair, weight in zip(self.pairs, reversed(weights), strict=True):
-            direction += (weight - pair.inverse * float(pair.change @ direction)) * pair.step
+            add_multiple(direction, weight - pair.inverse * float(pair.change @ direction), pair.step)
         return direction
 
     def _step_along(self, direction: Vector, slope: float) -> bool:
         """Take a step along a direction of descent; returns whether there is one."""
-        point = gradient = self.point
+        tried = 0.0
 
         def at(step: float) -> Point:
-            nonlocal point, gradient
-            point = self.point + step * direction
-            value, gradient = self.evaluate(point)
-            return Point(step, value, float(gradient @ direction))
+            nonlocal tried
+            tried = step
+            set_sum(self.trial, self.point, step, direction)
+            value = self.evaluate(self.trial, self.trial_gradient)
+            return Point(step, value, float(self.trial_gradient @ direction))
 
         first = 1.0 if self.pairs else 1 / float(np.linalg.norm(direction))
         found = search(at, Point(0.0, self.value, slope), first, EVALUATIONS)
         if found is None:
             return False
-        if not np.array_equal(point, self.point + found.step * direction):  # an earlier point was the best
+        if tried != found.step:  # an earlier point was the best
             at(found.step)
-        self._remember(point - self.point, gradient - self.gradient)
-        self.point, self.value, self.gradient = point, found.value, gradient
+        self._remember(
+            np.subtract(self.trial, self.point, out=self.spare[0]),
+            np.subtract(self.trial_gradient, self.gradient, out=self.spare[1]),
+        )
+        self.point, self.trial = self.trial, self.point
+        self.gradient, self.trial_gradient = self.trial_gradient, self.gradient
+        self.value = found.value
         return True
 
     def _remember(self, step: Vector, change: Vector) -> None:
-        """Keep a pair, unless the curvature along the step is not positive."""
+        """Keep a pair, unless the curvature along the step is not positive. If it is kept, the next one takes the
+        vectors of the oldest one, or new ones."""
         product = float(step @ change)
         if product > LEAST_CURVATURE * float(change @ change):
-            self.pairs = [*self.pairs[-(MEMORY - 1) :], Pair(step, change, 1 / product)]
+            self.pairs.append(Pair(step, change, 1 / product))
+            oldest = self.pairs.pop(0) if len(self.pairs) > MEMORY else None
+            self.spare = (oldest.step, oldest.change) if oldest else (np.empty_like(step), np.empty_like(change))
 
     def position(self) -> Position:
         counts = np.array([self.iteration, self.round_began, len(self.pairs)])

@@ -1,7 +1,5 @@
 """The mean loss as a function of one vector of all parameters, and its gradient."""
 
-import numpy as np
-
 from fmcli.base.types cimport Block, Sample, Scratch, SparseGradient
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
@@ -58,23 +56,22 @@ cdef class Objective:
         cdef Py_ssize_t rows = self.model.outputs * self.model.block[b].rows
         return slice(self.begin[b], self.begin[b] + rows * self.width[b]), rows, self.width[b]
 
-    def read(self):
-        """The model's parameters as a vector."""
-        values = np.empty(self.size)
-        cdef double[::1] out = values
+    def read(self, double[::1] values):
+        """A vector <- the model's parameters."""
         cdef int b
         cdef Py_ssize_t r, f, at
         cdef const Block* block
         self.require()
+        if values.shape[0] != self.size:
+            raise ValueError(f"a vector of {values.shape[0]} numbers, not {self.size}")
         for b in range(self.model.n_blocks):
             block = &self.model.block[b]
             for r in range(self.model.outputs * block.rows):
                 at = self.begin[b] + r * self.width[b]
                 for f in range(block.lanes):
-                    out[at + f] = block.body[r * block.body_stride + f]
+                    values[at + f] = block.body[r * block.body_stride + f]
                 if block.weight != NULL:
-                    out[at + block.lanes] = block.weight[r * block.weight_stride]
-        return values
+                    values[at + block.lanes] = block.weight[r * block.weight_stride]
 
     def write(self, const double[::1] values):
         """The model's parameters <- a vector."""
