@@ -16,10 +16,10 @@ NEAR = 0.01  # of the lowest objective
 FLOOR = 1e-4  # of figures: what is closer to the lowest objective is drawn at this height
 
 
-def curve(data: Dataset, options: Options) -> Numbers:
-    """What `watched` returns for hofm-shared."""
+def curve(data: Dataset, options: Options, points: int = POINTS) -> Numbers:
+    """What `watched` returns for hofm-shared, at so many points."""
     plan = job.plan(data, spec_of("hofm-shared", options))
-    return watched(plan, data, spaced(options["epochs"], POINTS))
+    return watched(plan, data, spaced(options["epochs"], points))
 
 
 def never_rises(curves: Collection[Numbers]) -> bool:

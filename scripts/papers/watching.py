@@ -20,8 +20,9 @@ def squared_loss(plan: job.Plan, data: Dataset) -> float:
 
 
 def watched(plan: job.Plan, data: Dataset, noted: Collection[int]) -> Numbers:
-    """Train a plan's model with the squared loss. Returns its objective on its training rows after the noted epochs,
-    and the CPU seconds until then, without those of scoring; "diverged" is there if training diverged, and ends it."""
+    """Train a plan's model with the squared loss. Returns its objective on its training rows after the noted epochs
+    and at the end, which may come earlier, and the CPU seconds until then, without those of scoring; "diverged" is
+    there if training diverged, and ends it."""
     found: Numbers = {"epochs": [], "objective": [], "seconds": []}
     begin, apart = time.process_time(), 0.0
 
@@ -29,15 +30,21 @@ def watched(plan: job.Plan, data: Dataset, noted: Collection[int]) -> Numbers:
         nonlocal apart
         now = time.process_time()
         if epoch.number in noted:
-            found["epochs"].append(epoch.number)
-            found["objective"].append(squared_loss(plan, data) + epoch.penalty)
-            found["seconds"].append(now - begin - apart)
+            add(epoch, now)
         apart += time.process_time() - now
 
+    def add(epoch: job.Epoch, now: float) -> None:
+        found["epochs"].append(epoch.number)
+        found["objective"].append(squared_loss(plan, data) + epoch.penalty)
+        found["seconds"].append(now - begin - apart)
+
     try:
-        job.train(plan, note)
+        last = job.train(plan, note).epochs[-1]
     except DivergedError:
         found["diverged"] = True
+    else:
+        if last.number not in noted:
+            add(last, time.process_time())
     return found
 
 

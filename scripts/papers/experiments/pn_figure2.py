@@ -14,7 +14,6 @@ from sets.words import WORDS_PER_ROW, Planted, documents
 from watching import saved_start, spaced, watched
 
 from fmcli.data.dataset import Dataset
-from fmcli.errors import DivergedError
 from fmcli.export.kernel_form import write_kernel_form
 from fmcli.scoring.prediction import load_model
 from fmcli.scoring.rows import score_rows
@@ -88,10 +87,9 @@ def best_rate(data: Dataset, order: int, form: str, start: WarmStart) -> float:
     found = {}
     for rate in RATES:
         plan = plan_of(data, order, form, "sgd", start, learning_rate=rate)
-        try:
-            found[rate] = watched(plan, data, {SOLVERS["sgd"]["epochs"]})["objective"][-1]
-        except DivergedError:
-            continue
+        path = watched(plan, data, {SOLVERS["sgd"]["epochs"]})
+        if "diverged" not in path:
+            found[rate] = path["objective"][-1]
     return min(found, key=lambda rate: found[rate])
 
 
