@@ -133,9 +133,9 @@ of which ({WITHIN:.0%}) follow Zipf's law within one of {GROUPS} groups of nodes
 only the work and the ranking of the solvers can be compared, not objectives. hofm-shared, squared loss, {RANK} factors;
 the same initial factors for all solvers, of deviation {INIT_STD:g} as in the paper. l2 is chosen by the AUC on a third
 of the rows: with the paper's 0.1, all factors become 0 for m above 2, because the rows here are ones and not counts of
-words. cd and lbfgs stop when an epoch lowers the objective by less than a millionth of it, or after {EPOCHS:,} epochs. By
-the paper's text, on NIPS cd performs very well for m up to 3, and from m = 4 on lbfgs is better; AdaGrad is sensitive
-to its step size.
+words. cd and lbfgs stop when an epoch lowers the objective by less than a millionth of it, or after {EPOCHS:,} epochs.
+By the paper's text, on NIPS cd performs very well for m up to 3, and from m = 4 on lbfgs is better; AdaGrad is
+sensitive to its step size.
 """,
     rules=[
         Rule(
