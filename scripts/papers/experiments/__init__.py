@@ -3,6 +3,7 @@
 from experiments import (
     ho_bpr,
     ho_figure4,
+    ho_levels,
     ho_networks,
     ho_start,
     ho_table3,
@@ -35,6 +36,7 @@ ALL = [
         ho_figure4,
         ho_networks,
         ho_bpr,
+        ho_levels,
         sh,
         sh_words,
         sh_context,
