@@ -156,10 +156,10 @@ REASONS = {
     ),
     "films": (
         "In training, almost all users have the same share of links, so that there are no levels to learn from. Both"
-        " losses rank about equally well by gauc, also on held-out rows that are drawn like the test rows: bpr is 0.0007"
-        " behind, and pairs across users change that by 0.0001 (next section). That logistic is better at the top is"
-        " because of the options of bpr, which were chosen by gauc on random rows: by ndcg@10 on the held-out rows,"
-        " bpr is 0.012 behind with these, and 0.001 with 34 epochs and l2 0.045, which the grid lacks."
+        " losses rank about equally well by gauc, also on held-out rows that are drawn like the test rows: bpr is"
+        " 0.0007 behind, and pairs across users change that by 0.0001 (next section). That logistic is better at the"
+        " top is because of the options of bpr, which were chosen by gauc on random rows: by ndcg@10 on the held-out"
+        " rows, bpr is 0.012 behind with these, and 0.001 with 34 epochs and l2 0.045, which the grid lacks."
     ),
 }
 
