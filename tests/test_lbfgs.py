@@ -12,6 +12,8 @@ from fmcli.solvers.full_batch.lbfgs import LBFGS, MEMORY
 from fmcli.solvers.full_batch.vectors import PIECE, add_multiple, set_sum
 from reference import slow_losses
 
+pytestmark = pytest.mark.exact
+
 
 def problem(name, loss="squared", threads=1, seed=0):
     rng = np.random.default_rng([len(name), seed])
