@@ -1,4 +1,4 @@
-"""[SH]: why shfm is worse than fm on planted documents: the start of the context factors."""
+"""[SH]: why shfm is worse than fm on planted documents: the start of the context factors, and pairs of main effects."""
 
 from collections.abc import Callable
 from itertools import product
