@@ -101,6 +101,46 @@ def test_labels_0_and_1_are_measured_like_minus_1_and_1(page):
     assert found[0] == found[1]
 
 
+@pytest.fixture
+def few_rows():
+    from fmcli.data.dataset import Dataset
+
+    random = np.random.default_rng(0)
+    index = np.concatenate([np.sort(random.permutation(8)[:3]) for _ in range(40)]).astype(np.int32)
+    return Dataset(np.arange(0, 121, 3), index, np.ones(120, dtype=np.float32), random.normal(size=40), 8)
+
+
+def test_what_is_watched_ends_where_training_ends(page, few_rows):
+    from fitting import spec_of
+    from watching import watched
+
+    from fmcli.training import job
+
+    def run(epochs, noted):
+        spec = spec_of("fm", {"solver": "cd", "loss": "squared", "epochs": epochs, "tol": 1e-2})
+        return watched(job.plan(few_rows, spec), few_rows, noted)
+
+    long = run(1000, {1})
+    first, last = long["epochs"]
+    assert first == 1 < last < 1000
+    # The last point is that of a run with so many epochs, and is not noted twice.
+    for same in (run(last, {last}), run(1000, {last})):
+        assert same["epochs"] == [last]
+        assert same["objective"] == long["objective"][1:]
+
+
+def test_a_divergence_is_watched(page, few_rows):
+    from fitting import spec_of
+    from watching import watched
+
+    from fmcli.training import job
+
+    spec = spec_of("fm", {"solver": "sgd", "loss": "squared", "epochs": 50, "learning_rate": 1e6})
+    found = watched(job.plan(few_rows, spec), few_rows, {50})
+    assert found["diverged"]
+    assert not found["objective"]
+
+
 def test_drawn_networks_are_half_links(page, tmp_path):
     from sets.network import SHAPES, drawn_network, smaller
     from sets.raw import Raw
