@@ -42,20 +42,6 @@ struct ReducedRows {
     inline real* curvatures(int r) const { return reinterpret_cast<real*>(b.room) + r * b.lanes; }
     inline const uint8_t* touched(int r) const { return PARTIAL ? marks[r] : nullptr; }
 
-    // Replaces the body of the r-th row by c = f(phi, d, p, at), which sets d and may change phi; p and at are those of
-    // each_touched.
-    template <class F>
-    inline __attribute__((always_inline)) void reduce_body(int r, F f) {
-        each_touched(b, row[r], touched(r), [&](auto v, real* p, ptrdiff_t at) __attribute__((always_inline)) {
-            using V = decltype(v);
-            V phi = load<V>(p), d;
-            const V c = f(phi, d, p, at);
-            sums[r].add(phi, c, d);
-            store(curvatures(r) + at, d);
-            store(p, c);
-        });
-    }
-
     // Calls f(c, d) for each vector of the r-th row's body.
     template <class F>
     inline __attribute__((always_inline)) void each_reduced(int r, F f) const {
@@ -95,9 +81,10 @@ inline __attribute__((always_inline)) Vec4 sums_across(const Vec4 (&v)[4]) {
 // The relative error of parameters after a prox, as group_norm takes it.
 constexpr real PRECISION = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
 
-// Completes the prox of rows under the group norm: v = c / (d + l_g / |v|).
+// Completes the prox of rows under the group norm: v = c / (d + l_g / |v|). Not inlined: it depends neither on the rule nor
+// on the type of the gradient, and would otherwise be compiled for each of them.
 template <int N, bool PARTIAL>
-inline __attribute__((always_inline)) void finish_rows(GroupNorm, const ReducedRows<N, PARTIAL>& rows) {
+__attribute__((noinline)) void finish_rows(GroupNorm, const ReducedRows<N, PARTIAL>& rows) {
     Vec4 parts[4][4], fixed = {};
     for (int r = 0; r < 4; ++r) {
         const BodySums& of = rows.sums[r];
@@ -195,24 +182,33 @@ constexpr bool partial = true;
 template <>
 constexpr bool partial<AllTouched> = false;
 
+// Replaces a row's body by c = of_body(phi, state, d, i, at), which sets d and may change phi. Not inlined: the loops below
+// would contain it for each of several rows.
+template <int SLOTS, class OfBody>
+__attribute__((noinline)) void reduce_body(const Block& b, ptrdiff_t row, const uint8_t* touched, real* curvatures,
+                                           BodySums& sums, ptrdiff_t i, OfBody of_body) {
+    each_touched(b, row, touched, [&](auto v, real* p, ptrdiff_t at) __attribute__((always_inline)) {
+        using V = decltype(v);
+        V phi = load<V>(p), d, state[SLOTS + 1];
+        for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes);
+        const V c = of_body(phi, state, d, i, at);
+        for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes, state[j]);
+        sums.add(phi, c, d);
+        store(curvatures + at, d);
+        store(p, c);
+    });
+}
+
 // A step of rows i .. i + N - 1 of those that the next function describes.
 template <int N, int SLOTS, class Row, class Touched, class Group, class OfBody, class OfWeights>
 inline __attribute__((always_inline)) void step_by_row(const Block& b, ptrdiff_t i, Row row, Touched touched,
                                                        const PenaltyStrength& strength, Group group, OfBody of_body,
                                                        OfWeights of_weights) {
     ReducedRows<N, partial<Touched>> rows(b);
-#pragma GCC unroll 4
     for (int r = 0; r < N; ++r) {
         rows.row[r] = row(i + r), rows.group[r] = group(i + r);
         rows.marks[r] = touched(i + r);
-        rows.reduce_body(r, [&](auto& phi, auto& d, real* p, ptrdiff_t at) __attribute__((always_inline)) {
-            using V = decltype(+phi);
-            V state[SLOTS + 1];
-            for (int j = 0; j < SLOTS; ++j) state[j] = load<V>(p + (j + 1) * b.lanes);
-            const V c = of_body(phi, state, d, i + r, at);
-            for (int j = 0; j < SLOTS; ++j) store(p + (j + 1) * b.lanes, state[j]);
-            return c;
-        });
+        reduce_body<SLOTS>(b, rows.row[r], rows.touched(r), rows.curvatures(r), rows.sums[r], i + r, of_body);
     }
     if (b.weight)
         some_weights<Vec4, SLOTS>(b, i, i + N, row, [&](Vec4& phi, Vec4* state, auto at) __attribute__((always_inline)) {
