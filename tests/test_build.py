@@ -49,7 +49,7 @@ def test_the_sdist_holds_every_source(checkout, tmp_path):
     code = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
     done = run_python(code, str(tmp_path), cwd=checkout)
     assert done.returncode == 0, done.stderr
-    (archive,) = tmp_path.glob("fmcli-*.tar.gz")
+    (archive,) = tmp_path.glob("fmcli_train-*.tar.gz")
     with tarfile.open(archive) as opened:
         held = {member.name.partition("/")[2] for member in opened.getmembers() if member.isfile()}
     assert {"scripts/check", ".ci/run", "cython_src/fmcli/base/types.h", "tests/test_build.py"} <= held
@@ -77,6 +77,21 @@ def test_the_version_is_stated_once(checkout):
     code = "from setuptools import Distribution as D; d = D(); d.parse_config_files(); print(d.get_version())"
     done = run_python(code, cwd=checkout)
     assert done.stdout.strip() == fmcli.__version__, done.stderr
+
+
+def test_nothing_installs_the_stranger_of_the_same_name(checkout):
+    """The distribution fmcli of the package index is another program."""
+    files = [path for folder in ("fmcli", ".ci", ".github") for path in (checkout / folder).rglob("*")]
+    texts = [
+        path.read_text()
+        for path in [*files, *checkout.glob("*.*")]
+        if path.suffix in ("", ".py", ".md", ".yml") and path.is_file()
+    ]
+    assert sum(text.count("pip install") for text in texts) > 10
+    for text in texts:
+        assert not re.search(r"fmcli\[[a-z]|pip install [-\w ]*['\"]?fmcli(?!-train)\b", text)
+    names = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (names["name"], names["scripts"]) == ("fmcli-train", {"fmcli": "fmcli.__main__:main"})
 
 
 def test_all_files_name_the_same_python_versions():

@@ -33,7 +33,9 @@ from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
 from fmcli.scoring.prediction import Counts, load_model, predict
 from fmcli.scoring.summary import Joined
 
-LocalCluster = pytest.importorskip("distributed").LocalCluster
+distributed = pytest.importorskip("distributed")
+LocalCluster, Security = distributed.LocalCluster, distributed.Security
+pytest.importorskip("cryptography")
 ROWS = 400
 
 
@@ -181,7 +183,7 @@ def test_errors_of_workers_name_the_worker(cluster, files):
     path, _, folder = files
     for inputs in ([str(folder / "none")], [str(folder / "none*")]):
         *_, run = scored(cluster, path, inputs)
-        with pytest.raises(MissingInputError, match=r"worker tcp://127\S+: (cannot read|no file matches) .*none"):
+        with pytest.raises(MissingInputError, match=r"worker tls://127\S+: (cannot read|no file matches) .*none"):
             list(run.predict("raw"))
     *_, run = scored(cluster, path, [str(folder / "rows0")], build="fmcli 0")
     with pytest.raises(UsageError, match=r"worker .* has fmcli .*, but fmcli 0 runs the command; install"):
@@ -233,7 +235,7 @@ def test_a_worker_that_remains_paused(cluster, monkeypatch):
     assert cluster.result(cluster.submit(time.sleep, 0.5), "scoring a") is None
     assert looks
     monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.5)
-    with pytest.raises(NotEnoughMemoryError, match=r"scoring a: worker tcp://\S+ has been paused for 0 seconds"):
+    with pytest.raises(NotEnoughMemoryError, match=r"scoring a: worker tls://\S+ has been paused for 0 seconds"):
         cluster.result(cluster.submit(time.sleep, 3), "scoring a")
     cluster.close()
     monkeypatch.undo()
@@ -242,10 +244,10 @@ def test_a_worker_that_remains_paused(cluster, monkeypatch):
 
 def test_workers_with_another_fmcli(cluster, monkeypatch):
     monkeypatch.setattr("fmcli.__version__", "9.8")
-    with pytest.raises(UsageError, match=r"worker tcp://\S+ has fmcli \S+, but .* runs here"):
+    with pytest.raises(UsageError, match=r"worker tls://\S+ has fmcli \S+, but .* runs here"):
         cluster._checked_workers()
     monkeypatch.setattr(connection, "VERSION", "fmcli.nothing")
-    with pytest.raises(UsageError, match=r"worker tcp://\S+ has no fmcli; install"):
+    with pytest.raises(UsageError, match=r"worker tls://\S+ has no fmcli; install"):
         cluster._checked_workers()
 
 
@@ -333,6 +335,26 @@ def test_dask_is_imported_only_for_a_cluster():
             assert "from distributed" not in text, source
     assert issubclass(UnavailableError, FmcliError)
     assert UnavailableError.exit_status == 69
+
+
+def test_a_local_cluster_refuses_clients_without_its_certificate(cluster):
+    """Its ports are open to all users of this machine, and a scheduler runs whatever a client sends."""
+    scheduler = cluster._client.scheduler.address
+    workers = cluster._client.scheduler_info(n_workers=-1)["workers"]
+    ports = [scheduler, *workers, *(worker["nanny"] for worker in workers.values())]
+    assert len(ports) == 1 + 2 * len(workers) == 5
+    own = cluster._client.security
+
+    async def connect(address, security):
+        comm = await distributed.core.connect(address, timeout=5, **security.get_connection_args("client"))
+        comm.abort()
+
+    strangers = {"tcp": Security(), "tls": Security.temporary()}
+    for port in ports:
+        cluster._client.sync(connect, port, own)
+        for protocol, security in strangers.items():
+            with pytest.raises(OSError):  # noqa: PT011  a socket's error, or Dask's CommClosedError
+                cluster._client.sync(connect, port.replace("tls", protocol), security)
 
 
 def test_workers_that_could_not_start_are_started_again():

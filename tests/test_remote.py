@@ -225,8 +225,8 @@ def test_a_reader_that_stops_early_leaves_no_thread(places):
 @pytest.mark.parametrize(
     ("path", "module", "message"),
     [
-        ("s3://bucket/rows", "fsspec", "pip install 'fmcli[remote]'"),
-        ("https://host/rows", "aiohttp", "pip install 'fmcli[remote]'"),
+        ("s3://bucket/rows", "fsspec", "pip install 'fsspec[http]'"),
+        ("https://host/rows", "aiohttp", "pip install 'fsspec[http]'"),
         ("s3://bucket/rows", "s3fs", "Install s3fs to access S3"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
+from fmcli.system.addresses import SECURE
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from fmcli.scoring.prediction import Counts
 
 ADDRESS = re.compile(r"local:[1-9]\d{0,3}|(tcp|tls)://\S+:\d+")
-SECURE = "tls://"
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from fmcli.cluster.tasks import BUILD
 from fmcli.errors import FmcliError, NotEnoughMemoryError, UnavailableError, UsageError
+from fmcli.system.addresses import SECURE
 from fmcli.system.interrupt import Deferred
 
 if TYPE_CHECKING:
@@ -266,6 +267,9 @@ class Cluster:
 def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
     """A connection with a cluster; at the end, nothing of this run remains there, and local workers are stopped.
 
+    A scheduler runs whatever a client sends, and every user of this machine can connect to its ports. So that only this
+    process can use local workers, they have a certificate that is made for the run, and never leaves memory.
+
     Raises UsageError if Dask is missing, or a worker has another build, and UnavailableError.
     """
     try:
@@ -274,7 +278,7 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
         from distributed.security import Security
     except ImportError as error:
         raise UsageError(
-            f"a cluster needs Dask, which is not installed ({error.name}); pip install 'fmcli[cluster]'"
+            f"a cluster needs Dask, which is not installed ({error.name}); pip install dask distributed"
         ) from error
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -282,12 +286,21 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
     with dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}):
         if count is not None:
             try:
+                temporary = Security.temporary()
+            except ImportError as error:
+                raise UsageError(
+                    f"--cluster {address.text} protects its workers with certificates, which need the package "
+                    "cryptography; pip install cryptography"
+                ) from error
+            try:
                 with _blocked(signal.SIGINT):
                     local = LocalCluster(
                         n_workers=count,
                         threads_per_worker=1,
                         processes=True,
                         dashboard_address="127.0.0.1:0",
+                        protocol=SECURE,
+                        security=temporary,
                         silence_logs=logging.CRITICAL,
                     )
             except (RuntimeError, OSError) as error:
@@ -304,7 +317,7 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
                 yield cluster
             return
         security = None
-        if address.text.startswith("tls://") and (address.ca or address.cert or address.key):
+        if address.text.startswith(SECURE) and (address.ca or address.cert or address.key):
             security = Security(
                 tls_ca_file=address.ca,
                 tls_client_cert=address.cert,

@@ -2,6 +2,8 @@
 
 import re
 
+# The beginning of a Dask cluster's address whose connections are encrypted, with certificates on both sides.
+SECURE = "tls://"
 # Not compiled here, because most runs need none of them.
 ADDRESS = r"[A-Za-z][\w+.:-]*://"
 # What may be secret: a name and a password before the host, and the parameters of a signed address.

@@ -12,6 +12,7 @@ from fmcli.errors import MissingInputError, TransferError, UsageError
 from fmcli.system.addresses import without_secrets
 
 OVER_HTTP = re.compile(r"(?:.*::)?(https?)://")
+INSTALL = "pip install 'fsspec[http]'"
 READ_BYTES = 1 << 22  # at a time
 READ_AHEAD = 2  # blocks of READ_BYTES that wait to be taken
 # Seconds without any data after which an HTTP connection counts as broken. The time of the whole transfer has no limit.
@@ -113,14 +114,14 @@ def find(path: str) -> tuple[Any, str]:
     except ImportError as error:
         raise UsageError(
             f"cannot read {without_secrets(path)}: remote files are read with fsspec, which is not installed; "
-            "pip install 'fmcli[remote]'"
+            + INSTALL
         ) from error
     over_http = OVER_HTTP.match(path)
     try:
         options: dict[str, Any] = {over_http[1]: {"client_kwargs": _http_options()}} if over_http else {}
         file_system, place = url_to_fs(path, **options)
     except ImportError as error:
-        remedy = "pip install 'fmcli[remote]'" if over_http else "install this package beside fmcli"
+        remedy = INSTALL if over_http else "install this package beside fmcli"
         raise UsageError(f"cannot read {without_secrets(path)}: {_reason(error)}; {remedy}") from error
     except ValueError as error:  # the protocol is not known
         raise UsageError(f"cannot read {without_secrets(path)}: {_reason(error)}") from error

@@ -41,11 +41,20 @@ def test_without_dask(run, adult_model, sample, tmp_path):
     hidden = "import sys; sys.modules['dask'] = None"
     done = run("predict", "--cluster", "local:1", adult_model, sample / "adult.test.libsvm", before=hidden)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert "pip install 'fmcli[cluster]'" in done.stderr
+    assert "pip install dask distributed" in done.stderr
+
+
+def test_without_certificates(run, adult_model, sample):
+    pytest.importorskip("distributed")
+    hidden = "import sys; sys.modules['cryptography'] = None"
+    done = run("predict", "--cluster", "local:1", adult_model, sample / "adult.test.libsvm", before=hidden)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert "pip install cryptography" in done.stderr
 
 
 def test_the_output_is_that_of_one_machine(run, adult_model, sample):
     pytest.importorskip("distributed")
+    pytest.importorskip("cryptography")
     rows = sample / "adult.test.libsvm"
     done = run("predict", "--cluster", "local:1", adult_model, rows, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
