@@ -85,6 +85,19 @@ def test_the_mode_follows_the_umask(tmp_path, mask):
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~mask
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755, 0o4644])
+def test_a_replaced_file_keeps_its_permissions(tmp_path, mode):
+    """It has them before anything is written, and no other bits, such as set-user-ID."""
+    path = tmp_path / "out"
+    path.touch()
+    path.chmod(mode)
+    with atomic_output(str(path)) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == mode & 0o777
+        file.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == mode & 0o777
+    assert path.read_bytes() == b"new"
+
+
 def test_nothing_is_seen_before_the_end(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"old")

@@ -1,6 +1,7 @@
 """Model files: saved models are loaded unchanged, and every other file is refused."""
 
 import contextlib
+import io
 import json
 import os
 import stat
@@ -19,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fmcli.errors import BadInputError, MissingInputError, OutputError
+from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError, OutputError
 from fmcli.model_file import container, contents
 from fmcli.model_file.container import ALIGNMENT, DIGITS, DTYPES, FORMAT, ModelFile, load, save
 
@@ -308,7 +309,7 @@ class TestDamage:
         [
             (lambda d: b"1 1:2\n", "is truncated, or not an fmcli model: 6 bytes are too few for a header"),
             (lambda d: b"", "is empty: not an fmcli model"),
-            (lambda d: d + b"\0", "is corrupted: 1 bytes follow its last tensor"),
+            (lambda d: d + b"\0", "is corrupted: more bytes follow its last tensor"),
             (
                 lambda d: d.replace(MAP_BYTES, b"\1" + MAP_BYTES[1:]),
                 "is corrupted: tensor 'map' does not match its checksum",
@@ -405,6 +406,29 @@ class TestContents:
             assert load(path).verified
         finally:
             writer.join()
+
+    @pytest.mark.parametrize("more", [b"", b"x" * 10**6])
+    def test_a_pipe_is_read_as_far_as_its_header_says(self, data, more):
+        file = io.BytesIO(data + more)
+        read = contents._piped(file, "m", container._wanted)
+        assert bytes(read) == (data + more)[: len(data) + 1]
+        assert file.tell() == len(read)
+
+    @pytest.mark.parametrize(
+        "begin", [b"", b"x", b"1 5:1\n" * 100, b"\xff" * 8 + container.SIGNATURE + b"0" * 100], ids=len
+    )
+    def test_a_pipe_that_is_no_model_is_not_read(self, begin):
+        file = io.BytesIO(begin + b"\n" * 10**6 if begin else b"")
+        read = contents._piped(file, "m", container._wanted)
+        assert len(read or b"") == file.tell() < 100
+
+    def test_a_pipe_that_claims_more_than_there_is_memory(self, data):
+        header = header_of(data)
+        last = list(header.values())[-1]
+        start, size = last["data_offsets"][0], 1 << 60
+        last |= {"dtype": "U8", "shape": [size], "data_offsets": [start, start + size]}
+        with pytest.raises(NotEnoughMemoryError, match=r"^reading m needs 1024.0 PiB of memory"):
+            contents._piped(io.BytesIO(forge(header)), "m", container._wanted)
 
 
 class TestForgery:

@@ -128,7 +128,7 @@ def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
     Raises MissingInputError if it cannot be opened, and BadInputError, with the reason, if it is truncated, corrupted,
     not a model, or from a newer version.
     """
-    file = contents(path, SIGNATURE, LENGTH_BYTES)
+    file = contents(path, _wanted)
     try:
         start, header = _read_header(file)
         metadata = header.pop(METADATA)
@@ -136,7 +136,8 @@ def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
         found = metadata.get(KIND, MODEL)
         if found != kind:
             raise BadInputError(f"is {KINDS.get(found, f'a {found}')}, not {KINDS[kind]}")
-        layout = _read_layout(header, len(file) - start)
+        layout = _read_layout(header)
+        _check_size(layout, len(file) - start)
         tensors = dict(_views(file, start, layout))
         checksums = _parse(metadata.pop(TENSOR_CHECKSUMS, "null"))
         if not isinstance(checksums, dict) or checksums.keys() != tensors.keys():
@@ -231,8 +232,8 @@ def _check_version(metadata: dict[str, str]) -> None:
         )
 
 
-def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
-    """The tensors as the header describes them, checked to be contiguous in the `size` bytes after it."""
+def _read_layout(entries: dict[str, Any]) -> list[_Tensor]:
+    """Return the tensors as the header describes them, checked to be contiguous."""
     layout: list[_Tensor] = []
     end = 0
     for name, entry in entries.items():
@@ -250,11 +251,35 @@ def _read_layout(entries: dict[str, Any], size: int) -> list[_Tensor]:
             _corrupted(f"tensor {name!r} is not at a multiple of {ALIGNMENT} bytes")
         layout.append(tensor)
         end = stop
+    return layout
+
+
+def _check_size(layout: list[_Tensor], size: int) -> None:
+    """Raise BadInputError unless the tensors fill the `size` bytes after the header."""
+    end = layout[-1].end if layout else 0
     if end > size:
         raise BadInputError(f"is truncated: its tensors need {end} bytes, but the file has {size}")
     if end < size:
-        _corrupted(f"{size - end} bytes follow its last tensor")
-    return layout
+        _corrupted("more bytes follow its last tensor")
+
+
+def _wanted(head: memoryview) -> int:
+    """Return how many bytes of a file to read, as far as its first bytes say: one more than it should have, so that
+    `load` sees whether there are more, but none if the head is not valid, for which `load` has the reason."""
+    if len(head) < DIGITS.stop:
+        return DIGITS.stop
+    start = LENGTH_BYTES + int.from_bytes(head[:LENGTH_BYTES], "little")
+    if head[LENGTH_BYTES : DIGITS.start] != SIGNATURE or start > LENGTH_BYTES + LONGEST_HEADER:
+        return len(head)
+    if len(head) < start:
+        return start
+    try:
+        _, header = _read_header(head)
+        del header[METADATA]
+        layout = _read_layout(header)
+    except BadInputError:
+        return len(head)
+    return start + (layout[-1].end if layout else 0) + 1
 
 
 def _is_shape(value: Any) -> bool:

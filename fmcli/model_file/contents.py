@@ -9,6 +9,7 @@ import errno
 import mmap
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -20,6 +21,9 @@ from fmcli.system.memory import human_bytes, require_if_large
 MOST_COPIED = 256 * 1024 * 1024  # bytes of a file
 
 
+Wanted = Callable[[memoryview], int]
+
+
 class Bytes(Protocol):
     """A file that is read from its start."""
 
@@ -27,16 +31,16 @@ class Bytes(Protocol):
     def readinto(self, room: memoryview, /) -> int: ...
 
 
-def contents(path: str, begins: bytes, offset: int) -> memoryview:
+def contents(path: str, wanted: Wanted) -> memoryview:
     """The bytes of a file, which begin at a multiple of 64 bytes in memory and cannot be changed.
 
-    begins, offset : a pipe is read to its end only if it has these bytes there; otherwise only so far.
+    wanted : how many bytes of a pipe to read, as far as its first bytes say; called until these are all.
 
     Raises MissingInputError, BadInputError for an empty file, NotEnoughMemoryError, and for a remote file UsageError
     and TransferError.
     """
     try:
-        data = _downloaded(path, begins, offset) if is_remote(path) else _local(path, begins, offset)
+        data = _downloaded(path, wanted) if is_remote(path) else _local(path, wanted)
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise NotEnoughMemoryError(
@@ -49,49 +53,53 @@ def contents(path: str, begins: bytes, offset: int) -> memoryview:
     return memoryview(data).toreadonly()
 
 
-def _local(path: str, begins: bytes, offset: int) -> mmap.mmap | None:
+def _local(path: str, wanted: Wanted) -> mmap.mmap | None:
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            return _piped(file, begins, offset)
+            return _piped(file, path, wanted)
         if status.st_size <= MOST_COPIED:
             return _copied(file, status.st_size)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _downloaded(path: str, begins: bytes, offset: int) -> mmap.mmap | None:
+def _downloaded(path: str, wanted: Wanted) -> mmap.mmap | None:
     from fmcli.system.remote import RemoteFile
 
     with RemoteFile(path) as file:
         if file.size is None:
-            return _piped(file, begins, offset)
+            return _piped(file, path, wanted)
         require_if_large(file.size, f"reading {path}")
         return _copied(file, file.size)
 
 
-def _copied(file: Bytes, size: int) -> mmap.mmap | None:
-    """The first `size` bytes of a file, or fewer if it ends before; None if there are none."""
+def _copied(file: Bytes, size: int, head: mmap.mmap | None = None) -> mmap.mmap | None:
+    """Return the first `size` bytes of a file, of which the head has been read. They are fewer if it ends before, and
+    None if there are none."""
     if size == 0:
         return None
     data = _memory(size)
-    filled = 0
+    filled = data.write(head) if head else 0
     with memoryview(data) as room:
         while filled < size and (count := file.readinto(room[filled:])):
             filled += count
-    if filled < size:  # the file has become shorter
-        data.resize(max(filled, 1))
+    if filled == 0:
+        return None
+    if filled < size:  # a file has become shorter; a pipe has ended
+        data.resize(filled)
     return data
 
 
-def _piped(file: Bytes, begins: bytes, offset: int) -> mmap.mmap | None:
-    """The bytes of a pipe, or only the first ones if they are not as expected; None if there are none."""
-    text = file.read(offset + len(begins))
-    if text[offset:] == begins:
-        text += file.read()
-    if not text:
-        return None
-    data = _memory(len(text))
-    data.write(text)
+def _piped(file: Bytes, path: str, wanted: Wanted) -> mmap.mmap | None:
+    """Return as many bytes of a pipe as are wanted; None if there are none."""
+    data: mmap.mmap | None = None
+    read, size = 0, wanted(memoryview(b""))
+    while read < size:
+        require_if_large(size, f"reading {path}")
+        data = _copied(file, size, data)
+        if data is None or len(data) < size:
+            break
+        read, size = size, wanted(memoryview(data))
     return data
 
 

@@ -16,14 +16,16 @@ from fmcli.system.leftovers import create_locked, new_name, remove_leftovers
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+PERMISSIONS = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
+
 
 @contextmanager
 def atomic_output(path: str) -> Iterator[BinaryIO]:
     """Open `path` for writing so that a reader finds the previous file or the complete new one, never a part.
 
-    The bytes go to a hidden file in the same folder. It replaces `path` if the block succeeds, and is removed after any
-    exception. If `path` is a symbolic link, the link stays and its target is replaced. A device or a pipe cannot be
-    replaced and is written directly.
+    The bytes go to a hidden file in the same folder. It replaces `path` if the block succeeds, with the permissions of
+    the file that it replaces, and is removed after any exception. If `path` is a symbolic link, the link stays and its
+    target is replaced. A device or a pipe cannot be replaced and is written directly.
 
     Raises OutputError, which names `path` and the reason, if writing fails. If the reader of a pipe has gone, this is a
     BrokenPipeError. An OSError that the block itself raises, for example for an input that it reads, is not changed.
@@ -135,11 +137,19 @@ def _temporary(path: str, target: str) -> Iterator[str]:
         with _naming(path):
             descriptor = create_locked(temporary)
         try:
+            _take_permissions(descriptor, target)
             yield temporary
         finally:
             with suppress(OSError):
                 os.unlink(temporary)
             os.close(descriptor)
+
+
+def _take_permissions(descriptor: int, path: str) -> None:
+    """Give an open, empty file the permissions of the one that it will replace, if there is one. Some file systems have
+    no permissions to change."""
+    with suppress(OSError):
+        os.fchmod(descriptor, os.stat(path).st_mode & PERMISSIONS)
 
 
 def _sync_folder(folder: str) -> None:

@@ -2,51 +2,92 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
-from fmcli.errors import BusyError, OutputError
+from fmcli.errors import BusyError, OutputError, UsageError
 from fmcli.system.interrupt import Temporary
 from fmcli.system.leftovers import names
 
-# The ending of the lock file. The file itself cannot be locked, because each new version of it is another file.
-ENDING = ".lock"
+# What else may stand at the name of a lock file; errno of opening it.
+NO_FILES = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+
+
+def lock_of(path: str) -> str:
+    """Return the path of the lock file of a file. The file itself cannot be locked, because each new version of it is
+    another file."""
+    folder, name = os.path.split(os.path.realpath(path))
+    return os.path.join(folder, f".{name}.fmcli-lock")
 
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
     """Hold the lock of a file, which need not exist. On a file system without locks, nothing is locked.
 
-    The lock file is removed after the block, and by signals. That of a killed run stays, but is not locked any more.
+    A lock file that this run has made is removed after the block, and by signals. That of a killed run is used, and
+    stays.
 
-    Raises BusyError if another process has it, OutputError if there can be no lock file.
+    Raises BusyError if another process has the lock, UsageError if something else than a lock file has its name, and
+    OutputError if there can be no lock file.
     """
-    beside = os.path.realpath(path) + ENDING
-    descriptor = _lock(path, beside)
-    with Temporary(beside):
+    beside = lock_of(path)
+    descriptor, made = _lock(path, beside)
+    with Temporary(beside) if made else nullcontext():
         try:
             yield
         finally:
-            with suppress(OSError):
-                os.unlink(beside)
+            if made:
+                with suppress(OSError):
+                    os.unlink(beside)
             os.close(descriptor)
 
 
-def _lock(path: str, beside: str) -> int:
+def _lock(path: str, beside: str) -> tuple[int, bool]:
+    """Return the descriptor of the locked lock file, and whether it is new."""
     while True:
-        try:
-            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise OutputError(f"{path}: its lock file {beside} cannot be written: {error.strerror}") from error
+        descriptor, made = _open(path, beside)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
             raise BusyError(f"{path}: another run is using it; wait until it has ended") from error
         except OSError:  # the file system has no locks
-            return descriptor
+            return descriptor, made
         if names(beside, descriptor):  # else the run that had the lock has removed the file
-            return descriptor
+            return descriptor, made
         os.close(descriptor)
+
+
+def _open(path: str, beside: str) -> tuple[int, bool]:
+    """Return the descriptor of the lock file, and whether it is new. An existing one must be an empty regular file, and
+    links are not followed: any other file is not fmcli's."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    while True:
+        try:
+            with suppress(FileExistsError):
+                return os.open(beside, flags | os.O_CREAT | os.O_EXCL, 0o666), True
+            descriptor = os.open(beside, flags)
+        except FileNotFoundError as error:
+            if not os.path.isdir(os.path.dirname(beside)):
+                raise OutputError(f"{path}: cannot be written: its folder does not exist") from error
+            continue  # the run that had the lock has removed the file
+        except OSError as error:
+            if error.errno in NO_FILES:
+                raise _foreign(path, beside) from error
+            raise OutputError(f"{path}: its lock file {beside} cannot be written: {error.strerror}") from error
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+            return descriptor, False
+        os.close(descriptor)
+        raise _foreign(path, beside)
+
+
+def _foreign(path: str, beside: str) -> UsageError:
+    return UsageError(
+        f"{beside} has the name of the lock file of {path}, but is not an empty regular file; move it, or give {path} "
+        "another name"
+    )

@@ -48,7 +48,7 @@ FEW_EPOCHS, MOST_EPOCHS = 5, 5000  # early stopping may need fewer
 KILLS_IN_A_ROW = 5
 WARM = "warm.fm"  # with the state of its solver
 CHECKPOINT = "run.checkpoint"
-LOCK = f"{CHECKPOINT}.lock"
+LOCK = f".{CHECKPOINT}.fmcli-lock"
 
 CASES: dict[str, tuple[str | Path, ...]] = {
     "sgd": ("-s", "sgd", "--schedule", "invscaling", ADULT),

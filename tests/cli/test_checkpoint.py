@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.system.lock import locked
 
 KEEP = ("--checkpoint", "c")
+LOCK = ".c.fmcli-lock"
 OFTEN = (*KEEP, "--checkpoint-every", "1e-9")
 
 
@@ -48,7 +50,7 @@ def test_a_killed_run_continues(run, start, rows, tmp_path):
     assert summary(tmp_path / "log")["resumed"].keys() == {"epoch", "row"}
     numbers = [json.loads(line).get("epoch") for line in (tmp_path / "log").read_text().splitlines()]
     assert [number for number in numbers if number][:400] == list(range(1, 401))
-    assert not {"c", "c.lock"} & set(os.listdir(tmp_path))
+    assert not (tmp_path / "c").exists()
 
 
 @pytest.mark.parametrize(("number", "solver"), [(signal.SIGINT, "adagrad"), (signal.SIGTERM, "cd")])
@@ -84,9 +86,65 @@ def test_one_run_at_a_time(run, rows, tmp_path):
     with locked(str(tmp_path / "c")):
         done = run("train", *KEEP, "--resume", rows)
     assert (done.returncode, done.stderr) == (75, "fmcli: error: c: another run is using it; wait until it has ended\n")
-    (tmp_path / "c.lock").touch()  # of a run that was killed
     assert run("train", "-e", "1", *KEEP, "--resume", rows).returncode == 0
     assert os.listdir(tmp_path) == ["adult.train.libsvm.fm"]
+    (tmp_path / LOCK).touch()  # of a run that was killed
+    assert run("train", "-e", "1", *KEEP, rows).returncode == 0
+    assert set(os.listdir(tmp_path)) == {"adult.train.libsvm.fm", LOCK}
+
+
+@pytest.mark.parametrize("given", ["input", "output", "validation", "-i", "--log-json"])
+def test_no_other_file_is_the_lock(run, rows, tmp_path, given):
+    """A file of the command with the name of the lock file is refused, and remains as it is."""
+    text = rows.read_bytes()
+    (tmp_path / "train").write_bytes(text)
+    (tmp_path / LOCK).write_bytes(text)
+    arguments = {
+        "input": [LOCK],
+        "output": ["-o", LOCK, "train"],
+        "validation": ["-v", LOCK, "train"],
+        "-i": ["-i", LOCK, "train"],
+        "--log-json": ["--log-json", LOCK, "train"],
+    }[given]
+    if given == "-i":
+        run("train", "-q", "-e", "1", "-o", LOCK, "train")
+        text = (tmp_path / LOCK).read_bytes()
+    done = run("train", "-e", "1", *KEEP, *arguments)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"fmcli: error: {LOCK} is the name of the lock file of c; give one of them another name\n",
+    )
+    assert (tmp_path / LOCK).read_bytes() == text
+
+
+@pytest.mark.parametrize("there", ["text", "link", "dangling link", "loop", "folder", "pipe", "socket"])
+def test_what_is_no_lock_file_is_refused_and_stays(run, rows, tmp_path, there):
+    """Another program's file, or a link, is neither locked nor followed nor removed."""
+    lock = tmp_path / LOCK
+    (tmp_path / "other").touch()
+    with socket.socket(socket.AF_UNIX) as bound:
+        {
+            "text": lambda: lock.write_text("1"),
+            "link": lambda: lock.symlink_to("other"),
+            "dangling link": lambda: lock.symlink_to("nothing"),
+            "loop": lambda: lock.symlink_to(lock.name),
+            "folder": lock.mkdir,
+            "pipe": lambda: os.mkfifo(lock),
+            "socket": lambda: bound.bind(os.path.relpath(lock)),
+        }[there]()
+    before = os.lstat(lock)
+    done = run("train", "-e", "1", *KEEP, rows)
+    assert done.returncode == 2, done.stderr
+    assert "c, but is not an empty regular file; move it, or give c another name" in done.stderr
+    after = os.lstat(lock)
+    assert (after.st_ino, after.st_mtime_ns, after.st_size) == (before.st_ino, before.st_mtime_ns, before.st_size)
+    assert set(os.listdir(tmp_path)) == {LOCK, "other"}
+
+
+def test_a_file_that_is_called_lock_stays(run, rows, tmp_path):
+    (tmp_path / "c.lock").write_text("of another program")
+    assert run("train", "-e", "1", *KEEP, "-o", "m", rows).returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"c.lock", "m"}
 
 
 def test_a_run_that_ran_out_of_time_continues(run, rows, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -56,6 +56,17 @@ class CheckpointChoice:
                 f"{self.path} exists: --resume continues its run; remove it to train from the beginning, "
                 "or name another file with --checkpoint"
             )
+
+    def check_lock(self, files: Iterable[str]) -> None:
+        """Raise UsageError if another file of the command has the name of the checkpoint's lock file."""
+        from fmcli.system.files import same_file
+        from fmcli.system.lock import lock_of
+
+        if self.path is None:
+            return
+        for path in files:
+            if same_file(path, lock_of(self.path)):
+                raise UsageError(f"{path} is the name of the lock file of {self.path}; give one of them another name")
 
     @contextmanager
     def opened(self, log: Log, *, dry: bool = False) -> Iterator[Keeper]:

@@ -334,7 +334,9 @@ def command(
     checkpoint.check(spec)
     outputs = [path for path in (output, log_json, cache, test_output, *checkpoint.outputs) if path not in (None, "-")]
     here = inputs if cluster is None else cluster.files
-    check_files([*here, *valid, *test, *files_of(related), *filter(None, (sample_weights, groups))], outputs)
+    read = [*here, *valid, *test, *files_of(related), *filter(None, (sample_weights, groups))]
+    checkpoint.check_lock([*read, *filter(None, (init_model,)), *outputs])
+    check_files(read, outputs)
     if not dry_run:
         for path in outputs:
             probe_output(path)
