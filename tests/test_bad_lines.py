@@ -20,16 +20,36 @@ OTHER_FORMATS = {
     b"1 0.5 -3e1 4\n": "the line looks like a table of numbers without indices,",
     b"1 |f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
     b"1 2.0 'tag|f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
+    b"| a b\n": "the line looks like text of Vowpal Wabbit,",
     b'{"label": 1, "x": [1, 2]}\n': "the line looks like JSON,",
     b"[1, 2]\n": "the line looks like JSON,",
     b"<!DOCTYPE html>\n": "the line looks like HTML or XML,",
     b"@RELATION iris\n": "the line looks like ARFF,",
     b"rows.svm".ljust(257, b"\0") + b"ustar  \0root\n": "the file looks like a tar archive,",
     b"PK\x03\x04\x14\0\0\0\x08\0": "it is a zip archive, not libsvm or ffm text; unpack it first",
-    b"PAR1\x15\x04\x15\x10\x15\x14": "it is a Parquet file, not libsvm or ffm text; write its rows as text",
+    b"PAR1\x15\x04\x15\x10\x15\x14": "it is a Parquet file, not libsvm or ffm text; write it as CSV",
     b"\xff\xfe1\0 \x001\0:\x001\0\n\0": "it is UTF-16 text, not libsvm or ffm text; convert it to UTF-8",
     b'\x38\x0a\0\0\0\0\0\0{"__metadata__":': "it is a model file, not rows in libsvm or ffm text",
 }
+
+
+# Tables, by what the message says about them.
+TABLES = {
+    b"user,film,rating\n1,2,5\n": "CSV",
+    b"196\t242\t3\n": "a table separated by tabs",
+    b"1|24|M|technician|85711\n": "a table separated by |",
+    b"1|Toy Story (1995)|01-Jan-1995||http://imdb.com|0\n": "a table separated by |",
+    b"user id|age group\n": "a table separated by |",
+    b"1::1193::5::978300760\n": "a table separated by ::",
+    b'{"user": 1, "film": 2}\n': "JSON",
+    b"PAR1\x15\x04\x15\x10\x15\x14": "Parquet",
+}
+
+
+@pytest.mark.parametrize(("text", "name"), TABLES.items())
+def test_the_way_from_a_table_to_rows_is_named(path, text, name):
+    with pytest.raises(BadInputError, match=re.escape(name) + ".*fmcli convert --label COLUMN --categorical COLUMNS"):
+        reader.read([write(path, text)])
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -95,8 +95,9 @@ def score_chunks(
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
     a label have NaN. A blank line is a row without entries. With `labelled`, each row needs a label, and blank lines
     are skipped as in training. `check` gets the rows first; it and `work` may raise RowError. `model` is for messages.
-    `labels` are as in `read`, but other names may follow them. `account` takes what the blocks say about their lines,
-    in place of `bad`. All else is as in `read`; an error is raised after the chunks before it.
+    `labels` are as in `read`; but if they are optional, any number may stand in place of a name, and with `labelled`
+    other names may follow them. `account` takes what the blocks say about their lines, in place of `bad`. All else is
+    as in `read`; an error is raised after the chunks before it.
     """
     dictionary = columns.dictionary
     account = account or Account(bad or BadLines(), blank_is_row=not labelled)
@@ -116,6 +117,7 @@ def score_chunks(
             id_column=stream.id_column,
             label_weights=stream.label_weights,
             label_names=known if named else None,
+            known_labels=bool(labels) and not labelled,
             ids=None if dictionary is None else dictionary.ids,
             others=None if dictionary is None else dictionary.shared,
             hash_bits=columns.hash_bits,
@@ -144,8 +146,10 @@ def score_chunks(
             chunk = Chunk(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
-            before, column, token = _find(block, error, labelled, text.ffm)
-            fault = Fault(before, column, token, error.expected, "", b"", error.complaint, b"")
+            before, column, token, line = _find(block, error, labelled, text.ffm)
+            # Only a name in place of a label can be the beginning of another format.
+            shown = line if named and error.feature is None else b""
+            fault = Fault(before, column, token, error.expected, "", b"", error.complaint, shown)
             return Parsed(lines, faulty, faults, read, None, fault)
 
     for _, parsed in text.parsed(parse, threads, account):
@@ -166,12 +170,12 @@ class RowError(Exception):
         self.row, self.expected, self.complaint, self.feature = row, expected, complaint, feature
 
 
-def _find(block: Block, error: RowError, labelled: bool, ffm: bool) -> tuple[int, int, bytes]:
-    """The number of lines before the row of an error, and the column and the text of its label or feature."""
+def _find(block: Block, error: RowError, labelled: bool, ffm: bool) -> tuple[int, int, bytes, bytes]:
+    """The number of lines before the row of an error, the column and the text of its label or feature, and its line."""
     number, line = row_lines(block, labelled)[error.row]
     field = rb"\+?\d+:" if ffm else b""
     id = re.escape(str(error.feature).encode())
     form = LABEL if error.feature is None else re.compile(rb"(?:.*?\s)??(%b(?:\+?0*)?%b:[^:\s]*)(?!\S)" % (field, id))
     found = form.match(line)
     assert found
-    return number, found.start(1) + 1, found[1]
+    return number, found.start(1) + 1, found[1], line

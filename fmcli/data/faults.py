@@ -53,7 +53,7 @@ def describe(name: str, number: int, fault: Fault) -> str:
     if _looks_binary(token):
         return f"{where} {expected}; the file looks like {mistaken.unprintable(line)}, not like libsvm or ffm text"
     if other := mistaken.text(line):
-        return f"{where} {expected}; the line looks like {other}, which is not read"
+        return f"{where} {expected}; the line looks like {other}"
     if not subject:
         return f"{where} {expected}; {complaint}"
     if not part:

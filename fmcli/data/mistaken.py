@@ -4,13 +4,17 @@ formats of text by a line that cannot be parsed."""
 import re
 
 UNPACK, AS_TEXT = "unpack it first", "write its rows as text, one per line: label index:value ..."
+# How a table becomes rows of features.
+CONVERT = "fmcli convert --label COLUMN --categorical COLUMNS TABLE -o ROWS"
+AS_ROWS = f"write it as rows of features: {CONVERT} (with --columns NAMES if the table has no header)"
+AS_CSV = f"write it as CSV, and that as rows of features: {CONVERT}"
 # The first bytes of a file -> what it is, and what to do.
 BINARY = {
     b"PK\x03\x04": ("a zip archive", UNPACK),
     b"7z\xbc\xaf": ("a 7-Zip archive", UNPACK),
     b"\x04\x22\x4d\x18": ("lz4 data", UNPACK),
-    b"PAR1": ("a Parquet file", AS_TEXT),
-    b"ARROW1": ("an Arrow file", AS_TEXT),
+    b"PAR1": ("a Parquet file", AS_CSV),
+    b"ARROW1": ("an Arrow file", AS_CSV),
     b"\x89HDF": ("an HDF5 file", AS_TEXT),
     b"\x93NUMPY": ("a NumPy array", AS_TEXT),
     b"\xff\xfe": ("UTF-16 text", "convert it to UTF-8"),
@@ -20,16 +24,22 @@ BINARY = {
 MODEL_FILE = re.compile(rb"[^\0].{3}\0{4}\{", re.DOTALL)
 LONGEST_HEAD = 9
 TAR = b"\0ustar"  # in the header of the first member
-# The form of a line -> what it looks like.
+# The form of a line -> what it looks like, and what to do. In text of Vowpal Wabbit, a number or nothing precedes the
+# first namespace, after which there is a blank.
 LINES = {
-    re.compile(rb"\s*[{\[]"): "JSON",
-    re.compile(rb"\s*<[a-z!?]", re.IGNORECASE): "HTML or XML",
-    re.compile(rb"\s*@relation", re.IGNORECASE): "ARFF",
-    re.compile(rb"[^:,;]*\|"): "text of Vowpal Wabbit",
-    re.compile(rb"[-+.\d]+(,[-+.\d]+)+\s+\d+:"): "libsvm text with several labels per row",
-    re.compile(rb"[^:]*[,;]"): "CSV",
-    re.compile(rb"[^:\n]*\t[^:]*$"): "a table separated by tabs",
-    re.compile(rb"\s*[-+.\de]+([ ][-+.\de]+){2,}\s*$", re.IGNORECASE): "a table of numbers without indices",
+    re.compile(rb"\s*[{\[]"): ("JSON", AS_CSV),
+    re.compile(rb"\s*<[a-z!?]", re.IGNORECASE): ("HTML or XML", AS_TEXT),
+    re.compile(rb"\s*@relation", re.IGNORECASE): ("ARFF", AS_CSV),
+    re.compile(rb"\s*([-+.\de]+\s[^:,;|]*)?\|[^|\s]*(\s|$)", re.IGNORECASE): ("text of Vowpal Wabbit", AS_TEXT),
+    re.compile(rb"[^:,;]*\|"): ("a table separated by |", AS_ROWS),
+    re.compile(rb"\s*[^:\s]+::"): ("a table separated by ::", AS_ROWS),
+    re.compile(rb"[-+.\d]+(,[-+.\d]+)+\s+\d+:"): ("libsvm text with several labels per row", "give each row one label"),
+    re.compile(rb"[^:]*[,;]"): ("CSV", AS_ROWS),
+    re.compile(rb"[^:\n]*\t[^:]*$"): ("a table separated by tabs", AS_ROWS),
+    re.compile(rb"\s*[-+.\de]+([ ][-+.\de]+){2,}\s*$", re.IGNORECASE): (
+        "a table of numbers without indices",
+        "write the index of each number before it: label 1:value 2:value ...",
+    ),
 }
 
 
@@ -49,5 +59,5 @@ def unprintable(line: bytes) -> str:
 
 
 def text(line: bytes) -> str | None:
-    """What a line that cannot be parsed looks like; None if it does not look like another format."""
-    return next((name for form, name in LINES.items() if form.match(line)), None)
+    """What a line that cannot be parsed looks like, and what to do; None if it does not look like another format."""
+    return next((f"{name}, which is not read; {do}" for form, (name, do) in LINES.items() if form.match(line)), None)

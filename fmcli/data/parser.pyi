@@ -32,6 +32,7 @@ class Rows:
         id_column: int = 0,
         label_weights: bool = False,
         label_names: Sequence[bytes] | None = None,
+        known_labels: bool = False,
         growing: bool = False,
         ids: FeatureIds | None = None,
         hash_bits: int = 0,

@@ -57,6 +57,7 @@ Reading reading_of(const uint8_t* bytes, Ids& ids) {
     reading.group_field = bytes[1] >> 6;
     reading.space = static_cast<Space>(bytes[3] & 3);
     reading.refuse_unseen = bytes[3] & 4;
+    reading.known_labels = bytes[3] & 8;
     reading.hash_bits = HASH_BITS[bytes[3] >> 4 & 7];
     if (reading.space == Space::GROWING) reading.ids = &ids;
     if (reading.space == Space::KNOWN) {

@@ -121,3 +121,71 @@ def test_rows_with_names_of_labels_and_features(tmp_path):
     table = read([str(tmp_path / "rows")], label_weights=False)
     assert table.dataset.label.tolist() == [0, 1, 0]
     assert table.labels == ("ham", "spam")
+
+
+@pytest.fixture
+def classifier(run, tmp_path):
+    (tmp_path / "rows").write_text(rows(["spam", "ham", "7"], 4)[1])
+    done = run("train", "-q", "--loss", "softmax", "-m", "linear", "-e", "1", "-o", "m", "rows")
+    assert done.returncode == 0, done.stderr
+
+
+# A first word that is no number and no label, by what the message says about the line.
+WORDS = {
+    "user,film,rating\n1,2,3\n": "found 'user,film,rating', expected a label; the line looks like CSV",
+    "1|24|M|technician\n": "the line looks like a table separated by |",
+    "user\tfilm\n1\t2\n": "found 'user', expected a label; the line looks like a table separated by tabs",
+    "hello\n": "found 'hello', expected a label; label 'hello' is neither a number nor one that the model knows",
+    "maybe 1:1\n": "found 'maybe', expected a label; label 'maybe' is neither a number nor one that the model knows",
+    "Spam 1:1\n": "label 'Spam' is neither a number nor one that the model knows",
+    "ham 1:1\nspammy 1:1\n": "<stdin>:2:1: found 'spammy'",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WORDS.items())
+@pytest.mark.parametrize("options", [[], ["--unseen", "error"], ["-j", "3"]])
+def test_predict_refuses_first_words_that_are_no_labels(run, classifier, options, text, message):
+    done = run("predict", *options, "m", "-", input=text.encode())
+    assert done.returncode == 65
+    assert message in done.stderr
+    assert not done.stdout
+
+
+def test_labels_numbers_and_nothing_may_precede_the_features_to_predict(run, classifier):
+    said = b"spam 1:1\n7 1:1\n0 1:1\n-12.5e3 1:1\n1:1\n"
+    done = run("predict", "m", "-", input=said)
+    assert (done.returncode, len(set(done.stdout.splitlines())), done.stdout.count(b"\n")) == (0, 1, 5)
+    weighted = run("predict", "--label-weights", "m", "-", input=b"spam:2 1:1\n7:3 1:1\n1 1:1\n")
+    assert weighted.stdout.splitlines() == done.stdout.splitlines()[:3]
+    refused = run("predict", "--label-weights", "m", "-", input=b"maybe:2 1:1\n")
+    assert (refused.returncode, "expected label:weight; label 'maybe' is neither" in refused.stderr) == (65, True)
+
+
+def test_predict_skips_lines_with_words_that_are_no_labels(run, classifier):
+    done = run("predict", "--on-bad-line", "skip", "m", "-", input=b"maybe 1:1\nspam 1:1\n")
+    first, second = done.stdout.split(b"\n")[:2]
+    assert (done.returncode, first, b"nan" in second) == (0, b"nan nan nan", False), done.stderr
+    assert "1 skipped lines" in done.stderr
+
+
+def test_evaluate_names_a_table_and_unknown_labels(run, classifier):
+    for text, message in {
+        b"user,film\n1,2\n": "the line looks like CSV",
+        b"maybe 1:1\n": "found 'maybe', expected a label that the model knows: 7, ham, spam",
+        b"0 1:1\n": "found '0', expected a label that the model knows: 7, ham, spam",
+    }.items():
+        done = run("evaluate", "m", "-", input=text)
+        assert done.returncode == 65
+        assert message in done.stderr
+
+
+def test_rows_without_any_feature_get_a_warning(run, classifier):
+    for command, text, warned in (
+        ("predict", b"1\n2\n", True),
+        ("predict", b"1\n2 1:1\n", False),
+        ("predict", b"1\n2 999:1\n", False),
+        ("evaluate", b"spam\nham\n", True),
+    ):
+        done = run(command, "m", "-f", "libsvm", "-", input=text)
+        assert done.returncode == 0, done.stderr
+        assert ("no row has a feature" in done.stderr) == warned

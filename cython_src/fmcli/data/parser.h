@@ -100,7 +100,7 @@ class Parser {
     Rows& rows_;
     const char* end_;
     const char* line_ = nullptr;
-    Span name_;  // the label of the row, if it is a name; it is added when the whole row has been read
+    Span name_;  // the label of the row, if it may be a new name, which is added when the whole row has been read
     int64_t group_ = 0;  // of the row, if groups are stored
     Fault fault_;
     std::vector<Pending> pending_;  // those of the row, then those of longer rows
@@ -117,7 +117,8 @@ class Parser {
         if (id_column == 1) p = skip_blanks(token_end(p));
         bool has_label = !ends_row(*p);
         if (has_label) {
-            const bool read = rows_.reading.label_weights ? weighted_label(p, y, weight) : label(p, y, has_label);
+            const bool read =
+                rows_.reading.label_weights ? weighted_label(p, y, has_label, weight) : label(p, y, has_label);
             if (!read) return false;
         }
         p = skip_blanks(p);
@@ -207,7 +208,7 @@ class Parser {
 
     // Ends a row without faults.
     void end_row(size_t entries, double y, bool has_label, double weight) {
-        if (rows_.reading.label_names && has_label) y = position_of(name_);
+        if (name_.begin && has_label) y = position_of(name_);
         rows_.end_row(entries, y, has_label, weight);
         if (rows_.grouped()) rows_.group.push(group_);
     }
@@ -293,7 +294,7 @@ class Parser {
     }
 
     bool label(const char*& p, double& y, bool& has_label) {
-        if (rows_.reading.label_names) return named_label(p, has_label);
+        if (rows_.reading.label_names) return named_label(p, y, has_label);
         Decimal decimal;
         const char* next = scan_decimal(p, decimal);
         if (next && ends_token(*next) && to_double(decimal, y)) {
@@ -307,11 +308,26 @@ class Parser {
         return true;
     }
 
-    bool named_label(const char*& p, bool& has_label) {
+    bool named_label(const char*& p, double& y, bool& has_label) {
         const Span token = {p, token_end(p)};
         if (std::find(token.begin, token.end, ':') != token.end) return no_label(token, has_label);
-        name_ = token;
+        if (!name(token, token, "a label", y, has_label)) return false;
         p = token.end;
+        return true;
+    }
+
+    // Takes a part of a token as the name of a label.
+    bool name(Span part, Span token, const char* expected, double& y, bool& has_label) {
+        if (!rows_.reading.known_labels) {
+            name_ = part;
+            return true;
+        }
+        const Id id = named(part.begin, static_cast<size_t>(part.end - part.begin));
+        const int32_t place = rows_.label_names.find(id, rows_.label_names.likely(id));
+        has_label = place != NO_COLUMN;
+        if (has_label) y = place;
+        else if (read_number(part.begin, part.end, y))
+            return fail("is neither a number nor one that the model knows", "label", expected, token, part);
         return true;
     }
 
@@ -326,12 +342,15 @@ class Parser {
     }
 
     // A label, or label:weight.
-    bool weighted_label(const char*& p, double& y, double& weight) {
+    bool weighted_label(const char*& p, double& y, bool& has_label, double& weight) {
         const Span token = {p, token_end(p)}, part = {p, std::find(p, token.end, ':')};
         const char* const expected = "label:weight";
         if (part.begin == part.end) return fail("is missing", "label", expected, token, part);
-        if (rows_.reading.label_names) name_ = part;
-        else if (const char* wrong = read_number(part.begin, part.end, y)) return fail(wrong, "label", expected, token, part);
+        if (rows_.reading.label_names) {
+            if (!name(part, token, expected, y, has_label)) return false;
+        } else if (const char* wrong = read_number(part.begin, part.end, y)) {
+            return fail(wrong, "label", expected, token, part);
+        }
         if (part.end != token.end) {
             const Span rest = {part.end + 1, token.end};
             const char* wrong = read_number(rest.begin, rest.end, weight);

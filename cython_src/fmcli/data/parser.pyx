@@ -43,6 +43,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         Groups groups
         uint64_t group_field
         bint label_names
+        bint known_labels
         int id_column
         Space space
         int hash_bits
@@ -147,6 +148,7 @@ cdef class Rows:
     group_field : the group is instead told by the one feature that each row has in this field.
     label_names : the first names, if labels are names: the label of a row is the position of its name, and new names
         are added. None: labels are numbers.
+    known_labels : whether new names are faults instead, except for numbers, which count as no label.
     limit : 0 <= limit < 2**31. Without `ids`, `growing` and `hash_bits`, the column of a feature is its number, and
         entries of names and of numbers >= limit are dropped and counted.
     growing : whether a name or a number >= limit instead begins a dictionary of all ids; see `is_numbered`.
@@ -160,8 +162,9 @@ cdef class Rows:
     cdef readonly FeatureIds ids
 
     def __cinit__(self, *, bint ffm, bint keep_fields, bint training, int64_t limit, bint skip=False, int id_column=0,
-                  bint label_weights=False, label_names=None, bint growing=False, FeatureIds ids=None,
-                  int hash_bits=0, bint refuse_unseen=False, others=None, bint grouped=False, group_field=None):
+                  bint label_weights=False, label_names=None, bint known_labels=False, bint growing=False,
+                  FeatureIds ids=None, int hash_bits=0, bint refuse_unseen=False, others=None, bint grouped=False,
+                  group_field=None):
         cdef Reading reading
         cdef const char* name
         if not 0 <= limit < <int64_t>1 << 31:
@@ -177,6 +180,7 @@ cdef class Rows:
         if grouped and not training:
             raise ValueError("only rows of training have groups")
         reading.label_names = label_names is not None
+        reading.known_labels = known_labels
         if not 0 <= hash_bits <= MOST_HASH_BITS or (ids is not None) + growing + (hash_bits > 0) > 1:
             raise ValueError("features are identified in one way, and hashes have 1 to 30 bits")
         reading.space = Space.GROWING if growing else Space.KNOWN if ids is not None else Space.INDEX
