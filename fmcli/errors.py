@@ -45,6 +45,12 @@ class DivergedError(FmcliError):
     trained: Any = None
 
 
+class WorseThanConstantError(FmcliError):
+    """The trained model is worse than a constant, and must not be written."""
+
+    exit_status = 3
+
+
 class NotEnoughMemoryError(FmcliError):
     """The number of bytes needed, computed before the allocation, exceeds the available memory."""
 

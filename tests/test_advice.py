@@ -7,14 +7,17 @@ import pytest
 from problems import dataset
 from test_every_pair import planted
 
-from fmcli.cli.train.advice import advice, factors_are_zero
+from fmcli.cli.train.advice import advice, factors_are_zero, verdict
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
+from fmcli.training.baseline import compared
 
 
 def warnings(data, model="fm", solver="sgd", *, loss=None, plan=None, **options):
     trained = job.train(job.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
-    return list(advice(trained, job.summary(trained)))
+    comparison = compared(trained, job.summary(trained))
+    last = [verdict(trained, comparison)] if comparison and comparison.no_better else []
+    return [*advice(trained), *last]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +95,7 @@ def test_warning_about_a_model_no_better_than_a_constant(halves):
     few = noise.take(np.arange(40))
     (found,) = warnings(few, "linear", "cd", plan={"valid": noise, "metrics": ("rmse",)}, l2=0.0)
     assert found.startswith("rmse is ")
-    assert "no better than the best constant's" in found
+    assert "on the validation data, worse than the best constant's" in found
     assert "it overfits; try a stronger penalty (--l2 1e-05)" in found
     small = {"learning_rate": 1e-30, "epochs": 2}
     (found,) = warnings(data, "linear", plan={"valid": test, "metrics": ("rmse",)}, **small)

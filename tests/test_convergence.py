@@ -82,7 +82,7 @@ def test_the_sweeps_after_the_burn_in_are_watched():
     for part in ("", "alpha_", "priors_", "scores_"):
         assert figures[f"{part}r_hat"] > 0.9
         assert 0 < figures[f"{part}effective"] <= 20
-    (warning,) = [line for line in advice(trained, job.summary(trained)) if "converged" in line]
+    (warning,) = [line for line in advice(trained) if "converged" in line]
     assert "the median effective number of sweeps is" in warning
     assert train(epochs=5, burn_in=2).convergence == {}, "there are too few sweeps"
 

@@ -57,7 +57,7 @@ def test_refit_equals_training_on_all_rows_for_the_chosen_epochs(rows, model, so
     assert figures["train"] == job.summary(plain)["train"] != before["train"]
     assert figures["loss"] == plain.epochs[-1].loss
     assert again.plan.spec == chosen.plan.spec
-    assert list(advice(again, figures)) == []
+    assert list(advice(again)) == []
 
 
 def test_refit_resumes_from_the_same_earlier_model(rows, tmp_path):

@@ -6,7 +6,6 @@ from modelfiles import copy_of
 from problems import dataset, random_rows
 from test_training import save, train
 
-from fmcli.cli.train.log import scale_warning
 from fmcli.data import scaling
 from fmcli.data.scaling import ColumnStatistics, find_odd_columns
 from fmcli.errors import BadInputError
@@ -155,15 +154,16 @@ def test_divisors_of_a_file_must_be_positive(value, rng, tmp_path):
 def test_columns_far_from_1_are_named(rng):
     data, _ = data_of(rng)
     everything = np.arange(40, dtype=np.int32)
-    odd = find_odd_columns(data, everything)
+    odd = find_odd_columns(data, everything, "none")
     assert (odd.large, odd.widest, odd.narrowest) == (1, 0, 2)
-    assert "column 0 has values up to" in scale_warning(odd, "none")
-    assert "--scale standard" in scale_warning(odd, "none")
+    assert "column 0 has values up to" in odd.found
+    assert "--scale standard" in odd.way_out
+    assert find_odd_columns(data, everything, "standard").way_out == "use --scale max-abs"
     for method in ("standard", "max-abs"):
         assert job.plan(data, make_spec(options={"scale": method})).odd_columns is None
     apart = dataset([{0: 500.0, 1: 0.1}, {0: 1.0, 1: 0.2}], 2)
-    text = scale_warning(find_odd_columns(apart, everything[:2]), "none")
+    text = find_odd_columns(apart, everything[:2], "none").found
     assert "column 0 has values up to 500, column 1 only up to 0.2" in text
     usual = dataset(random_rows(rng, 30, FEATURES), FEATURES)
-    assert find_odd_columns(usual, everything[:30]) is None
-    assert find_odd_columns(dataset([{}], 1), everything[:1]) is None
+    assert find_odd_columns(usual, everything[:30], "none") is None
+    assert find_odd_columns(dataset([{}], 1), everything[:1], "none") is None

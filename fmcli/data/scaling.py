@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.registry.options import OPTIONS
 
 NONE, STANDARD, MAX_ABS = "none", "standard", "max-abs"
 # The name of the option, and of the divisors in model files and exported arrays.
@@ -30,16 +31,37 @@ Divisors = NDArray[np.float32]
 class OddColumns:
     """Columns with values far from 1, or of very different scales.
 
+    method : how columns are scaled already.
     large : the number of columns with absolute values above LARGE.
     widest, highest : the feature with the largest absolute value, and that value.
     narrowest, lowest : the feature whose largest absolute value is the smallest, and that value.
     """
 
+    method: str
     large: int
     widest: int | str
     highest: float
     narrowest: int | str
     lowest: float
+
+    @property
+    def found(self) -> str:
+        """The columns in words."""
+        if self.large:
+            others = f", and {self.large - 1:,} more columns have values beyond {LARGE:,.0f}" if self.large > 1 else ""
+            return f"column {self.widest} has values up to {self.highest:.3g}{others}"
+        return (
+            f"columns differ in scale: column {self.widest} has values up to {self.highest:.3g}, column "
+            f"{self.narrowest} only up to {self.lowest:.3g}"
+        )
+
+    @property
+    def way_out(self) -> str:
+        """The option that helps."""
+        flag = OPTIONS[SCALE].flag
+        if self.method == STANDARD:
+            return f"use {flag} {MAX_ABS}"
+        return f"use {flag} {STANDARD}, or {flag} {MAX_ABS} if columns are sparse"
 
 
 def is_scaled(options: Mapping[str, Any]) -> bool:
@@ -116,8 +138,8 @@ def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str)
     return divisors
 
 
-def find_odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | None:
-    """The columns whose scale hinders training; None if there are none."""
+def find_odd_columns(data: Dataset, rows: NDArray[np.int32], method: str) -> OddColumns | None:
+    """The columns whose scale hinders training, although they are scaled by this method; None if there are none."""
     if data.value is None and not data.relations:
         return None
     largest, _ = data.magnitudes(rows)
@@ -132,4 +154,4 @@ def find_odd_columns(data: Dataset, rows: NDArray[np.int32]) -> OddColumns | Non
     large = int(np.count_nonzero(sizes > LARGE))
     both = occurring[[widest, narrowest]]
     ids = both.tolist() if data.numbering is None else data.numbering.written(both)
-    return OddColumns(large, ids[0], highest, ids[1], lowest)
+    return OddColumns(method, large, ids[0], highest, ids[1], lowest)

@@ -12,15 +12,15 @@ WHOLE_STEPS = ("alpha", "learning_rate")
 STEP_BACK = 10
 
 
-def diverged(spec: Spec, what: str) -> DivergedError:
+def diverged(spec: Spec, what: str, best: str = "") -> DivergedError:
     """The error for training that diverged. It proposes a smaller step size, if the solver has one, and scaled
-    features, unless they are scaled already."""
-    scaled = spec.values["scale"] != "none"
+    features, unless they are scaled already; and before these `best`, a remedy for the scale of the features."""
+    scaled = best or spec.values["scale"] != "none"
     remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
     steps = [f"{OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})" for name, step in steps_of(spec).items()]
     if steps:
         remedies.insert(0, f"try {'a smaller step' if len(steps) == 1 else 'smaller steps'}: {', '.join(steps)}")
-    remedies = remedies or ["look for labels and values that are far too large"]
+    remedies = [*filter(None, [best]), *remedies] or ["look for labels and values that are far too large"]
     return DivergedError(f"training diverged: {what}; {', or '.join(remedies)}")
 
 

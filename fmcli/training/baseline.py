@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,21 @@ from numpy.typing import NDArray
 from fmcli.data.labels import few_distinct
 from fmcli.losses.loss import Loss
 from fmcli.registry.losses import LOSSES
-from fmcli.scoring.metrics import Outcome, measure, metric_of
+from fmcli.scoring.metrics import Outcome, default_metrics, measure, metric_of
 from fmcli.scoring.scores import mean_loss
 
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
+    from fmcli.training.trained import Trained
     from fmcli.training.validation import Validation
 
 Floats = NDArray[np.float64]
 
 # The relative precision of a constant: float parameters cannot tell labels apart that differ by less.
 PRECISION = 1e-4
+# On training rows, a model counts as worse than the constant only if the difference exceeds this share of the
+# constant's metric, because stochastic steps leave the bias near its optimum, but not exactly there.
+CLEARLY = 0.01
 
 
 @dataclass(frozen=True)
@@ -78,3 +82,50 @@ def beats(metric: str, value: float, constant: float) -> bool:
     if np.isnan(value) or np.isnan(constant):
         return True
     return value > constant if metric_of(metric).larger_is_better else value < constant
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A metric of a model beside that of the best constant: on the validation data, or else on the training rows."""
+
+    metric: str
+    value: float
+    constant: float
+    validated: bool
+
+    @property
+    def worse(self) -> bool:
+        """Whether the model is worse than the constant."""
+        clear = self.validated or abs(self.value - self.constant) > CLEARLY * abs(self.constant)
+        return clear and beats(self.metric, self.constant, self.value) and self.value != self.constant
+
+    @property
+    def no_better(self) -> bool:
+        """Whether the model is worse, or on the validation data equal."""
+        return self.worse or (self.validated and self.value == self.constant)
+
+    def __str__(self) -> str:
+        where = "validation data" if self.validated else "training rows"
+        word = "worse than" if self.worse else "no better than"
+        return f"{self.metric} is {self.value:.6g} on the {where}, {word} the best constant's {self.constant:.6g}"
+
+
+def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
+    """A finished run beside the best constant, by the metric that chose the epoch, or without validation data by the
+    first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, or a single pass
+    without validation data.
+
+    summary : the summary of the run, from `fmcli.training.trained.summary`.
+    """
+    validation = trained.validated.plan.validation
+    if not trained.epochs:
+        return None
+    if validation:
+        name = validation.chooser
+        value, constant = summary["valid"][name], summary["valid_constant"][name]
+        return None if value is None or constant is None else Comparison(name, value, constant, validated=True)
+    if trained.outcome is None or trained.plan.one_pass:
+        return None
+    name = (trained.plan.evaluation.measured or default_metrics(trained.outcome.loss))[0]
+    value, constant = measure([name], trained.outcome)[name], trained.baseline.on(trained.outcome, [name])[name]
+    return None if np.isnan(value) or np.isnan(constant) else Comparison(name, value, constant, validated=False)

@@ -53,18 +53,17 @@ class DivergenceCheck:
     def epoch(self, number: int, loss: float) -> None:
         """Check an epoch's mean loss on the training rows."""
         if not math.isfinite(loss):
-            raise diverged(self.plan.spec, f"the loss is no longer a finite number in epoch {number}")
+            raise self._diverged(f"the loss is no longer a finite number in epoch {number}")
         if loss > MOST_ON_THE_WAY * self.constant and loss > self.before:
-            raise diverged(
-                self.plan.spec,
-                f"the loss rose to {loss:.4g} in epoch {number}; the best constant has {self.constant:.4g}",
+            raise self._diverged(
+                f"the loss rose to {loss:.4g} in epoch {number}; the best constant has {self.constant:.4g}"
             )
         self.before = loss
 
     def end(self, model: Model, outcome: Outcome) -> None:
         """Check the trained model and its scores of the training rows."""
         if not are_finite(model.parameters.values()):
-            raise diverged(self.plan.spec, "a parameter is no longer a finite number")
+            raise self._diverged("a parameter is no longer a finite number")
         if not np.isfinite(outcome.score).all():
             if not self.plan.spec.values["epochs"]:
                 raise DivergedError(
@@ -73,12 +72,15 @@ class DivergenceCheck:
                     init_std=None,
                     scale="standard",
                 )
-            raise diverged(self.plan.spec, "a score of a training row is no longer a finite number")
+            raise self._diverged("a score of a training row is no longer a finite number")
         if LOSSES[self.plan.preprocessing.labels.loss].pairwise:
             return  # a single row has no loss
         loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads))
         if loss > MOST_AT_END * self.constant:
-            raise diverged(
-                self.plan.spec,
-                f"the model's loss on the training rows is {loss:.4g}, that of the best constant {self.constant:.4g}",
+            raise self._diverged(
+                f"the model's loss on the training rows is {loss:.4g}, that of the best constant {self.constant:.4g}"
             )
+
+    def _diverged(self, what: str) -> DivergedError:
+        odd = self.plan.odd_columns
+        return diverged(self.plan.spec, what, f"{odd.found}: {odd.way_out}" if odd else "")

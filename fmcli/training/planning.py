@@ -198,7 +198,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
             everything = ColumnStatistics.of(data, np.arange(data.rows, dtype=np.int32), method)
         scale = learn_scale(spec, training, everything, warm_start)
         data, validation_data = data.scaled(scale), validation_data.scaled(scale)
-    odd = find_odd_columns(data, rows)
+    odd = find_odd_columns(data, rows, spec.values[SCALE])
     if spec.values["norm"]:
         data = data.normalised()
         validation_data = validation_data.normalised(warm_start.also_seen(seen) if warm_start else seen)

@@ -244,7 +244,7 @@ def prepare_blocks(
         seen=seen,
         counts=counts,
         preprocessing=Preprocessing(labels, fields, label_range, view.scale),
-        odd_columns=find_odd_columns(source.data, source.rows),
+        odd_columns=find_odd_columns(source.data, source.rows, spec.values[SCALE]),
         validation_data=validation_data,
         held_out=valid is None,
         longest_square=totals.longest_square,

@@ -3,8 +3,8 @@ that share few features with the rows, and a model that is no better than a cons
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from fmcli.models.polynomial.kernel_basis import KernelBasis
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.specs import REFINES, Spec
-from fmcli.scoring.metrics import default_metrics, measure, metric_of
-from fmcli.training.baseline import beats
+from fmcli.scoring.metrics import measure, metric_of
+from fmcli.training.baseline import Comparison, beats
 from fmcli.training.convergence import warning
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ FACTOR = 10
 DENSE_EPOCHS, MORE_EPOCHS = 5, 3
 # If a penalty is 0, this value is multiplied by FACTOR to propose a stronger one.
 LEAST = 1e-6
-# A model that is worse than the constant on the training rows gets a warning only if the difference exceeds this share
-# of the constant's metric, because stochastic steps leave the bias near its optimum, but not exactly there.
-CLEARLY = 0.01
 # A warning is given if landmarks lack the features of more than this share of the entries. If features are ids, they
 # lack most of them; if features are numeric columns, none.
 MOST_LACKING = 0.1
@@ -38,40 +35,30 @@ ENTRIES_AT_A_TIME = 1 << 20
 SPARSE = ("l1_v", *GROUP_PENALTIES, "nuclear")
 
 
-def advice(trained: Trained, summary: Mapping[str, Any]) -> Iterator[str]:
-    """Warnings, each with its likely cause and the option that helps and is not yet in use.
-
-    summary : the summary of the run, from `fmcli.training.trained.summary`.
-    """
+def advice(trained: Trained) -> Iterator[str]:
+    """Warnings, each with its likely cause and the option that helps and is not yet in use."""
     if not trained.epochs:
         return
     yield from options_without_effect(trained.plan.spec, trained.plan.model)
-    zero = factors_are_zero(trained.plan.model) or kernel_weights_are_zero(trained.plan.model)
-    if zero:
+    if nothing_is_fitted(trained.plan.model):
         yield why_zero(trained)
     if isinstance(trained.plan.model, KernelBasis):
         yield from what_landmarks_lack(trained, trained.plan.model)
     if too_few := warning(trained.convergence):
         yield f"sweeps have not converged: {too_few}; make more (-e), or use fewer of the first ones (--burn-in)"
-    validated = trained.validated
-    if validated.plan.validation:
-        name = validated.plan.validation.chooser
-        value, constant = summary["valid"][name], summary["valid_constant"][name]
-        if value is not None and constant is not None and not beats(name, value, constant):
-            cause = "" if zero else f"; {why_no_better(validated, name)}"
-            where = "on the validation data, no better than the best constant's"
-            yield f"{name} is {value:.6g} {where} {constant:.6g}{cause}"
-    elif trained.outcome is not None and not trained.plan.one_pass and not zero:
-        name = (
-            trained.plan.evaluation.measured[0]
-            if trained.plan.evaluation.measured
-            else default_metrics(trained.outcome.loss)[0]
-        )
-        constant = trained.baseline.on(trained.outcome, [name])[name]
-        value = measure([name], trained.outcome)[name]
-        if beats(name, constant, value) and abs(value - constant) > CLEARLY * abs(constant):
-            where = "on the training rows, worse than the best constant's"
-            yield f"{name} is {value:.6g} {where} {constant:.6g}; {why_not_learned(trained)}"
+
+
+def verdict(trained: Trained, comparison: Comparison) -> str:
+    """A model that is no better than a constant, with the likely cause and the best remedy."""
+    if nothing_is_fitted(trained.plan.model):
+        return str(comparison)  # a warning says why
+    why = why_no_better(trained.validated, comparison.metric) if comparison.validated else why_not_learned(trained)
+    return f"{comparison}; {why}"
+
+
+def nothing_is_fitted(model: Model) -> bool:
+    """Whether all factors of the model are 0, or have no effect."""
+    return factors_are_zero(model) or kernel_weights_are_zero(model)
 
 
 def options_without_effect(spec: Spec, model: Model) -> Iterator[str]:
@@ -154,6 +141,8 @@ def why_zero(trained: Trained) -> str:
 def why_no_better(trained: Trained, name: str) -> str:
     """Why a model may predict no better than a constant: it has not learned anything, or it overfits."""
     assert trained.outcome is not None
+    if odd := trained.plan.odd_columns:
+        return f"{odd.found}: {odd.way_out}"
     values = trained.plan.spec.values
     train = measure([name], trained.outcome)[name]
     if beats(name, train, trained.baseline.on(trained.outcome, [name])[name]):
@@ -167,6 +156,8 @@ def why_no_better(trained: Trained, name: str) -> str:
 def why_not_learned(trained: Trained) -> str:
     """Why a model may be no better than a constant on its training rows."""
     values, epochs = trained.plan.spec.values, trained.epochs
+    if odd := trained.plan.odd_columns:
+        return f"{odd.found}: {odd.way_out}"
     if MODELS[trained.plan.spec.model].closed_form:
         return f"try a larger {OPTIONS['rank'].flag} or a weaker {OPTIONS['l2'].flag}"
     step = next((step for step in ("learning_rate", "alpha") if step in values), None)

@@ -197,6 +197,14 @@ def usual_solvers() -> str:
     help=f"Early stopping: stop after N epochs without a better one. [default: {PATIENCE}; >= 1]",
 )
 @option(
+    "validation",
+    "--fail-worse-than-constant",
+    "fail_worse",
+    is_flag=True,
+    help="Exit with status 3, without writing the model, if it is worse than the best constant prediction: on the "
+    "validation data by the metric that chooses the epoch, or without any clearly on the training rows.",
+)
+@option(
     "output",
     "-o",
     "--output",
@@ -257,6 +265,7 @@ def command(
     refit: bool | None,
     metrics: tuple[str, ...],
     patience: int,
+    fail_worse: bool,
     output: str | None,
     keep_state: bool,
     log_json: str | None,
@@ -360,6 +369,7 @@ def command(
         dry_run=dry_run,
         log_json=log_json,
         log_every=log_every,
+        fail_worse=fail_worse,
         members=ensemble,
     )
     if ensemble > 1:

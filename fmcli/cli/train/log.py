@@ -14,7 +14,6 @@ from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table
-from fmcli.data.scaling import LARGE, MAX_ABS, STANDARD, OddColumns
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -124,7 +123,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     elif plan.validation and spec.values["epochs"] and not spec.solver_entry.samples:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if plan.odd_columns:
-        log.warning(scale_warning(plan.odd_columns, spec.values["scale"]))
+        odd = plan.odd_columns
+        log.warning(f"{odd.found}; training works best on values near 1: {odd.way_out}")
     anchors, rows = spec.values.get("anchors", 0), len(plan.rows)
     if anchors > rows and not plan.warm_start:
         log.warning(
@@ -178,22 +178,6 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
 def choice(name: str, value: Any) -> str:
     """A choice of a run: "--rank 16", "--no-norm", "solver ftrl"."""
     return with_flag(name, value) if name in OPTIONS else f"{name} {value}"
-
-
-def scale_warning(odd: OddColumns, method: str) -> str:
-    """The warning about columns whose scale is bad for training, with the option that helps."""
-    if odd.large:
-        others = f", and {odd.large - 1:,} more columns have values beyond {LARGE:,.0f}" if odd.large > 1 else ""
-        found = f"column {odd.widest} has values up to {odd.highest:.3g}{others}"
-    else:
-        found = (
-            f"columns differ in scale: column {odd.widest} has values up to {odd.highest:.3g}, column {odd.narrowest} "
-            f"only up to {odd.lowest:.3g}"
-        )
-    way_out = f"use --scale {STANDARD}, or --scale {MAX_ABS} if columns are sparse"
-    if method == STANDARD:
-        way_out = f"use --scale {MAX_ABS}"
-    return f"{found}; training works best on values near 1: {way_out}"
 
 
 def reason(plan: Plan) -> str:

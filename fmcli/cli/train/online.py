@@ -124,4 +124,5 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
         shown[0].epoch(trained.epochs[0])
         log.line(f"the metrics of training rows are those of the last {len(trained.plan.rows):,} rows")
         format = rows.facts.format
-        save(log, shown[0], trained, summary(trained), format, request, begin, diverged=False, **bad_lines(bad))
+        facts = {"diverged": False, **bad_lines(bad)}
+        save(log, shown[0], trained, summary(trained), format, request, begin, facts)

@@ -35,6 +35,7 @@ class Request:
     disk : where the rows are kept during training; None: in memory.
     cluster : where the rows are on a cluster, in `cluster_dir`; None: on this machine.
     online : whether rows are trained on as they are read, and not kept.
+    fail_worse : whether a model that is worse than the best constant is not written, but an error.
     log_every : the number of rows after which the running mean loss is printed; None: never.
     members : the number of models to train, with a seed each, whose predictions are averaged.
     """
@@ -58,6 +59,7 @@ class Request:
     dry_run: bool
     log_json: str | None
     log_every: int | None
+    fail_worse: bool
     members: int = 1
 
 

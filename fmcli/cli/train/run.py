@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.output import Log, open_lines
-from fmcli.cli.train.advice import advice
+from fmcli.cli.train.advice import advice, verdict
 from fmcli.cli.train.log import (
     Progress,
     figures,
@@ -20,9 +20,11 @@ from fmcli.cli.train.log import (
 )
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.sampling import write_test
-from fmcli.errors import DivergedError
+from fmcli.errors import DivergedError, WorseThanConstantError
 from fmcli.system.memory import human_bytes
 from fmcli.training import job
+from fmcli.training.baseline import compared
+from fmcli.training.checkpoint import Keeper
 from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.saving import save_model
@@ -31,7 +33,6 @@ from fmcli.training.trained import summary
 if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
-    from fmcli.training.checkpoint import Keeper
     from fmcli.training.planning import Plan
     from fmcli.training.trained import Epoch, Trained
 
@@ -76,10 +77,11 @@ def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Ca
         progress, second = Progress(log, lines, plan, request.log_every), None
 
         def finish(trained: Trained, *, diverged: bool) -> None:
-            facts = bad_lines(bad)
+            facts = {"diverged": diverged, **bad_lines(bad)}
             if continued := trained.continued or trained.validated.continued:
                 facts["resumed"] = dict(zip(("epoch", "row"), continued, strict=True))
-            save(log, progress, trained, summary(trained), format, request, begin, diverged=diverged, **facts)
+            ends = keeper if diverged or not trained.out_of_time else None
+            save(log, progress, trained, summary(trained), format, request, begin, facts, ends)
 
         try:
             trained = job.train(plan, progress.epoch, progress, keeper)
@@ -96,8 +98,6 @@ def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Ca
             keeper.done()
             raise
         finish(trained, diverged=False)
-        if not trained.out_of_time:
-            keeper.done()
 
 
 def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: float, bad: BadLines) -> None:
@@ -117,7 +117,7 @@ def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: flo
         trained, members = train_ensemble(plan, request.members, observing)
         training = ensemble_summary(trained, members)
         progress = Progress(log, lines, plan)
-        save(log, progress, trained, training, format, request, begin, **bad_lines(bad))
+        save(log, progress, trained, training, format, request, begin, bad_lines(bad))
 
 
 def bad_lines(bad: BadLines) -> dict[str, object]:
@@ -133,16 +133,33 @@ def save(
     format: str,
     request: Request,
     begin: float,
-    **facts: object,
+    facts: Mapping[str, object],
+    keeper: Keeper | None = None,
 ) -> None:
-    """Write the model, and report its figures, which `training` has, further facts for the summary, and warnings."""
-    log.progress(f"writing {request.output}")
-    save_model(request.output, trained, training, format, keep_state=request.keep_state)
-    facts |= write_test(log, trained, request.test_output)
+    """Write the model, and report its figures, which `training` has, further facts for the summary, and warnings. The
+    last one is that the model is no better than a constant.
+
+    keeper : keeps the run's state, which is no longer needed at the end.
+
+    Raises WorseThanConstantError if the model is worse than a constant, and is not written because of that.
+    """
+    comparison = compared(trained, training)
+    worse = comparison and comparison.worse
+    output = None if worse and request.fail_worse else request.output
+    if output is not None:
+        log.progress(f"writing {output}")
+        save_model(output, trained, training, format, keep_state=request.keep_state)
+        facts = {**facts, **write_test(log, trained, request.test_output)}
     took = time.perf_counter() - begin
-    progress.summary({**training, **facts, "seconds": took, "model": request.output})
-    for warning in advice(trained, training):
+    progress.summary({**training, **facts, "worse_than_constant": worse, "seconds": took, "model": output})
+    for warning in advice(trained):
         log.warning(warning)
-    log.table(
-        **sizes(trained.plan, trained), **figures({**training, **facts}), seconds=f"{took:.3f}", model=request.output
-    )
+    written = {"model": output} if output is not None else {}
+    log.table(**sizes(trained.plan, trained), **figures({**training, **facts}), seconds=f"{took:.3f}", **written)
+    if keeper is not None:
+        keeper.done()
+    if comparison is None or not comparison.no_better:
+        return
+    if output is None:
+        raise WorseThanConstantError(f"no model is written: {verdict(trained, comparison)}")
+    log.warning(verdict(trained, comparison))

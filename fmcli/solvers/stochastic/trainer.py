@@ -13,7 +13,6 @@ from fmcli.base.kept import real_number, require_names, whole_number
 from fmcli.data.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import Spec
 from fmcli.solvers.stochastic.blocks import BlockEpochs
 from fmcli.solvers.stochastic.pairs import PairEpochs
@@ -118,7 +117,7 @@ class StochasticTrainer(Trainer):
             self.done, trained, self.total = self.epochs.train(stop, self.total)
             self.weight += trained
             if not np.isfinite(self.total):
-                raise diverged(self.task.spec, f"the loss is no longer a finite number in epoch {number}")
+                break  # diverged: the check after the epoch raises the error
             if (before + self.done) // every > (before + start) // every:
                 self.observer.loss(number, self.done, self.total / self.weight if self.weight else math.nan)
             self.observer.rows(number, self.done)
