@@ -131,8 +131,9 @@ has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Spellings of other tools are translated before click
 parses the arguments (spellings/translate.py; other_tools.py beside it knows the options of libFM, libffm, xLearn,
-alphaFM, liblinear and VW). The library raises subclasses of FmcliError, each with its exit status, and with the
-options that help, which the command writes as flags (cli/flags.py); it never prints and never imports click.
+alphaFM, liblinear and VW, and synonyms.py those of further tools). The library raises subclasses of FmcliError, each
+with its exit status, and with the options that help, which the command writes as flags (cli/flags.py); it never prints
+and never imports click.
 """
 
 __version__ = "0.1.0"

@@ -1,12 +1,11 @@
 """Unknown names, with suggestions of similar names."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from fmcli.errors import UsageError
 
-# Names with at least this similarity (difflib's ratio; in short names, one of two letters may be wrong) are suggested,
-# at most MOST of them.
-CLOSE, CLOSE_IF_SHORT, SHORT, MOST = 0.6, 0.5, 3, 3
+# A suggestion has one wrong letter for each so many of the name, or one in all; at most MOST are made.
+LETTERS_PER_ERROR, MOST = 3, 3
 # All names are listed if there are at most so many: with suggestions, and without.
 SHORT_LIST, LIST = 12, 30
 
@@ -19,15 +18,20 @@ def no_such(what: str, name: str, names: Collection[str]) -> str:
     meant = close(name, names)
     said = f"there is no {what} {name!r}"
     if meant:
-        said += f"; did you mean {' or '.join([', '.join(meant[:-1]), meant[-1]] if meant[1:] else meant)}?"
+        said += f"; did you mean {one_of(meant)}?"
     if len(names) <= (SHORT_LIST if meant else LIST):
         said += f"{'' if meant else ';'} there are: {', '.join(names)}"
     return said
 
 
+def one_of(names: Sequence[str]) -> str:
+    """Names as a choice: "a, b or c"."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
 def close(name: str, names: Collection[str]) -> list[str]:
-    """Similar names, the most similar one first. Case, leading dashes, and "_" or "-" make no difference."""
-    from difflib import get_close_matches
+    """Similar names, the most similar ones first: those that begin with this one, then those that have it as one of
+    their words, then those with few other letters. Case, leading dashes, and "_" or "-" make no difference."""
 
     def plain(text: str) -> str:
         return text.lower().lstrip("-").replace("_", "-")
@@ -37,9 +41,25 @@ def close(name: str, names: Collection[str]) -> list[str]:
     if wanted in by_plain:
         return [by_plain[wanted]]
     beginning = [text for text in by_plain if len(wanted) > 1 and text.startswith(wanted)]
-    cutoff = CLOSE_IF_SHORT if len(wanted) <= SHORT else CLOSE
-    found = dict.fromkeys([*beginning, *get_close_matches(wanted, by_plain, MOST, cutoff)])
-    return [by_plain[text] for text in found][:MOST]
+    containing = [text for text in by_plain if len(wanted) > 1 and wanted in text.split("-")]
+    errors = {text: wrong_letters(wanted, text) for text in by_plain}
+    allowed = max((len(wanted) + 1) // LETTERS_PER_ERROR, 1)
+    misspelled = sorted((text for text in by_plain if errors[text] <= allowed), key=errors.__getitem__)
+    return [by_plain[text] for text in dict.fromkeys([*beginning, *containing, *misspelled])][:MOST]
+
+
+def wrong_letters(one: str, other: str) -> int:
+    """The fewest letters to insert, leave out, replace or exchange with their neighbour that make one text of the other
+    (the optimal string alignment distance)."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, start=1):
+        previous, before, row = before, row, [i]
+        for j, wanted in enumerate(other, start=1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted)))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                row[j] = min(row[j], previous[j - 2] + 1)
+    return row[-1]
 
 
 def find_name(what: str, name: str, names: Collection[str]) -> str:

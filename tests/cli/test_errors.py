@@ -101,7 +101,7 @@ MISUSE = [
         "there is no loss 'hinges'; did you mean hinge? there are: squared, logistic",
     ),
     (["train", "--loss", "mse", "t"], 2, "there is no loss 'mse'; did you mean squared?"),
-    (["train", "-x", "acc", "t"], 2, "there is no metric 'acc'; did you mean accuracy, auc or gauc?"),
+    (["train", "-x", "acc", "t"], 2, "there is no metric 'acc'; did you mean accuracy?"),
     (["trian", "t"], 2, "there is no command 'trian'; did you mean train? there are: train, "),
     (["fit", "t"], 2, "there is no command 'fit'; did you mean train?"),
     (["t"], 2, "there is no command 't', but a file with this name; did you mean fmcli train t?"),

@@ -7,12 +7,24 @@ import pytest
 
 from fmcli.cli import group
 from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
-from fmcli.cli.spellings.other_tools import FREE_LETTERS, LOSS_NAMES, MODEL_NAMES, VALUES, WORDS
+from fmcli.cli.spellings.other_tools import (
+    FREE_LETTERS,
+    LOSS_NAMES,
+    METRIC_NAMES,
+    MODEL_NAMES,
+    SOLVER_NAMES,
+    VALUES,
+    WORDS,
+)
+from fmcli.cli.spellings.other_tools import OPTIONS as OTHER_OPTIONS
+from fmcli.cli.spellings.synonyms import SYNONYMS
 from fmcli.cli.spellings.translate import SPELLINGS, options_of
 from fmcli.errors import UsageError
-from fmcli.names import close
+from fmcli.names import close, wrong_letters
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
+from fmcli.scoring.metrics import METRICS
 
 TOP = click.Context(group, info_name="fmcli")
 COMMANDS = {name: group.get_command(TOP, name) for name in group.list_commands(TOP)}
@@ -188,12 +200,93 @@ def test_closeness():
     assert close("LOGISTIC", names) == ["logistic"]
     assert close("learn", names) == ["learning-rate"]
     assert close("zzzzzz", names) == []
+    assert close("rate", names) == ["learning-rate"]
+
+
+def edits(text, letters, exchanges=True):
+    """The texts that one insertion, omission, replacement or exchange of neighbours makes of a text."""
+    for at in range(len(text) + 1):
+        yield from (text[:at] + letter + text[at:] for letter in letters)
+        if at < len(text):
+            yield text[:at] + text[at + 1 :]
+            yield from (text[:at] + letter + text[at + 1 :] for letter in letters)
+        if exchanges and at + 1 < len(text):
+            yield text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+
+
+def test_wrong_letters_are_the_fewest_edits():
+    for start in ("rank", "abba", "a", ""):
+        letters = sorted({*start, "x"})
+        one = set(edits(start, letters)) - {start}
+        assert {wrong_letters(start, text) for text in one} == {1}
+        two = {text for once in edits(start, letters, False) for text in edits(once, letters, False)} - one - {start}
+        assert {wrong_letters(start, text) for text in two} == {2}
+
+
+@pytest.mark.parametrize("flag", ["rank", "epochs", "loss", "solver", "learning-rate", "holdout"])
+def test_one_wrong_letter_is_understood(flag):
+    for word in set(edits(flag, "ex")) - {flag} - WORDS["train"].keys():
+        if f"--{word}" not in FLAGS["train"]:
+            assert f"--{flag}" in refused("train", f"--{word}", "3", "x"), word
+
+
+# Options and values of other tools, and the counterpart that the message names.
+FIELD = {
+    "--no_components 8": "-k",
+    "--factors 8": "-k",
+    "--n-jobs 4": "-j",
+    "--num_threads 4": "-j",
+    "--reg 0.1": "--l2",
+    "--regularization 0.1": "--l2",
+    "--reg_alpha 0.1": "--l1",
+    "--iterations 8": "-e",
+    "--n_iter 8": "-e",
+    "--random_state 1": "--seed",
+    "--eta 0.1": "-r",
+    "--early_stopping_rounds 3": "--patience",
+    "--objective binary": "--loss",
+    "--threshold 0.4": "fmcli predict",
+    "--scale_pos_weight 3": "--pos-weight",
+    "--max_sampled 10": "fmcli negatives",
+    "--validation_fraction 0.1": "--holdout",
+    "-s als": "did you mean cd?",
+    "-s ALS": "did you mean cd?",
+    "-s gibbs": "did you mean mcmc?",
+    "-s l-bfgs": "did you mean lbfgs?",
+    "-s adam": "did you mean adagrad?",
+    "--loss warp": "did you mean bpr?",
+    "-m mf": "did you mean fm?",
+    "-x f1": "did you mean micro-f1, macro-f1 or macro-f1-pr?",
+    "-x roc_auc": "did you mean auc?",
+}
+
+
+@pytest.mark.parametrize(("spelled", "ours"), FIELD.items())
+def test_the_words_of_the_field_lead_to_ours(spelled, ours):
+    assert ours in refused("train", *spelled.split(), "x")
+
+
+@pytest.mark.parametrize("word", ["no_components", "factors", "n-jobs", "reg", "threshold", "dropout", "vocabulary"])
+def test_suggestions_by_letters_are_close(word):
+    assert close(word, [flag for flag in FLAGS["train"] if flag.startswith("--")]) == []
+
+
+def test_each_word_has_one_counterpart():
+    for command, answers in SYNONYMS.items():
+        words = [word for each in answers.values() for word in each.split()]
+        assert len(set(words)) == len(words)
+        assert not set(words) & OTHER_OPTIONS.get(command, {}).keys()
 
 
 def test_other_names_of_commands_losses_and_models_lead_to_ours():
     assert set(OTHER_COMMANDS.values()) <= {*COMMANDS, "--help"}
     assert set(LOSS_NAMES.values()) <= LOSSES.keys()
     assert set(MODEL_NAMES.values()) <= MODELS.keys()
+    assert set(SOLVER_NAMES.values()) <= SOLVERS.keys()
+    assert {name for names in METRIC_NAMES.values() for name in names} <= METRICS.keys()
+    assert not SOLVER_NAMES.keys() & SOLVERS.keys()
+    assert not METRIC_NAMES.keys() & METRICS.keys()
+    assert not MODEL_NAMES.keys() & MODELS.keys()
     assert not OTHER_COMMANDS.keys() & COMMANDS.keys()
     assert not LOSS_NAMES.keys() & LOSSES.keys()
     for name, meant in LOSS_NAMES.items():

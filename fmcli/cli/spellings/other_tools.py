@@ -1,5 +1,5 @@
 """Options of libFM, libffm, xLearn, alphaFM, liblinear and VW: a message for each of their options that fmcli does not
-have, and for option values that have a meaning only in another tool.
+have, and for option values that have a meaning only in another tool. synonyms.py has the words of further tools.
 
 The letters -b -c -d -l -n -p -t -u -w have different meanings in these tools, so that no command of fmcli uses them.
 """
@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 
+from fmcli.cli.spellings.synonyms import SYNONYMS, synonyms
+from fmcli.names import one_of
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import SOLVERS
 
 FREE_LETTERS = "bcdlnptuw"
 
 # Command -> option without leading dashes and with "-" for "_" -> its counterpart in fmcli.
-WORDS: dict[str, dict[str, str]] = {
+OPTIONS: dict[str, dict[str, str]] = {
     "train": {
         # Letters that several of the tools use.
         "b": "the L2 penalty (xLearn's -b) is --l2; the bits of hashed features (VW's -b) are --hash-bits",
@@ -117,6 +120,9 @@ WORDS: dict[str, dict[str, str]] = {
     },
 }
 
+# The same with the words of the field.
+WORDS = {command: {**synonyms(command), **OPTIONS.get(command, {})} for command in (*OPTIONS, *SYNONYMS)}
+
 # Other names for the commands.
 COMMANDS = {
     "fit": "train",
@@ -131,16 +137,47 @@ COMMANDS = {
     "dump": "export",
 }
 
-# Other names for losses and models.
+# Other names for losses, models, solvers and metrics.
 LOSS_NAMES = {
     **dict.fromkeys(("log", "logloss", "log-loss", "bce", "cross-entropy", "binary", "classification"), "logistic"),
+    **dict.fromkeys(("binary:logistic", "binary-crossentropy", "sigmoid", "logit"), "logistic"),
     **dict.fromkeys(("mse", "rmse", "l2", "regression", "quadratic", "least-squares"), "squared"),
-    **dict.fromkeys(("multiclass", "multinomial", "oaa"), "softmax"),
+    **dict.fromkeys(("squared-error", "squared-loss", "reg:squarederror", "ols"), "squared"),
+    **dict.fromkeys(("multiclass", "multinomial", "oaa", "multi:softmax", "multi:softprob"), "softmax"),
+    **dict.fromkeys(("categorical-crossentropy", "softmax-cross-entropy"), "softmax"),
     **dict.fromkeys(("svm", "l1-svm"), "hinge"),
-    **dict.fromkeys(("rank:pairwise", "pairwise", "ranknet"), "bpr"),
+    **dict.fromkeys(("rank:pairwise", "pairwise", "ranknet", "lambdarank", "warp", "warp-kos", "ranking"), "bpr"),
+    **dict.fromkeys(("mae", "l1", "absolute", "modified-huber", "smooth-l1"), "huber"),
+    **dict.fromkeys(("count", "counts", "count:poisson"), "poisson"),
     "l2-svm": "squared-hinge",
 }
-MODEL_NAMES = {"lr": "linear", "lm": "linear", "logistic": "linear", "fm2": "fm"}
+MODEL_NAMES = {
+    **dict.fromkeys(("lr", "lm", "logistic", "logistic-regression", "glm", "ridge", "lasso", "svm"), "linear"),
+    **dict.fromkeys(("fm2", "mf", "matrix-factorization", "factorization-machine"), "fm"),
+    **dict.fromkeys(("poly", "polynomial"), "poly2"),
+    "field-aware": "ffm",
+}
+SOLVER_NAMES = {
+    **dict.fromkeys(("als", "coordinate-descent", "coordinate", "ccd"), "cd"),
+    **dict.fromkeys(("bfgs", "l-bfgs", "l-bfgs-b", "newton-cg"), "lbfgs"),
+    **dict.fromkeys(("gibbs", "bayes", "bayesian", "bpmf"), "mcmc"),
+    **dict.fromkeys(("adam", "adamw", "adadelta", "rmsprop"), "adagrad"),
+    **dict.fromkeys(("ftrl-proximal", "ftrlp"), "ftrl"),
+    **dict.fromkeys(("proximal", "prox", "proximal-gradient", "fista"), "fobos"),
+    "sgda": "sgd",
+}
+METRIC_NAMES = {
+    **dict.fromkeys(("f1", "f1-score", "f-score", "f-measure"), ("micro-f1", "macro-f1", "macro-f1-pr")),
+    **dict.fromkeys(("acc", "error", "binary-error"), ("accuracy",)),
+    **dict.fromkeys(("roc-auc", "auroc", "roc", "gini"), ("auc",)),
+    **dict.fromkeys(("log-loss", "binary-logloss", "multi-logloss", "cross-entropy", "ce", "nll"), ("logloss",)),
+    **dict.fromkeys(("mse", "l2", "squared-error"), ("rmse",)),
+    **dict.fromkeys(("l1", "absolute-error"), ("mae",)),
+    **dict.fromkeys(("average-precision", "ap", "auprc", "aucpr", "prc"), ("pr-auc",)),
+    **dict.fromkeys(("user-auc", "group-auc"), ("gauc",)),
+    "brier-score": ("brier",),
+    "r-squared": ("r2",),
+}
 
 
 def words_of(command: str | None) -> dict[str, str]:
@@ -167,15 +204,31 @@ def loss(value: str) -> str | None:
 
 def other_name(what: str, value: str, names: Mapping[str, str], ours: Collection[str]) -> str | None:
     """A suggestion for a name that fmcli does not have."""
-    meant = names.get(value.lower().replace("_", "-"))
+    meant = names.get(plain(value))
     return f"there is no {what} {value!r}; did you mean {meant}?" if meant and value not in ours else None
+
+
+def plain(name: str) -> str:
+    """A name as it is written in the tables."""
+    return name.lower().replace("_", "-").replace(" ", "-")
 
 
 def solver(value: str) -> str | None:
     """-s is the number of threads in libffm, of a task in xLearn, of a solver and loss in liblinear."""
     if value.isdecimal():
         return f"-s is the solver; threads are -j: -j {value}; tasks that have numbers elsewhere are --loss and -m"
-    return None
+    return other_name("solver", value, SOLVER_NAMES, SOLVERS)
+
+
+def metric(value: str) -> str | None:
+    """Metrics have other names elsewhere, and some have several here."""
+    meant = METRIC_NAMES.get(plain(value))
+    return f"there is no metric {value!r}; did you mean {one_of(meant)}?" if meant else None
+
+
+def limit(value: str) -> str | None:
+    """A limit begins with a metric."""
+    return metric(value.partition("=")[0])
 
 
 def valid(value: str) -> str | None:
@@ -220,4 +273,8 @@ VALUES: dict[tuple[str | None, str], Callable[[str], str | None]] = {
     ("train", "format"): format,
     ("train", "epochs"): epochs,
     ("train", "quiet"): quiet,
+    ("train", "metrics"): metric,
+    ("evaluate", "metrics"): metric,
+    ("evaluate", "loss"): loss,
+    ("evaluate", "limits"): limit,
 }
