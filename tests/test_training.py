@@ -69,6 +69,24 @@ def test_the_loss_follows_the_labels():
     assert hinted.may_be_classes
 
 
+def test_labels_on_a_scale_look_like_ratings():
+    stars, halves = np.arange(1.0, 6), np.arange(0.5, 5.5, 0.5)
+    for scale in (stars, halves, np.arange(11.0), np.array([1.0, 2, 3])):
+        assert fit_labels(np.tile(scale[::-1], 3), None).may_be_ratings
+    for other in (
+        stars + 1,
+        stars[[0, 1, 3, 4]],
+        stars * 10,
+        stars / 4,
+        np.arange(12.0),
+        stars - 2,
+        stars[:2],
+        [1, 2, 1.7],
+    ):
+        assert not fit_labels(np.array(other), None).may_be_ratings
+    assert not fit_labels(stars, "softmax").may_be_ratings
+
+
 @pytest.mark.parametrize(
     ("label", "loss", "message"),
     [

@@ -29,6 +29,7 @@ RANGES = {"counts": (0.0, np.inf), "soft": (0.0, 1.0)}
 RANGE_NAMES = {"counts": "counts", "soft": "labels from 0 to 1"}
 # Integer labels with at most this many distinct values are probably classes.
 FEW_CLASSES = 20
+HIGHEST_RATING = 10
 # Whether there are many distinct labels is mostly known from this many.
 SOME_LABELS = 1000
 MOST_LISTED = 4  # labels in a message
@@ -43,11 +44,13 @@ class Labels:
         order; None if the labels are numbers.
     names : what the values 0, 1, .. stand for, if they are positions of names.
     may_be_classes : whether the labels, which are fitted as numbers by default, have few distinct integer values.
+    may_be_ratings : whether these labels are on a scale such as 1 to 5 stars.
     """
 
     loss: str
     values: tuple[float, ...] | None
     may_be_classes: bool = False
+    may_be_ratings: bool = False
     names: Names = NUMBERS
 
     @property
@@ -131,7 +134,8 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Name
         if distinct is not None and len(distinct) == 2:
             return Labels(TWO_VALUES, tuple(distinct.tolist()))
         whole = distinct is not None and len(distinct) <= FEW_CLASSES and (distinct == np.round(distinct)).all()
-        return Labels(OTHERS, None, may_be_classes=bool(whole))
+        ratings = distinct is not None and on_a_scale(distinct)
+        return Labels(OTHERS, None, may_be_classes=bool(whole), may_be_ratings=ratings)
     if loss == LOGISTIC and (distinct is None or len(distinct) > 2) and 0 <= label.min() <= label.max() <= 1:
         return Labels(SOFT_LOGISTIC, None)
     task = LOSSES[loss].task
@@ -150,6 +154,13 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Name
     check_numbers(loss, label)
     two_values = signs and distinct is not None and len(distinct) == 2
     return Labels(loss, tuple(np.unique(label).tolist()) if two_values else None)
+
+
+def on_a_scale(distinct: Floats) -> bool:
+    """Whether distinct labels, in increasing order, are all the steps of a scale of stars or points: at least three, of
+    1 or of a half, that begin from 0 to 1 and end at 10 or below."""
+    steps = set(np.diff(distinct).tolist())
+    return len(distinct) > 2 and steps < {0.5, 1.0} and 0 <= distinct[0] <= 1 and distinct[-1] <= HIGHEST_RATING
 
 
 def levels(label: Floats, loss: str) -> tuple[float, ...]:

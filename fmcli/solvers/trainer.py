@@ -42,6 +42,9 @@ class Observer:
         """Called every `every` rows with the epoch, the number of its rows that are done, and the mean loss over them.
         The loss of a row is computed before its own update."""
 
+    def ended(self) -> None:
+        """Called when no epoch follows."""
+
 
 @dataclass(frozen=True)
 class Task:

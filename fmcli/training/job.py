@@ -98,6 +98,7 @@ class Run:
 
     def __init__(self, plan: Plan, on_epoch: Callable[[Epoch], None], observer: Observer, keeper: Keeper) -> None:
         self.plan, self.model, self.on_epoch, self.keeper = plan, plan.model, on_epoch, keeper
+        self.observer = observer
         kept = keeper.kept()
         with keeper.checking():
             self.epochs = [] if kept is None else epochs_of(kept, plan)
@@ -164,6 +165,8 @@ class Run:
                     if self.plan.spec.by_rows:  # between two rounds; the others lack a part of an epoch
                         self.keeper.pause(True)
                     raise
+                finally:
+                    self.observer.ended()
 
     def after(self, loss: float, penalty: float) -> bool:
         """Evaluate an epoch; return whether training stops."""

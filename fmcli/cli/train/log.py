@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fmcli.base.finite import finite
@@ -14,10 +14,13 @@ from fmcli.cli.output import Lines, Log, clock, seconds
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table
+from fmcli.errors import UsageError
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import make_spec
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from fmcli.training.warm_start import WarmStart
 
 MOST_WEIGHTS = 4  # of labels that are shown
+# Rows whose labels may be ratings have ids: there are so many times more features than entries of a row.
+SPARSE = 10
 # What is watched of a solver that samples, in words.
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"scores of {WATCHED_ROWS} rows"}
 # The least duration from which a rate is computed.
@@ -92,8 +97,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     spec, asked = plan.spec, plan.settings.spec
     pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.preprocessing.labels.loss].pairwise else ""
     log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
-    if plan.preprocessing.labels.may_be_classes:
-        log.line("hint: the labels have few distinct integer values; if these are classes, use --loss softmax")
+    for hint in hints(plan):
+        log.line(f"hint: {hint}")
     if plan.evaluation.clip:
         low, high = plan.evaluation.clip
         log.line(
@@ -134,6 +139,31 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     for name, value in spec.values.items():
         rule = asked.values.get(name)
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
+
+
+def hints(plan: Plan) -> Iterator[str]:
+    """Other choices for labels that are fitted as numbers by default, but look like ratings or classes."""
+    labels, sparse = plan.preprocessing.labels, plan.all_rows * int(plan.seen.sum()) >= SPARSE * plan.all_nonzeros
+    if labels.may_be_ratings and sparse:
+        if sampler := sampler_for(plan):
+            yield (
+                f"the labels look like ratings: -s {sampler} usually predicts these better, without tuning; if they "
+                "are classes, use --loss softmax"
+            )
+    elif labels.may_be_classes:
+        yield "the labels have few distinct integer values; if these are classes, use --loss softmax"
+
+
+def sampler_for(plan: Plan) -> str | None:
+    """The solver that samples, if it is not in use, and can train the model on the rows."""
+    sampler = next(name for name, entry in SOLVERS.items() if entry.samples)
+    if sampler == plan.spec.solver or plan.warm_start or plan.one_pass or len(plan.source.sizes) > 1:
+        return None
+    try:
+        make_spec(plan.spec.model, sampler)
+    except UsageError:
+        return None
+    return sampler
 
 
 def log_sweeps(log: Log, plan: Plan) -> None:
@@ -309,6 +339,19 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
     return shown
 
 
+def is_round(number: int) -> bool:
+    """Whether a number is one of 1, 2, .. 9, 10, 20, .. 90, 100, 200, ..: 21 of the numbers to 300."""
+    return number % int(10 ** (len(str(number)) - 1)) == 0
+
+
+def penalty_of(epoch: Epoch) -> str:
+    """The penalty of an epoch, unless it is 0."""
+    shown = f"{epoch.penalty:.6f}"
+    if not float(shown):
+        shown = f"{epoch.penalty:.1e}"
+    return f"  penalty {shown}" if epoch.penalty else ""
+
+
 # The JSON event with the running mean loss of an epoch, by the kind of the epoch.
 ROWS = {"epoch": "rows", "refit": "refit-rows"}
 
@@ -330,14 +373,15 @@ class Progress(Observer):
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
         self._begin, self._skipped = time.perf_counter(), 0
+        # Those that choose an epoch by validation data are few; the others may have hundreds.
+        self._all = log.verbose or (plan.spec.by_rows and kind == "epoch")
+        self._last: Epoch | None = None
 
     def epoch(self, epoch: Epoch) -> None:
-        """Print the figures of an epoch."""
-        valid = "".join(f"  valid-{name} {value:.6f}" for name, value in epoch.valid.items())
-        self._log.line(
-            f"{self._numbered(epoch.number)}  loss {epoch.loss:.6f}  penalty {epoch.penalty:.6f}"
-            f"{valid}  {seconds(epoch.seconds)}"
-        )
+        """Print the figures of an epoch, and a line of JSON. Of many epochs, those with round numbers are printed."""
+        self._last = epoch
+        if self._all or is_round(epoch.number):
+            self.ended()
         chooser = self._chooser
         if epoch.number == 1 and chooser and math.isnan(epoch.valid[chooser]):
             self._log.warning(
@@ -355,6 +399,16 @@ class Progress(Observer):
                 "seconds": epoch.seconds,
             },
         )
+
+    def ended(self) -> None:
+        """Print the figures of the last epoch, unless they are printed already."""
+        epoch, self._last = self._last, None
+        if epoch is not None:
+            valid = "".join(f"  valid-{name} {value:.6f}" for name, value in epoch.valid.items())
+            self._log.line(
+                f"{self._numbered(epoch.number)}  loss {epoch.loss:.6f}{penalty_of(epoch)}{valid}"
+                f"  {seconds(epoch.seconds)}"
+            )
 
     def loss(self, epoch: int, rows: int, loss: float) -> None:
         """Print the running mean loss of an epoch."""
