@@ -289,7 +289,7 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
                 temporary = Security.temporary()
             except ImportError as error:
                 raise UsageError(
-                    f"--cluster {address.text} protects its workers with certificates, which need the package "
+                    f"{address.text} protects its workers with certificates, which need the package "
                     "cryptography; pip install cryptography"
                 ) from error
             try:

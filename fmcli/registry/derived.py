@@ -19,6 +19,7 @@ class Facts:
     spread : the standard deviation of the labels, if they are numbers.
     products : the mean over the rows of the sum of squared products of two of a row's entries.
     validated : whether there are validation data.
+    updates : whether training resumes from a model.
     solver : the name of the solver.
     by_rows : whether the solver is stochastic.
     values : all options by name. Options that precede this one in the registry are already resolved.
@@ -34,6 +35,7 @@ class Facts:
     values: Mapping[str, Any]
     spread: float = 1.0
     products: float = 1.0
+    updates: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,19 @@ class Derived:
 
     def __str__(self) -> str:
         return self.text
+
+
+def passes(usual: int, validated: int) -> Derived:
+    """The number of epochs of a stochastic solver. An update of a model has one, because more of them fit its rows at
+    the expense of those that the model was trained on. Validation data choose among as many as a first run has."""
+    text = f"{validated} with validation data, else {usual}" if usual != validated else str(usual)
+
+    def of(facts: Facts) -> int:
+        if facts.validated:
+            return validated
+        return 1 if facts.updates else usual
+
+    return Derived(f"{text}, or 1 with -i", of)
 
 
 def of_libfm(strength: float) -> Derived:

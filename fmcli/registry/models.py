@@ -14,6 +14,7 @@ from fmcli.registry.derived import (
     by_longest_row,
     by_occurrence,
     by_order,
+    passes,
     per_row,
 )
 from fmcli.registry.entry import Entry
@@ -101,7 +102,7 @@ _BY_COLUMNS = "cd"
 # Defaults of the models with sparsity penalties. The initial factors are near 0, which is a saddle point; with an L1
 # penalty from the first epoch they would never leave it, so that the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
-_SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": 12}}
+_SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, validated=12)}}
 
 _MODELS = (
     ModelEntry("linear", "Linear model: one weight per feature.", "fmcli.models.linear:Linear", ("bias",), joins=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fmcli.registry.derived import Derived, by_longest_row
+from fmcli.registry.derived import Derived, by_longest_row, passes
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -71,7 +71,7 @@ class Option:
 NEGATIVE_ONLY = ("bias", "linear")
 
 # With validation data, early stopping prevents overfitting; without them, 30 epochs overfit if there are many features.
-_EPOCHS = Derived("30 with validation data, else 10", lambda facts: 30 if facts.validated else 10)
+_EPOCHS = passes(10, validated=30)
 # The step size of solvers without adaptive steps. The number 200 was chosen on cadata and cpusmall with standardized
 # columns, where outliers have about 100 times the squared norm of most rows. Norms below 11.9 do not change the step.
 _STEP = by_longest_row(0.01, 200)

@@ -126,6 +126,7 @@ def resolve(
     validated: bool,
     spread: float = 1.0,
     products: float = 1.0,
+    updates: bool = False,
 ) -> Spec:
     """The spec in which defaults that depend on the data are replaced by numbers. The parameters are those of Facts."""
     values = dict(spec.values)
@@ -133,7 +134,17 @@ def resolve(
         default = values.get(name)
         if isinstance(default, Derived):
             facts = Facts(
-                rows, nonzeros, features, longest, validated, spec.solver, spec.by_rows, values, spread, products
+                rows,
+                nonzeros,
+                features,
+                longest,
+                validated,
+                spec.solver,
+                spec.by_rows,
+                values,
+                spread,
+                products,
+                updates,
             )
             values[name] = default.of(facts)
     return replace(spec, values=values)

@@ -229,6 +229,7 @@ def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Pl
         features=int(read.seen.sum()),
         longest=read.longest_square,
         validated=read.validation_data.rows > 0,
+        updates=warm_start is not None,
         **(start_facts(source, preprocessing.labels) if spec.solver_entry.samples else {}),
     )
     loss, clip = preprocessing.labels.loss, preprocessing.label_range if spec.values["clip"] else None

@@ -26,7 +26,8 @@ class Settings:
     warm_start : a model to resume from.
     valid_name : the name of the validation data in messages.
     holdout : share of the rows to hold out as validation data, if there are no others; None: 5 % for stochastic
-        solvers, if there are 10,000 rows or more and several epochs, but not for a stream, nor if no metric can choose.
+        solvers, if there are 10,000 rows or more and several epochs, but not for a stream, not if training resumes
+        from a model, nor if no metric can choose.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
     patience : training stops after this many epochs without a better one.
@@ -79,7 +80,8 @@ class Settings:
     @property
     def share_held_out(self) -> float | None:
         """The share of rows to hold out if there are no validation data; None: the default share."""
-        if self.holdout is None and (self.stream or (self.metrics and not self.choosing)):
+        without = self.stream or self.warm_start or (self.metrics and not self.choosing)
+        if self.holdout is None and without:
             return 0.0
         return self.holdout
 

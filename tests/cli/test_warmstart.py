@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from problems import ROW_SOLVERS
 
 from fmcli.scoring.prediction import load_model
 
@@ -69,11 +70,11 @@ def test_training_on_two_halves_equals_training_on_the_whole(run, halves, tmp_pa
 
 def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
     options = ["--no-shuffle", "-e", "1", "-r", "0.5"]
-    assert run("train", *options, "-o", "a", "first").returncode == 0
+    assert run("train", "--no-keep-state", *options, "-o", "a", "first").returncode == 0
     done = run("train", *options, "-i", "a", "-o", "b", "second")
     assert done.returncode == 0
     assert "\nresuming from a: weights after 1 epoch; " in done.stderr
-    assert run("train", "--keep-state", *options, "-o", "a2", "first").returncode == 0
+    assert run("train", *options, "-o", "a2", "first").returncode == 0
     assert (tmp_path / "a2").stat().st_size > (tmp_path / "a").stat().st_size
     assert run("train", *options, "-i", "a2", "-o", "b2", "second").returncode == 0
     with pytest.raises(AssertionError):
@@ -156,7 +157,7 @@ def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves,
     assert run("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "first").returncode == 0
     done = run("train", "-i", "first.fm", "-e", "1", "--log-json", "log", "first")
     assert done.returncode == 0, done.stderr
-    assert "\nresuming from first.fm: weights after 2 epochs; 0 features are new\n" in done.stderr
+    assert "\nresuming from first.fm: weights and solver state after 2 epochs; 0 features are new\n" in done.stderr
     assert "\nas in first.fm: --l2 0.001, --rank 3\n" in done.stderr
     assert "\nchanged: " not in done.stderr
     assert "\nepoch 3  loss " in done.stderr
@@ -166,3 +167,60 @@ def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves,
     assert "\nchanged: model sglfm (was fm), solver fobos (was adagrad)" in done.stderr
     done = run("train", "-i", "first.fm", "--log-json", "first.fm", "-o", "b", "first")
     assert done.returncode == 2
+
+
+ONE_EPOCH = "\none epoch, as more would fit these rows at the expense of earlier ones; -e sets another number\n"
+USERS, NEWCOMERS, FILMS, RANK = 60, 15, 40, 3
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    """Write rows of users and films, labelled by an FM: of known users and of newcomers, to train on and to check."""
+    rng = np.random.default_rng(0)
+    users, films = 0.7 * rng.normal(size=(USERS + NEWCOMERS, RANK)), 0.7 * rng.normal(size=(FILMS, RANK))
+    levels = 0.5 * rng.normal(size=USERS + NEWCOMERS)
+    for name, rows, begin, end in (("old", 6000, 0, USERS), ("new", 900, USERS, USERS + NEWCOMERS)):
+        for part, share in (("train", rows), ("check", rows)):
+            user, film = rng.integers(begin, end, share), rng.integers(FILMS, size=share)
+            label = levels[user] + (users[user] * films[film]).sum(axis=1) + rng.normal(size=share)
+            pairs = zip(label, user, film, strict=True)
+            (tmp_path / f"{name}.{part}").write_text("".join(f"{y:.3f} {u}:1 {100 + f}:1\n" for y, u, f in pairs))
+
+
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
+def test_an_update_by_the_defaults_learns_newcomers_and_keeps_the_others(run, ratings, solver):
+    """Held-out rows of known users may become worse by .5 %. More epochs, without state, make them worse than that."""
+
+    def rmse(model):
+        figures = [run("evaluate", "-q", "--json", "-x", "rmse", model, f"{part}.check") for part in ("old", "new")]
+        return [json.loads(done.stdout)["metrics"]["rmse"] for done in figures]
+
+    first = ("train", "-q", "-s", solver, "-e", "60", "-o", "m", "old.train")
+    assert run(*first).returncode == 0
+    done = run("train", "-i", "m", "-o", "updated", "new.train")
+    assert done.returncode == 0, done.stderr
+    assert ONE_EPOCH in done.stderr
+    (old, new), (old_after, new_after) = rmse("m"), rmse("updated")
+    assert old_after < 1.005 * old
+    assert new_after < 0.97 * new
+    run(*first, "--no-keep-state")
+    run("train", "-q", "-i", "m", "-e", "30", "-o", "often", "new.train")
+    assert rmse("often")[0] > 1.005 * old
+
+
+@pytest.mark.parametrize("more", [[], ["-v", "old.check"], ["--holdout", "0.2"]], ids=" ".join)
+def test_validation_data_choose_the_epoch_of_an_update(run, ratings, tmp_path, more):
+    """Without them an update has one epoch; rows are held out only if that is asked for."""
+    run("train", "-q", "-e", "2", "-o", "m", "old.train")
+    done = run("train", "-i", "m", "-o", "n", "--log-json", "log", *more, "new.train")
+    assert done.returncode == 0, done.stderr
+    assert (ONE_EPOCH in done.stderr) == (not more)
+    epochs = [json.loads(line).get("epoch") for line in (tmp_path / "log").read_text().splitlines()]
+    assert (4 in epochs) == bool(more)
+
+
+@pytest.mark.parametrize("solver", ["cd", "lbfgs", "mcmc"])
+def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver):
+    run("train", "-q", "-e", "5", "-s", solver, "-o", "m", "old.train")
+    done = run("train", "-i", "m", "-e", "5", "-o", "n", "new.train")
+    assert f"fmcli: warning: {solver} fits these rows alone, and forgets those that m was trained on" in done.stderr

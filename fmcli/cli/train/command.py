@@ -121,7 +121,8 @@ def usual_solvers() -> str:
     "--init-model",
     metavar="FILE",
     help="Resume training from this model, which may have fewer features: its parameters, and the options that were "
-    "given for it, except for the number of epochs; options given here take precedence. It may be the output file.",
+    "given for it, except for the number of epochs, which is 1 by default for stochastic solvers; options given here "
+    "take precedence. It may be the output file.",
 )
 @format_option()
 @group_field_option(RANKING)
@@ -168,7 +169,7 @@ def usual_solvers() -> str:
     type=share,
     metavar="FRACTION",
     help="Share of the rows to hold out as validation data; 0 trains on all rows. [default: 0.05 if there are 10,000 "
-    "rows or more, no -v, several epochs, a stochastic solver and no standard input; else 0]",
+    "rows or more, no -v, no -i, several epochs, a stochastic solver and no standard input; else 0]",
 )
 @option(
     "validation",
@@ -213,9 +214,10 @@ def usual_solvers() -> str:
 )
 @option(
     "output",
-    "--keep-state",
-    is_flag=True,
-    help="Save the state of the solver in the model, so that -i resumes exactly.",
+    "--keep-state/--no-keep-state",
+    default=None,
+    help="Save the state of a stochastic solver in the model, so that -i continues with steps of the same size. "
+    "[default: yes, if it takes at most 16 MiB, or with -i 256 MiB]",
 )
 @option(
     "output", "--log-json", metavar="FILE", help="Write the figures of each epoch and of the model as lines of JSON."
@@ -267,7 +269,7 @@ def command(
     patience: int,
     fail_worse: bool,
     output: str | None,
-    keep_state: bool,
+    keep_state: bool | None,
     log_json: str | None,
     log_every: int | None,
     quiet: int,

@@ -193,6 +193,13 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     new = plan.seen.copy()
     new[: len(warm_start.seen)] &= ~warm_start.seen
     log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
+    if not plan.spec.by_rows:
+        log.warning(
+            f"{plan.spec.solver} fits these rows alone, and forgets those that {path} was trained on unless they are "
+            "among them; train on all rows together, or update a model of a stochastic solver, such as -s adagrad"
+        )
+    elif plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:
+        log.line("one epoch, as more would fit these rows at the expense of earlier ones; -e sets another number")
     kept = [choice(name, value) for name, value in run.kept(plan.spec).items()]
     if kept:
         log.line(f"as in {path}: {', '.join(kept)}")

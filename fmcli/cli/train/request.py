@@ -36,6 +36,7 @@ class Request:
     cluster : where the rows are on a cluster, in `cluster_dir`; None: on this machine.
     online : whether rows are trained on as they are read, and not kept.
     fail_worse : whether a model that is worse than the best constant is not written, but an error.
+    keep_state : whether the model file has the state of the solver; None: if it is small.
     log_every : the number of rows after which the running mean loss is printed; None: never.
     members : the number of models to train, with a seed each, whose predictions are averaged.
     """
@@ -55,7 +56,7 @@ class Request:
     cluster_dir: str | None
     online: bool
     output: str
-    keep_state: bool
+    keep_state: bool | None
     dry_run: bool
     log_json: str | None
     log_every: int | None

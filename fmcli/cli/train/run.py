@@ -27,7 +27,7 @@ from fmcli.training.baseline import compared
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.refit import refit, refits, whole
-from fmcli.training.saving import save_model
+from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:
@@ -148,7 +148,10 @@ def save(
     output = None if worse and request.fail_worse else request.output
     if output is not None:
         log.progress(f"writing {output}")
-        save_model(output, trained, training, format, keep_state=request.keep_state)
+        keep = request.keep_state
+        if keep is None:
+            keep = request.members == 1 and keeps_state(trained.plan)
+        save_model(output, trained, training, format, keep_state=keep)
         facts = {**facts, **write_test(log, trained, request.test_output)}
     took = time.perf_counter() - begin
     progress.summary({**training, **facts, "worse_than_constant": worse, "seconds": took, "model": output})
