@@ -397,7 +397,7 @@ def parsed(data: bytes) -> Parts | None:
         entries = json.loads(data[LENGTH_BYTES:start])
         metadata = entries.pop(METADATA)
         meta = {name: json.loads(text) for name, text in metadata.items() if not name.startswith(OWN)}
-        layout = _read_layout(entries, len(data) - start)
+        layout = _read_layout(entries)
         tensors = dict(_views(memoryview(data), start, layout))
         return Parts.of(ModelFile(meta, tensors, kind=metadata.get(KIND, MODEL)))
     except (BadInputError, ValueError, AttributeError, KeyError, TypeError, RecursionError):
