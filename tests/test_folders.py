@@ -110,7 +110,8 @@ def test_the_compiled_core_names_no_flags():
 
 
 def test_no_module_below_the_commands_spells_out_flags():
-    """Errors of these modules have the names of options, or flags from the registry."""
+    """Errors of these modules have the names of options, or flags from the registry. Lines of other commands have
+    flags."""
     for path in SIDES[0].rglob("*.py"):
         if folder(path) in (None, "cli", "registry"):
             continue
@@ -118,4 +119,5 @@ def test_no_module_below_the_commands_spells_out_flags():
         expressions = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
         texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         spelled = [node.value for node in texts if id(node) not in expressions and FLAG.search(node.value)]
+        spelled = [text for text in spelled if not text.startswith("fmcli ")]
         assert not spelled, path

@@ -6,7 +6,8 @@ import re
 UNPACK, AS_TEXT = "unpack it first", "write its rows as text, one per line: label index:value ..."
 # How a table becomes rows of features.
 CONVERT = "fmcli convert --label COLUMN --categorical COLUMNS TABLE -o ROWS"
-AS_ROWS = f"write it as rows of features: {CONVERT} (with --columns NAMES if the table has no header)"
+NAMED = "fmcli convert --columns NAMES"
+AS_ROWS = f"write it as rows of features: {CONVERT} ({NAMED} ... if the table has no header)"
 AS_CSV = f"write it as CSV, and that as rows of features: {CONVERT}"
 # The first bytes of a file -> what it is, and what to do.
 BINARY = {
