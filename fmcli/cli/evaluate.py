@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
+from fmcli.cli.gate import Rival, check_gate
 from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option
 from fmcli.cli.options import (
     METRIC_NAMES,
@@ -20,6 +21,7 @@ from fmcli.cli.options import (
     format_option,
     label_weights_option,
     logging_options,
+    not_negative,
     option,
     threads_option,
 )
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from fmcli.data.related.files import RelationFiles
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
+    from fmcli.scoring.paired import Difference
     from fmcli.scoring.prediction import Counts, Scorer
 
 # The confusion matrix is printed for up to this many classes; JSON always has it.
@@ -49,7 +52,10 @@ MOST_CLASSES_SHOWN = 12
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of the command. Exactly one of model and predictions is given."""
+    """The arguments of the command. Exactly one of model and predictions is given.
+
+    current : a model that the model must not be worse than, by more than the margin.
+    """
 
     model: str | None
     predictions: str | None
@@ -58,6 +64,8 @@ class Request:
     raw: bool
     metrics: tuple[str, ...]
     limits: tuple[Limit, ...]
+    current: str | None
+    margin: float
     format: str
     threads: int | None
     json: bool
@@ -77,6 +85,22 @@ class Request:
 
         return grouping_for(self.named, loss, self.group_field, usual=not self.metrics)
 
+    def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:
+        """The rows as a model scores them, with the groups that metrics of a loss need."""
+        from fmcli.scoring.evaluation import evaluate_model
+
+        return evaluate_model(
+            scorer,
+            self.inputs,
+            format=self.format,
+            threads=threads,
+            counts=counts,
+            bad=bad,
+            label_weights=self.label_weights,
+            grouping=self.grouping(loss),
+            relations=self.relations,
+        )
+
 
 @click.command(
     cls=SectionCommand,
@@ -88,6 +112,8 @@ class Request:
         "fmcli evaluate --json -x auc -x logloss train.libsvm.fm part1.libsvm.gz part2.libsvm.gz",
         "# Exits with status 1 if the model is not good enough.",
         "fmcli evaluate --fail-below auc=0.75 --fail-below logloss=0.4 train.libsvm.fm test.libsvm",
+        "# Exits with status 1 if the new model is worse than the current one.",
+        "fmcli evaluate -x auc --no-worse-than current.fm --by 0.001 new.fm test.libsvm",
         "# Evaluates the output of fmcli predict.",
         "fmcli evaluate --predictions predictions.txt test.libsvm",
     ],
@@ -112,6 +138,23 @@ class Request:
     metavar="METRIC=X",
     help="Exit with status 1 if METRIC is worse than X: less than X, or greater than X if smaller is better (loss, "
     "logloss, brier, rmse, mae). An undefined metric counts as a failure. May be repeated.",
+)
+@option(
+    "validation",
+    "--no-worse-than",
+    "current",
+    metavar="CURRENT",
+    help="Also evaluate the model file CURRENT on the same rows, print the difference of the first metric (-x) with "
+    "its standard error, and exit with status 1 if MODEL is worse by more than --by, and by more than 2 standard "
+    "errors. The models may differ in kind, but not in labels.",
+)
+@option(
+    "validation",
+    "--by",
+    "margin",
+    type=not_negative,
+    metavar="X",
+    help="With --no-worse-than: how much worse the metric may be. [default: 0; >= 0]",
 )
 @option(
     "validation",
@@ -144,6 +187,8 @@ def command(
     paths: tuple[str, ...],
     metrics: tuple[str, ...],
     limits: tuple[str, ...],
+    current: str | None,
+    margin: float | None,
     predictions: str | None,
     loss: str | None,
     raw: bool,
@@ -185,7 +230,8 @@ def command(
             raise UsageError("--cluster applies only to a MODEL, not to --predictions")
         cluster.check(inputs, threads)
     there = inputs if cluster is None else cluster.files
-    check_files([path for path in (model, predictions, *there, *files_of(related)) if path is not None])
+    check_files([path for path in (model, current, predictions, *there, *files_of(related)) if path is not None])
+    check_gate(current, margin, predictions, cluster, inputs)
     parsed = tuple(map(parse_limit, limits))
     request = Request(
         model,
@@ -195,6 +241,8 @@ def command(
         raw,
         metrics,
         parsed,
+        current,
+        margin or 0.0,
         format,
         threads,
         json,
@@ -226,6 +274,7 @@ class Result:
     """What was measured.
 
     figures : the values of the metrics by name.
+    difference : from the model that it must not be worse than, if there is one.
     table : the confusion matrix, unless metrics were chosen.
     """
 
@@ -233,6 +282,7 @@ class Result:
     counts: Counts
     figures: dict[str, float]
     table: NDArray[np.int64] | None
+    difference: Difference | None = None
 
 
 def run(log: Log, request: Request, bad: BadLines) -> None:
@@ -245,6 +295,8 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     missed = [text for limit in request.limits if (text := limit.complaint(result.figures[limit.metric]))]
     if missed:
         raise NotMetError(f"worse than --fail-below: {'; '.join(missed)}")
+    if result.difference and (complaint := result.difference.complaint(request.margin)):
+        raise NotMetError(f"worse than {request.current}: {complaint}")
 
 
 def wanted_metrics(request: Request, labels: Labels, grouped: bool) -> list[str]:
@@ -265,10 +317,10 @@ def measured(log: Log, request: Request, bad: BadLines) -> Result:
     """Evaluate a model or predictions."""
     from fmcli.scoring.evaluation import confusion, figures
 
-    labels, outcome, scorer, counts = evaluated(log, request, bad)
+    labels, outcome, scorer, counts, difference = evaluated(log, request, bad)
     table = confusion(outcome) if wants_table(request, labels) and outcome.usable else None
     names = wanted_metrics(request, labels, grouped=outcome.group is not None)
-    return Result(labels, counts, figures(names, outcome, scorer), table)
+    return Result(labels, counts, figures(names, outcome, scorer), table, difference)
 
 
 def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> Result:
@@ -298,10 +350,13 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
     return Result(scorer.labels, counts, joined.figures(names, scorer), joined.table if joined.usable else None)
 
 
-def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcome, Scorer | None, Counts]:
-    """Labels, outcome, the scorer if there is a model, and counts. Metrics are checked as early as possible."""
+def evaluated(
+    log: Log, request: Request, bad: BadLines
+) -> tuple[Labels, Outcome, Scorer | None, Counts, Difference | None]:
+    """Labels, outcome, the scorer if there is a model, counts, and the difference from another model. Metrics are
+    checked as early as possible."""
     from fmcli.data.sources import name_of
-    from fmcli.scoring.evaluation import check_metrics, evaluate_model, evaluate_predictions
+    from fmcli.scoring.evaluation import check_metrics, evaluate_predictions
     from fmcli.scoring.prediction import Counts, load_model
     from fmcli.system.machine import cpu_count
 
@@ -313,19 +368,10 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
         check_model(request.relations, scorer)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
-        outcome = evaluate_model(
-            scorer,
-            request.inputs,
-            format=request.format,
-            threads=threads,
-            counts=counts,
-            bad=bad,
-            label_weights=request.label_weights,
-            grouping=request.grouping(scorer.labels.loss),
-            relations=request.relations,
-        )
+        rival = Rival(log, request, request.current, scorer.labels) if request.current is not None else None
+        outcome = request.scored(scorer, scorer.labels.loss, threads, counts, bad)
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
-        return scorer.labels, outcome, scorer, counts
+        return scorer.labels, outcome, scorer, counts, rival.difference(outcome, threads, bad.skip) if rival else None
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)
     labels, outcome = evaluate_predictions(
@@ -341,25 +387,35 @@ def evaluated(log: Log, request: Request, bad: BadLines) -> tuple[Labels, Outcom
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"
     log.line(f"{name_of(request.predictions)}: {counts.rows:,} rows of {kind}, evaluated as loss {labels.loss}")
-    return labels, outcome, None, counts
+    return labels, outcome, None, counts, None
 
 
 def report(request: Request, result: Result, bad: BadLines) -> str:
     """The metrics as text or JSON, with tables of the classes."""
     from fmcli.scoring.evaluation import class_table
 
-    labels, counts = result.labels, result.counts
+    labels, counts, compared = result.labels, result.counts, result.difference
     tables: dict[str, Any] = {}
     if result.table is not None:
         tables = {"classes": class_table(labels.shown or [], result.table), "confusion": result.table.tolist()}
     if request.json:
-        head = {"model": request.model, "predictions": request.predictions, "loss": labels.loss, "rows": counts.rows}
+        head: dict[str, Any] = {
+            "model": request.model,
+            "predictions": request.predictions,
+            "loss": labels.loss,
+            "rows": counts.rows,
+        }
         if request.model is not None:
             head |= {"nonzeros": counts.nonzeros, "unseen": counts.unseen}
         if bad.skip:
             head["bad_lines"] = bad.count
+        if compared:
+            worse = bool(compared.complaint(request.margin))
+            head["compared"] = {"model": request.current, **compared.figures, "worse": worse}
         return as_json({**head, "metrics": result.figures, **tables})
     text = section(result.figures)
+    if compared:
+        text += section(compared.figures, f"Compared with {request.current}")
     if tables and labels.values is not None:
         text += section(tables["classes"], "Classes")
         if len(labels.values) <= MOST_CLASSES_SHOWN:

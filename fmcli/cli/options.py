@@ -64,6 +64,14 @@ def positive(value: str) -> float:
         raise click.BadParameter(f"{value!r} is not a positive number.") from error
 
 
+def not_negative(value: str) -> float:
+    """The type of an option that is a finite number of at least 0."""
+    number = float(click.FLOAT(value))
+    if not 0 <= number < math.inf:
+        raise click.BadParameter(f"{value!r} is not a number of at least 0.")
+    return number
+
+
 class FileName(StringParamType):
     """The type of a file name, which shells complete. The file need not exist."""
 

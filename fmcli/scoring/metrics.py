@@ -140,6 +140,18 @@ class Outcome:
         self.group = group
         self._losses: Floats | None = None
 
+    def take(self, kept: NDArray[np.bool_]) -> Outcome:
+        """The rows that are kept."""
+        return Outcome(
+            self.loss,
+            self.label[kept],
+            self.score[kept],
+            None if self._weight is None else self._weight[kept],
+            predicted=self.predicted,
+            clip=self.clip,
+            group=None if self.group is None else self.group[kept],
+        )
+
     @staticmethod
     def bytes_needed(rows: int, outputs: int) -> int:
         """Bytes of labels, weights and scores, and of the arrays that the metrics compute from them."""
@@ -272,15 +284,15 @@ def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Fl
         return np.asarray(np.exp(score))
 
 
-def logloss(outcome: Outcome) -> float:
-    """The mean of -log(probability of the label)."""
+def log_losses(outcome: Outcome) -> Floats:
+    """(rows) -log(probability of the label)."""
     if outcome.task in SOFT:
         odds = outcome.score[:, 0]
         if outcome.probable:
             with np.errstate(divide="ignore"):
                 odds = np.log(odds) - np.log1p(-odds)
         largest = -math.log(SMALLEST_PROBABILITY)
-        return outcome.mean(row_losses(SoftLogistic(), outcome.label, np.clip(odds, -largest, largest)[:, None]))
+        return row_losses(SoftLogistic(), outcome.label, np.clip(odds, -largest, largest)[:, None])
     if outcome.probable:
         with np.errstate(divide="ignore"):
             losses = -np.log(label_probability(outcome))
@@ -292,7 +304,12 @@ def logloss(outcome: Outcome) -> float:
         below = outcome.score - outcome.score.max(axis=1, keepdims=True)
         of_label = np.take_along_axis(below, outcome.class_label[:, None], axis=1)[:, 0]
         losses = np.log(np.exp(below).sum(axis=1)) - of_label
-    return outcome.mean(np.minimum(losses, -math.log(SMALLEST_PROBABILITY)))
+    return np.minimum(losses, -math.log(SMALLEST_PROBABILITY))
+
+
+def logloss(outcome: Outcome) -> float:
+    """The mean of -log(probability of the label)."""
+    return outcome.mean(log_losses(outcome))
 
 
 def auc(outcome: Ranked) -> float:
@@ -324,28 +341,49 @@ def label_probability(outcome: Outcome) -> Floats:
     return np.take_along_axis(probability, outcome.class_label[:, None], axis=1)[:, 0]
 
 
-def brier(outcome: Outcome) -> float:
-    """The mean squared error of the probability of +1; for classes, summed over all of them."""
+def squared_distances(outcome: Outcome) -> Floats:
+    """(rows) the squared error of the probability of +1; for classes, summed over all of them."""
     if outcome.task in BINARY:
-        return outcome.mean((outcome.probability[:, 0] - (outcome.label > 0)) ** 2)
+        return (outcome.probability[:, 0] - (outcome.label > 0)) ** 2
     of_label = label_probability(outcome)
     squares = (outcome.probability**2).sum(axis=1)
-    return outcome.mean(squares - of_label**2 + (1.0 - of_label) ** 2)
+    distances: Floats = squares - of_label**2 + (1.0 - of_label) ** 2
+    return distances
+
+
+def brier(outcome: Outcome) -> float:
+    """The mean of the squared errors of the probabilities."""
+    return outcome.mean(squared_distances(outcome))
+
+
+def correct_rows(outcome: Outcome) -> NDArray[np.bool_]:
+    """(rows) whether the predicted class is that of the label."""
+    return outcome.correct
 
 
 def accuracy(outcome: Outcome) -> float:
     """The share of the rows whose predicted class is the label."""
-    return outcome.mean(outcome.correct)
+    return outcome.mean(correct_rows(outcome))
+
+
+def squared_errors(outcome: Outcome) -> Floats:
+    """(rows) the squared errors."""
+    return outcome.error**2
 
 
 def rmse(outcome: Outcome) -> float:
     """The root of the mean squared error."""
-    return math.sqrt(outcome.mean(outcome.error**2))
+    return math.sqrt(outcome.mean(squared_errors(outcome)))
+
+
+def absolute_errors(outcome: Outcome) -> Floats:
+    """(rows) the absolute errors."""
+    return np.abs(outcome.error)
 
 
 def mae(outcome: Outcome) -> float:
     """The mean absolute error."""
-    return outcome.mean(np.abs(outcome.error))
+    return outcome.mean(absolute_errors(outcome))
 
 
 def r2(outcome: Outcome) -> float:
@@ -420,6 +458,8 @@ class Metric:
 
     of_probabilities : whether it needs probabilities.
     of_groups : whether it needs groups of rows.
+    of_rows : returns the values of the rows whose mean it is; None: it is no mean over rows.
+    rooted : whether it is the root of that mean.
     """
 
     name: str
@@ -429,6 +469,8 @@ class Metric:
     compute: Callable[[Outcome], float]
     of_probabilities: bool = False
     of_groups: bool = False
+    of_rows: Callable[[Outcome], NDArray[np.float64] | NDArray[np.bool_]] | None = None
+    rooted: bool = False
 
     def fits(self, loss: str) -> bool:
         """Whether it can be computed for models with this loss."""
@@ -445,16 +487,32 @@ METRICS = {
             BINARY + SOFT + CLASSES,
             logloss,
             True,
+            of_rows=log_losses,
         ),
         Metric("auc", "Area under the ROC curve.", True, BINARY, auc),
         Metric("pr-auc", "Average precision: area under the precision-recall curve.", True, BINARY, pr_auc),
-        Metric("brier", "Mean squared error of the probabilities.", False, BINARY + CLASSES, brier, True),
-        Metric("accuracy", "Share of rows with the correct prediction.", True, BINARY + CLASSES, accuracy),
-        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, rmse),
-        Metric("mae", "Mean absolute error.", False, NUMBERS, mae),
+        Metric(
+            "brier",
+            "Mean squared error of the probabilities.",
+            False,
+            BINARY + CLASSES,
+            brier,
+            True,
+            of_rows=squared_distances,
+        ),
+        Metric(
+            "accuracy",
+            "Share of rows with the correct prediction.",
+            True,
+            BINARY + CLASSES,
+            accuracy,
+            of_rows=correct_rows,
+        ),
+        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, rmse, of_rows=squared_errors, rooted=True),
+        Metric("mae", "Mean absolute error.", False, NUMBERS, mae, of_rows=absolute_errors),
         Metric("r2", "Share of the variance of the labels that is explained.", True, NUMBERS, r2),
         # Each row has one label and one prediction, so that F1 over all rows is the accuracy.
-        Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, accuracy),
+        Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, accuracy, of_rows=correct_rows),
         Metric("macro-f1", "Mean of the F1 of each class.", True, BINARY + CLASSES, macro_f1),
         Metric("macro-f1-pr", "F1 of macro precision and macro recall.", True, BINARY + CLASSES, macro_f1_pr),
         Metric(

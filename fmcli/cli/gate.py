@@ -1,0 +1,77 @@
+"""fmcli evaluate --no-worse-than: the model that another one must not be worse than."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from fmcli.cli.predict import log_model
+from fmcli.cli.relations import check_model
+from fmcli.errors import BadInputError, UsageError
+from fmcli.system.addresses import is_remote
+
+if TYPE_CHECKING:
+    from fmcli.cli.cluster import ClusterChoice
+    from fmcli.cli.evaluate import Request
+    from fmcli.cli.output import Log
+    from fmcli.data.labels import Labels
+    from fmcli.scoring.metrics import Outcome
+    from fmcli.scoring.paired import Difference
+
+
+def check_gate(
+    current: str | None,
+    margin: float | None,
+    predictions: str | None,
+    cluster: ClusterChoice | None,
+    inputs: tuple[str, ...],
+) -> None:
+    """Raise UsageError for arguments that --no-worse-than cannot be combined with."""
+    if current is None:
+        if margin is not None:
+            raise UsageError("--by applies only with --no-worse-than")
+        return
+    if predictions is not None:
+        raise UsageError("--no-worse-than applies only to a MODEL, not to --predictions")
+    if cluster is not None:
+        raise UsageError("--no-worse-than compares two models on this machine; leave out --cluster")
+    for path in inputs:
+        if path == "-" or (not is_remote(path) and stat.S_ISFIFO(os.stat(path).st_mode)):
+            source = "standard input" if path == "-" else path
+            raise UsageError(
+                f"--no-worse-than reads the rows twice, but {source} can be read only once; write them to a file"
+            )
+
+
+class Rival:
+    """A model that another one must not be worse than, by what it knows about labels.
+
+    metric : the metric that compares them.
+
+    Raises UsageError if they cannot be compared, and the errors of `load_model`.
+    """
+
+    def __init__(self, log: Log, request: Request, path: str, labels: Labels) -> None:
+        from fmcli.scoring.metrics import default_metrics
+        from fmcli.scoring.paired import check_comparable
+        from fmcli.scoring.prediction import load_model
+
+        self._request, self._loss = request, labels.loss
+        self.metric = (request.metrics or default_metrics(labels.loss))[0]
+        self._scorer = load_model(path)
+        check_model(request.relations, self._scorer)
+        check_comparable(self.metric, labels, self._scorer.labels)
+        log_model(log, path, self._scorer)
+
+    def difference(self, outcome: Outcome, threads: int, skip: bool) -> Difference:
+        """How the other model's outcome on the rows differs. `skip` : whether lines with errors are skipped, as they
+        were before. Raises BadInputError if the rows have changed meanwhile."""
+        from fmcli.data.faults import BadLines
+        from fmcli.scoring.paired import difference
+        from fmcli.scoring.prediction import Counts
+
+        own = self._request.scored(self._scorer, self._loss, threads, Counts(), BadLines(skip, None, lambda text: None))
+        if len(own.label) != len(outcome.label) or (own.label != outcome.label).any():
+            raise BadInputError(f"{self._request.inputs[0]} has changed while it was read")
+        return difference(self.metric, outcome, own, threads)

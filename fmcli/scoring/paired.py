@@ -1,0 +1,143 @@
+"""Two models on the same rows: the difference of a metric, and its standard error.
+
+The rows are a sample, so that the better model of the two may be worse on them by chance. The difference is paired:
+both models predict the same rows, and most of what makes a row easy or hard cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.labels import Labels, listed_texts
+from fmcli.errors import UsageError
+from fmcli.scoring.evaluation import OF_MODELS
+from fmcli.scoring.metrics import Outcome, check, measure, metric_of
+from fmcli.system.memory import available
+from fmcli.system.parallel import in_parallel
+from fmcli.text import number
+
+# The jackknife leaves out one of so many blocks of rows at a time: the relative error of its standard error is
+# 1 / sqrt(2 * 49), or a tenth.
+BLOCKS = 50
+# A difference of more standard errors than this is not due to chance: if the models are equally good, a model is this
+# much worse on one of 44 samples.
+MOST_ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of two models on the same rows.
+
+    value, current : of the new model, and of the one that it is compared with.
+    error : the standard error of value - current.
+    """
+
+    metric: str
+    value: float
+    current: float
+    error: float
+
+    @property
+    def difference(self) -> float:
+        """The value minus the current one."""
+        return self.value - self.current
+
+    @property
+    def figures(self) -> dict[str, str | float]:
+        """The figures by name."""
+        return {
+            "metric": self.metric,
+            "value": self.value,
+            "current": self.current,
+            "difference": self.difference,
+            "standard_error": self.error,
+        }
+
+    def complaint(self, margin: float) -> str:
+        """A message if the value is worse by more than a margin, and by more than chance explains; else "". A value, or
+        an error of one that is worse, counts as worse if it is undefined."""
+        if math.isnan(self.value):
+            return f"{self.metric} is undefined on these rows"
+        worse = -self.difference if metric_of(self.metric).larger_is_better else self.difference
+        if math.isnan(self.current) or worse <= margin or worse <= MOST_ERRORS * self.error:
+            return ""
+        by = f"{self.metric} is {self.value:.6g} instead of {self.current:.6g}, worse by {worse:.3g}"
+        if math.isnan(self.error):
+            return f"{by}, with a standard error that is undefined on these rows"
+        return f"{by}: more than {number(margin)}, and more than {MOST_ERRORS:g} standard errors of {self.error:.3g}"
+
+
+def check_comparable(name: str, new: Labels, current: Labels) -> None:
+    """Raise UsageError unless a metric can compare two models, by what they know about labels."""
+    if name in OF_MODELS:
+        raise UsageError(f"metric {name} depends on how a model was trained, so that it cannot compare two models")
+    if (new.values, new.names) != (current.values, current.names):
+        raise UsageError(
+            f"the models cannot be compared, because their labels differ: {described(new)}, and {described(current)}"
+        )
+    for labels in (new, current):
+        check([name], labels.loss)
+
+
+def described(labels: Labels) -> str:
+    """The labels that a model knows, in words."""
+    return f"{listed_texts(labels.texts) if labels.values else 'numbers'} (loss {labels.loss})"
+
+
+def difference(name: str, new: Outcome, current: Outcome, threads: int = 1) -> Difference:
+    """The difference of a metric of two models on the same rows, with its standard error, which is nan if there are too
+    few rows, or the metric is undefined.
+
+    The error is that of a mean of differences by row, for metrics that are means over rows; for the root of a mean with
+    the derivative of the root. For other metrics, it is that of the jackknife over blocks of consecutive rows, or of
+    whole groups for metrics of groups.
+    """
+    both, metric = (new, current), metric_of(name)
+    value, own = (measure([name], outcome, threads)[name] for outcome in both)
+    error = math.nan
+    if not math.isnan(value) and not math.isnan(own):
+        error = error_of_means(name, both, (value, own)) if metric.of_rows else jackknifed(name, both, threads)
+    return Difference(name, value, own, error)
+
+
+def error_of_means(name: str, both: tuple[Outcome, Outcome], values: tuple[float, float]) -> float:
+    """The standard error of the difference of two weighted means over the same rows, or of their roots."""
+    metric, weight = metric_of(name), both[0].weight
+    assert metric.of_rows is not None
+    slopes = [1 / (2 * value) if metric.rooted and value else 1.0 for value in values]
+    new, current = (slope * metric.of_rows(outcome) for slope, outcome in zip(slopes, both, strict=True))
+    rows = len(weight)
+    if rows < 2:
+        return math.nan
+    differences = new - current
+    deviations = weight * (differences - both[0].mean(differences))
+    return float(math.sqrt(rows / (rows - 1) * (deviations**2).sum()) / weight.sum())
+
+
+def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
+    """The standard error of the difference of a metric by the jackknife, which leaves out one block at a time."""
+    block = blocks_of(both[0], metric_of(name).of_groups)
+    count = int(block.max()) + 1
+
+    def without(left_out: int) -> float:
+        values = [measure([name], outcome.take(block != left_out))[name] for outcome in both]
+        return values[0] - values[1]
+
+    if count < 2:
+        return math.nan
+    affordable = available() // (2 * Outcome.bytes_needed(*both[0].score.shape))
+    differences = np.array(in_parallel(without, range(count), max(1, min(threads, affordable))))
+    return float(np.sqrt((count - 1) / count * ((differences - differences.mean()) ** 2).sum()))
+
+
+def blocks_of(outcome: Outcome, of_groups: bool) -> NDArray[np.intp]:
+    """(rows) the number of the block of each row, from 0: at most BLOCKS of consecutive rows, or of whole groups."""
+    unit = np.arange(len(outcome.label))
+    if of_groups and outcome.group is not None:
+        unit = np.unique(outcome.group, return_inverse=True)[1]
+    units = int(unit.max()) + 1
+    return unit * min(BLOCKS, units) // units
