@@ -17,7 +17,6 @@ import fmcli
 from fmcli import errors
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
-from fmcli.cli.train.command import PATIENCE
 from fmcli.data.reader import read
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -27,6 +26,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.metrics import METRICS
 from fmcli.training import job, saving
+from fmcli.training.settings import PATIENCE
 from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent

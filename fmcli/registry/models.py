@@ -32,6 +32,7 @@ class ModelEntry(Entry):
     with_solver : solver -> defaults of options with that solver.
     limits : option -> its largest value, if that is smaller than the limit in OPTIONS.
     positive : penalties that must be positive, because they define the model.
+    unpenalised : the model that it is if these are 0; "": none.
     by_degree : options that may be lists, with a value for each of the degrees 2 to `order`.
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
@@ -41,6 +42,7 @@ class ModelEntry(Entry):
     blocks : whether it has block steps: each of its parameter rows is that of one feature, or affects every score.
     drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
         of a row that are drawn together.
+    drawn_like : if not, the model of the same kind whose parameters can be; "": none.
     closed_form : whether it is solved in closed form, without a solver.
     joins : whether rows may have relations in training: their scores follow from sums over parts of their entries.
     before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
@@ -50,6 +52,7 @@ class ModelEntry(Entry):
     with_solver: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     positive: tuple[str, ...] = ()
+    unpenalised: str = ""
     by_degree: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     by_fields: bool = False
@@ -57,6 +60,7 @@ class ModelEntry(Entry):
     apart: bool = True
     blocks: bool = True
     drawn: bool = True
+    drawn_like: str = ""
     closed_form: bool = False
     joins: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
@@ -155,6 +159,7 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("l1", "group_l1"),
+        unpenalised="fm",
     ),
     ModelEntry(
         "glfm",
@@ -165,6 +170,7 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("group_l1",),
+        unpenalised="fm",
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
     ),
     ModelEntry(
@@ -176,6 +182,7 @@ _MODELS = (
         solver="fobos",
         with_solver=_SGL_WITH,
         positive=("l1",),
+        unpenalised="fm",
         refuses={"group_l1": "l1fm has only the L1 penalty; use -m sglfm for both"},
     ),
     ModelEntry(
@@ -226,6 +233,7 @@ _MODELS = (
         {"augment": True, **_START["pn"]},
         with_solver={name: {"learning_rate": _PN_STEP} for name in ("sgd", "fobos")},
         drawn=False,
+        drawn_like="lifted-pn",
     ),
     ModelEntry(
         "lifted-anova",

@@ -25,6 +25,9 @@ REFINES = {
     **dict.fromkeys(("learning_rate_w", "learning_rate_v", "anchor_rate"), "learning_rate"),
 }
 
+# Options that belong to one schedule of the learning rate.
+OF_SCHEDULE = {"power": "invscaling", "t0": "inverse"}
+
 # The limit of integer options that declare no limit: the largest int32, which the compiled core uses.
 LARGEST_COUNT = 2**31 - 1
 
@@ -102,14 +105,15 @@ def make_spec(
     values = complete(taken, kind, others, given)
     for name in kind.positive:
         if not values[name] and not any(values.get(part) for part in (f"{name}_w", f"{name}_v")):
-            raise UsageError(f"{model} needs {OPTIONS[name].flag} > 0; use -m fm for 0")
+            other = f"; use -m {kind.unpenalised} for 0" if kind.unpenalised else ""
+            raise UsageError(f"{model} needs {OPTIONS[name].flag} > 0{other}")
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
     check_clip(loss, values["clip"])
     check_nuclear(kind, values)
     check_group_penalties(values)
-    check_schedule(values)
+    check_schedule(given, values)
     check_block_size(kind, chosen_solver, chosen_loss, given, values)
     check_degrees(kind, values)
     check_burn_in(values)
@@ -176,9 +180,14 @@ def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) ->
         names = ", ".join(entry.name for entry in SOLVERS.values() if entry.samples)
         raise UsageError(f"loss {loss.name} has parameters of its own, which only -s {names} draws; use it")
     if solver and not solver.by_rows and not loss.smooth:
+        others = [
+            f"--loss {entry.name}"
+            for entry in LOSSES.values()
+            if entry.smooth and entry.task == loss.task and (not solver.losses or entry.name in solver.losses)
+        ]
         raise UsageError(
-            f"{solver.name} needs a differentiable loss, and {loss.name} is not; use --loss squared-hinge, or another "
-            "solver (-s)"
+            f"{solver.name} needs a differentiable loss, and {loss.name} is not; use "
+            + either([*others, "another solver (-s)"])
         )
 
 
@@ -201,15 +210,16 @@ def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:
 def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
     """Raise UsageError if the solver cannot train the model, or does not support a penalty that the model requires."""
     if solver.samples and not kind.drawn:
+        like = f"-m {kind.drawn_like}, or " if kind.drawn_like else ""
         raise UsageError(
             f"{solver.name} draws parameters in which scores are affine, and those of {kind.name} are not; use "
-            f"-m lifted-{kind.name}, or -s {kind.solver}"
+            f"{like}-s {kind.solver}"
         )
     refused = [OPTIONS[name].flag for name in kind.positive if name in solver.refuses]
     if refused:
+        others = [f"-s {entry.name}" for entry in SOLVERS.values() if not entry.refuses.keys() & set(kind.positive)]
         raise UsageError(
-            f"{kind.name} needs {' and '.join(refused)}, which {solver.name} does not support; use -s cd or "
-            f"-s {kind.solver}"
+            f"{kind.name} needs {' and '.join(refused)}, which {solver.name} does not support; use {either(others)}"
         )
 
 
@@ -248,11 +258,19 @@ def check_clip(loss: str | None, clip: bool | None) -> None:
         raise UsageError(f"{OPTIONS['clip'].flag} applies only to --loss {CLIPPED_LOSS}, not to {loss}; leave it out")
 
 
-def check_schedule(values: Mapping[str, Any]) -> None:
-    """Raise UsageError if a schedule is combined with adaptive learning rates."""
+def check_schedule(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Raise UsageError if a schedule is combined with adaptive learning rates, or an option is given that belongs to
+    another schedule."""
+    for name, schedule in OF_SCHEDULE.items():
+        if name in given and values["schedule"] != schedule:
+            flag, chosen = OPTIONS[name].flag, f"{OPTIONS['schedule'].flag} {schedule}"
+            raise UsageError(
+                f"{flag} applies only to {chosen}, and the schedule is {values['schedule']}; add {chosen}, or leave "
+                f"out {flag}"
+            )
     if values.get("adaptive") and values["schedule"] != OPTIONS["schedule"].default:
-        given = f"{OPTIONS['schedule'].flag} {values['schedule']}"
-        raise UsageError(f"{given} needs --no-adaptive: adaptive learning rates have no schedule")
+        asked = f"{OPTIONS['schedule'].flag} {values['schedule']}"
+        raise UsageError(f"{asked} needs --no-adaptive: adaptive learning rates have no schedule")
 
 
 def check_block_size(
@@ -272,7 +290,8 @@ def check_block_size(
     if without:
         raise UsageError(f"{' and '.join(without)} cannot train in blocks; leave out {asked}")
     if not values.get("adaptive", True):
-        raise UsageError(f"fobos trains in blocks only with {OPTIONS['adaptive'].flag}; leave out {asked}")
+        name = solver.name if solver else kind.name
+        raise UsageError(f"{name} trains in blocks only with {OPTIONS['adaptive'].flag}; leave out {asked}")
     if values.get("prox") == "exact":
         raise UsageError(f"{asked} cannot be combined with {OPTIONS['prox'].flag} exact; choose one")
     if given.get("batch_size", 1) > 1:

@@ -205,7 +205,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "options": dict(spec.values),
         "given": sorted(spec.given),
         "metrics": list(settings.metrics),
-        "patience": settings.patience,
+        "patience": settings.waits,
         "holdout": settings.holdout,
         "refit": refits,
         "data": digest(plan.source.distinguishing, plan.preprocessing.entries()),

@@ -233,7 +233,7 @@ def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Pl
         **(start_facts(source, preprocessing.labels) if spec.solver_entry.samples else {}),
     )
     loss, clip = preprocessing.labels.loss, preprocessing.label_range if spec.values["clip"] else None
-    evaluation = Validation(source.data, loss, settings.metrics, settings.patience, settings.threads, clip=clip)
+    evaluation = Validation(source.data, loss, settings.metrics, settings.waits, settings.threads, clip=clip)
     validation = None
     if read.validation_data.rows and evaluation.chooser:
         validation = replace(evaluation, data=read.validation_data, held_out=read.held_out)

@@ -10,7 +10,7 @@ from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import REFINES, SOLVER, Spec, make_spec, takes
+from fmcli.registry.specs import OF_SCHEDULE, REFINES, SOLVER, Spec, make_spec, takes
 
 # Options that are penalties, not the losses' own.
 PENALTIES = frozenset(
@@ -55,6 +55,8 @@ class PreviousRun:
         if kind != self.model or sums_losses(taking) != sums_losses(self.solver):
             names -= PENALTIES
         names -= {part for part, whole in REFINES.items() if whole in options}
+        schedule = options.get("schedule", self.options.get("schedule"))
+        names -= {name for name, owner in OF_SCHEDULE.items() if owner != schedule}
         if new_loss != CLIPPED_LOSS and self.options.get("clip"):
             names.discard("clip")
         inherited = {

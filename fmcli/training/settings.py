@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from fmcli.training.warm_start import WarmStart
 
 
+# Epochs without a better one after which training stops.
+PATIENCE = 3
+
+
 @dataclass(frozen=True)
 class Settings:
     """A run's choices, and how its epochs are evaluated.
@@ -30,7 +34,7 @@ class Settings:
         from a model, nor if no metric can choose.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
-    patience : training stops after this many epochs without a better one.
+    patience : training stops after this many epochs without a better one; None: PATIENCE.
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
@@ -52,7 +56,7 @@ class Settings:
     holdout: float | None = 0.0
     refit: bool | None = None
     metrics: tuple[str, ...] = ()
-    patience: int = 3
+    patience: int | None = None
     stream: bool = False
     threads: int = 1
     deadline: float | None = None
@@ -69,6 +73,11 @@ class Settings:
             from fmcli.scoring.metrics import check
 
             check(self.choosing, self.spec.loss)
+
+    @property
+    def waits(self) -> int:
+        """How many epochs without a better one training waits for one."""
+        return PATIENCE if self.patience is None else self.patience
 
     @property
     def choosing(self) -> list[str]:

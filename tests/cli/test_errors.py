@@ -144,6 +144,22 @@ MISUSE = [
     ),
     (["train", "-m", "anova", "--beta-start", "zeros", "t"], 2, "it must be alternate, ones or random"),
     (["train", "--huber-delta", "2", "t"], 2, "--huber-delta does not apply to fm, adagrad; it applies to loss huber"),
+    (
+        ["train", "-s", "sgd", "--power", "0.3", "t"],
+        2,
+        "--power applies only to --schedule invscaling, and the schedule is constant; add --schedule invscaling, or "
+        "leave out --power",
+    ),
+    (
+        ["train", "-s", "fobos", "--schedule", "invscaling", "--t0", "3", "t"],
+        2,
+        "--t0 applies only to --schedule inver",
+    ),
+    (
+        ["train", "--disk", "--online", "t"],
+        2,
+        "--disk keeps the rows for several epochs, and --online reads them once; leave one",
+    ),
     (["train", "--batch-size", "0", "t"], 2, "--batch-size is 0; it must be 1 to 16777216"),
     (["train", "-o", "t", "t"], 2, "the output t would overwrite the input t"),
     (["train", "-o", "./t", "t"], 2, "the output ./t would overwrite the input t"),

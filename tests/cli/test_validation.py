@@ -391,3 +391,23 @@ def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
         assert refused.returncode == 2
         assert "--refit needs held-out rows" in refused.stderr
     assert "fmcli: warning: no rows are held out" in run("train", "--refit", "-e", "1", "-o", "m", train).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["-e", "2"], "there is no validation data; give it with -v or --holdout"),
+        (["-e", "1", "--holdout", "0.5"], "there are no several epochs (-e)"),
+        (["-e", "3", "-s", "mcmc", "--holdout", "0.5"], "mcmc does not stop early"),
+        (["-m", "kernel-basis"], "kernel-basis is solved in closed form"),
+        (["-e", "2", "--holdout", "0.5"], None),
+    ],
+)
+def test_patience_without_effect_gets_a_warning_if_it_is_given(run, sample, tmp_path, options, why):
+    rows = (sample / "adult.train.libsvm").read_text().splitlines()[:200]
+    (tmp_path / "rows").write_text("\n".join(rows) + "\n")
+    for patience in ([], ["--patience", "2"], ["--auto-stop"]):
+        done = run("train", "-q", *options, *patience, "rows")
+        assert done.returncode == 0, done.stderr
+        warned = f"--patience has no effect, because {why}" in done.stderr
+        assert warned == bool(patience and why), done.stderr

@@ -224,3 +224,14 @@ def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver):
     run("train", "-q", "-e", "5", "-s", solver, "-o", "m", "old.train")
     done = run("train", "-i", "m", "-e", "5", "-o", "n", "new.train")
     assert f"fmcli: warning: {solver} fits these rows alone, and forgets those that m was trained on" in done.stderr
+
+
+def test_another_schedule_drops_the_options_of_the_earlier_one(run, halves, tmp_path):
+    first = ["-s", "sgd", "--schedule", "invscaling", "--power", "0.3", "-e", "1", "-o", "m"]
+    assert run("train", "-q", *first, "whole").returncode == 0
+    for options, shown in (
+        ([], "--power 0.3, --schedule invscaling"),
+        (["--schedule", "constant"], "changed: --power 0.5 (was 0.3), --schedule constant (was invscaling)"),
+    ):
+        done = run("train", "-e", "1", "-i", "m", *options, "-o", "n", "whole")
+        assert (done.returncode, shown in done.stderr) == (0, True), done.stderr

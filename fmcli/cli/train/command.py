@@ -43,9 +43,7 @@ from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.system.files import probe_output
 from fmcli.system.machine import cpu_count
-from fmcli.training.settings import Settings
-
-PATIENCE = 3
+from fmcli.training.settings import PATIENCE, Settings
 
 
 def helps(table: Mapping[str, Entry]) -> dict[str, str]:
@@ -193,7 +191,6 @@ def usual_solvers() -> str:
     "validation",
     "--patience",
     type=click.IntRange(min=1),
-    default=PATIENCE,
     metavar="N",
     help=f"Early stopping: stop after N epochs without a better one. [default: {PATIENCE}; >= 1]",
 )
@@ -266,7 +263,7 @@ def command(
     holdout: float | None,
     refit: bool | None,
     metrics: tuple[str, ...],
-    patience: int,
+    patience: int | None,
     fail_worse: bool,
     output: str | None,
     keep_state: bool | None,
@@ -332,7 +329,7 @@ def command(
         "--scale": spec.values["scale"] != "none",
     }
     check_training(related, spec, others)
-    on_disk = parse_disk(disk, cache, memory)
+    on_disk = parse_disk(disk, cache, memory, online=online)
     if on_disk:
         check_disk(spec, grouping, holdout)
     if cluster is not None:

@@ -56,12 +56,16 @@ def disk_options(function: F) -> F:
     )(function)
 
 
-def parse_disk(disk: bool, cache: str | None, memory: float | None) -> Disk | None:
+def parse_disk(disk: bool, cache: str | None, memory: float | None, *, online: bool) -> Disk | None:
     """What --disk asks for; None without it. Raises UsageError."""
     if not disk:
         if cache is not None or memory is not None:
             raise UsageError(f"{'--cache' if cache is not None else '--memory'} applies only to --disk; add --disk")
         return None
+    if online:
+        raise UsageError(
+            "--disk keeps the rows for several epochs, and --online reads them once; leave one of them out"
+        )
     if cache is None:
         raise UsageError("--disk needs a place for the rows; give it with --cache FILE")
     from fmcli.training.stored import MEGABYTE

@@ -127,6 +127,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         )
     elif plan.validation and spec.values["epochs"] and not spec.solver_entry.samples:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
+    if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
+        log.warning(f"--patience has no effect, because {why}")
     if plan.odd_columns:
         odd = plan.odd_columns
         log.warning(f"{odd.found}; training works best on values near 1: {odd.way_out}")
@@ -164,6 +166,18 @@ def sampler_for(plan: Plan) -> str | None:
     except UsageError:
         return None
     return sampler
+
+
+def why_no_early_stop(plan: Plan) -> str:
+    """Why training cannot stop early; "" if it can."""
+    spec = plan.spec
+    if MODELS[spec.model].closed_form:
+        return f"{spec.model} is solved in closed form"
+    if spec.solver_entry.samples:
+        return f"{spec.solver} does not stop early"
+    if spec.values["epochs"] <= 1:
+        return "there are no several epochs (-e)"
+    return "" if plan.validation else "there is no validation data; give it with -v or --holdout"
 
 
 def log_sweeps(log: Log, plan: Plan) -> None:

@@ -87,7 +87,6 @@ def check_stream(request: Request, holdout: float | None, checkpoint: str | None
     check_online(request.settings.spec)
     weighting = request.weighting
     reasons = {
-        "--disk keeps the rows": request.disk,
         "--checkpoint needs the rows before it again": checkpoint,
         "--holdout needs rows that are kept": holdout,
         "--refit trains twice": request.settings.refit,
