@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import fmcli
 
@@ -21,6 +22,11 @@ LINK = re.compile(r"!?\[([^\]]*)\]\(([^)]*)\)")
 COMMENT = re.compile(r"^<!--.*?-->\n?", re.M | re.S)
 CELLS = re.compile(r"(?<!\\)\|")
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
+HEADING = re.compile(r"^(#+) (.+)$", re.M)
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+# Pages that mention nearly every word.
+OPTIONS_PAGE = "options"
+LAST = (OPTIONS_PAGE, "coming-from", "papers")
 
 
 def topics() -> dict[str, str]:
@@ -36,6 +42,50 @@ def pages() -> list[Path]:
 def page(topic: str) -> str:
     """The Markdown of a topic."""
     return (FOLDER / f"{topic}.md").read_text("utf-8")
+
+
+class Section(NamedTuple):
+    """A part of a page, from its heading to the next one of the same or a higher level; the first part of a page ends
+    with the first heading below its title."""
+
+    topic: str
+    heading: str
+    markdown: str
+
+
+def sections() -> Iterator[Section]:
+    """The sections of all pages, the pages in alphabetical order."""
+    for topic in topics():
+        text = page(topic)
+        found = [(match.start(), len(match[1]), match[2]) for match in HEADING.finditer(FENCED.sub(_blanked, text))]
+        for number, (begin, level, heading) in enumerate(found):
+            ends = [start for start, other, _ in found[number + 1 :] if other <= level or level == 1]
+            yield Section(topic, heading, text[begin : ends[0] if ends else len(text)])
+
+
+def about(word: str) -> list[Section]:
+    """The sections with this heading, except for those of options, or else the pages with this word in their title."""
+    named = [one for one in sections() if one.heading.lower() == word.lower() and one.topic != OPTIONS_PAGE]
+    has = _has(word)
+    return named or [Section(topic, title, page(topic)) for topic, title in topics().items() if has.search(title)]
+
+
+def mentioning(word: str, home: str = "") -> list[Section]:
+    """The sections that have a word, or an option of this name: those of the page `home` first, then those that have it
+    most often; the reference of options and the experiments follow."""
+    has = _has(word)
+    counts = [(section, len(has.findall(section.markdown))) for section in sections()]
+    found = [(section, count) for section, count in counts if count]
+    found.sort(key=lambda pair: (pair[0].topic != home, pair[0].topic in LAST, -pair[1]))
+    return [section for section, _ in found]
+
+
+def _has(word: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-])(?:--)?{re.escape(word)}(?![\w-])", re.I)
+
+
+def _blanked(block: re.Match[str]) -> str:
+    return " " * len(block[0])
 
 
 def as_text(markdown: str, width: int) -> str:

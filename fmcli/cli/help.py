@@ -7,15 +7,17 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from fmcli.cli import COMMANDS, HELP_NAMES
-from fmcli.cli.guide import as_text, page, topics
+from fmcli.cli.guide import about, as_text, mentioning, page, topics
 from fmcli.cli.options import SectionCommand
 from fmcli.cli.output import write_report
-from fmcli.names import find_name
+from fmcli.errors import UsageError
+from fmcli.names import close, no_such
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 # Longer lines are hard to read, however wide the terminal is.
 MOST_COLUMNS = 100
 PAGER = "less"
+# Of those that mention a word, at most so many are listed.
+MOST_SECTIONS = 12
 # less: quit if a page fits on one screen, keep it on the screen, pass on control characters.
 LESS = "FRX"
 DUMB = "dumb"
@@ -40,13 +44,14 @@ def beginning(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.command(
     cls=SectionCommand,
     name="help",
-    examples=["# The list of topics.", "fmcli help", "# One page.", "fmcli help models"],
+    examples=["# The list of topics.", "fmcli help", "# One page.", "fmcli help models", "# A kind.", "fmcli help ffm"],
 )
 @click.argument("topic", required=False, shell_complete=beginning)
 @click.pass_context
 def command(ctx: click.Context, topic: str | None) -> None:
-    """Show a page of the guide, or the help of a command. Without TOPIC, list the topics. On a terminal the page is
-    shown by $PAGER, or by less; otherwise it is written as plain text."""
+    """Show a page of the guide, or the help of a command. For another word, such as ffm or csv, show the section about
+    it, or list those that mention it. Without TOPIC, list the topics. On a terminal the page is shown by $PAGER, or by
+    less; otherwise it is written as plain text."""
     titles = topics()
     if topic is None:
         width = max(map(len, titles))
@@ -56,8 +61,34 @@ def command(ctx: click.Context, topic: str | None) -> None:
             + "\nfmcli COMMAND --help describes a command.\n"
         )
         return
-    find_name("topic", topic, [*titles, *COMMANDS])
-    show(as_text(page(topic), columns()) if topic in titles else help_of(ctx.find_root(), topic))
+    if topic in titles:
+        show(as_text(page(topic), columns()))
+    elif topic in COMMANDS:
+        show(help_of(ctx.find_root(), topic))
+    else:
+        show(answer(topic, list(dict.fromkeys([*titles, *COMMANDS]))))
+
+
+def answer(word: str, names: Sequence[str]) -> str:
+    """What the guide has about a word that is none of the names: the sections about it, or else a list of those that
+    mention it. Raises UsageError for a word that is misspelled, or that the guide does not have."""
+    if found := about(word):
+        whole = ", ".join(dict.fromkeys(f"fmcli help {section.topic}" for section in found))
+        return "\n".join(as_text(section.markdown, columns()) for section in found) + f"\nFrom: {whole}\n"
+    mentions = [] if close(word, names) else mentioning(word, home(word))
+    if not mentions:
+        raise UsageError(no_such("topic", word, names))
+    width = max(len(section.topic) for section in mentions)
+    lines = [f"  {section.topic:<{width}}  {section.heading}\n" for section in mentions[:MOST_SECTIONS]]
+    return f"Sections that mention {word} (fmcli help TOPIC):\n\n{''.join(lines)}"
+
+
+def home(name: str) -> str:
+    """The page that describes a solver or a loss; "" for another word."""
+    from fmcli.registry.losses import LOSSES
+    from fmcli.registry.solvers import SOLVERS
+
+    return "solvers" if name in SOLVERS else "losses" if name in LOSSES else ""
 
 
 def help_of(root: click.Context, name: str) -> str:

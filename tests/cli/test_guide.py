@@ -52,6 +52,50 @@ def test_an_unknown_topic_is_answered_with_the_closest():
     assert "there is no topic 'solver'; did you mean solvers" in done.stderr
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_help_of_a_kind_is_its_section(kind):
+    done = fmcli("help", kind)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{kind.upper()}\n\n")
+    assert done.stdout.endswith("\nFrom: fmcli help models\n")
+    assert sum(line.isupper() and not line.startswith(" ") for line in done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        ("csv", "data +Tables, splits and negatives"),
+        ("CSV", "data +Tables, splits and negatives"),
+        ("adagrad", "solvers "),
+        ("cd", "solvers "),
+        ("bpr", "losses +Ranking"),
+        ("patience", "training "),
+    ],
+)
+def test_help_of_another_word_lists_the_sections_that_mention_it(word, first):
+    done = fmcli("help", word)
+    assert (done.returncode, done.stderr) == (0, "")
+    head, blank, *found = done.stdout.splitlines()
+    assert (head, blank) == (f"Sections that mention {word} (fmcli help TOPIC):", "")
+    assert re.match(f"  {first}", found[0])
+    for line in found:
+        topic, heading = line.split(None, 1)
+        text = page(topic)
+        assert re.search(rf"^#+ {re.escape(heading)}$", text, re.M)
+        assert word.lower() in text.lower()
+
+
+def test_help_of_sampling_is_its_page():
+    done = fmcli("help", "mcmc")
+    assert done.stdout.startswith(as_text(page("sampling"), 80))
+
+
+def test_help_of_a_word_that_no_page_has_is_refused():
+    done = fmcli("help", "nosuchword")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no topic 'nosuchword'; there are: coming-from, data" in done.stderr
+
+
 def test_help_of_a_command_is_its_help():
     assert fmcli("help", "export").stdout == fmcli("export", "--help").stdout
 
