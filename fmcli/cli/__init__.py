@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 import fmcli
+from fmcli.cli.layout import HelpContext, wrapped
 from fmcli.cli.output import know_names, write_stderr
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.system.allocator import keep_freed_memory
@@ -45,6 +46,8 @@ WITHOUT_MEMORY = ("can't start new thread", "failed to map segment", "Cannot all
 
 class Commands(click.Group):
     """Commands by name, each in the module of its name, imported when it is used."""
+
+    context_class = HelpContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -79,7 +82,8 @@ class Commands(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         name = ctx.command_path
-        formatter.write(f"\n{name} COMMAND --help describes a command; {name} help lists the guide's pages.\n")
+        text = f"{name} COMMAND --help describes a command; {name} help lists the guide's pages."
+        formatter.write("\n" + "".join(f"{line}\n" for line in wrapped(text, formatter.width)))
 
 
 def no_such_command(name: str) -> str:
@@ -160,7 +164,7 @@ def run(arguments: Sequence[str]) -> int:
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:
-                write_stderr(group.get_help(click.Context(group, info_name="fmcli", help_option_names=HELP_NAMES)))
+                write_stderr(group.get_help(HelpContext(group, info_name="fmcli", help_option_names=HELP_NAMES)))
                 return UsageError.exit_status
             with group.make_context("fmcli", list(arguments)) as context:
                 group.invoke(context)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import fmcli
+from fmcli.cli.layout import FEWEST_COLUMNS, wrapped
 
 FOLDER = Path(fmcli.__file__).resolve().parent / "guide"
-# Narrower than this, lines are not wrapped any further.
-NARROWEST = 40
 # A table whose last column would be narrower is shown as a list.
 NARROWEST_COLUMN = 36
 INDENT, GAP = "    ", "  "
@@ -93,7 +91,7 @@ def as_text(markdown: str, width: int) -> str:
 
     The guide uses headings, paragraphs, lists, tables, and fenced blocks.
     """
-    blocks = ("\n".join(block) for block in _blocks(COMMENT.sub("", markdown), max(width, NARROWEST)))
+    blocks = ("\n".join(block) for block in _blocks(COMMENT.sub("", markdown), max(width, FEWEST_COLUMNS)))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -113,7 +111,7 @@ def _blocks(markdown: str, width: int) -> Iterator[list[str]]:
         if line.startswith(INDENT):
             yield lines[at:end]
         elif line.startswith("#"):
-            yield _wrapped(_heading(line), width, "", "")
+            yield wrapped(_heading(line), width, "", "")
             end = at + 1
         elif line.startswith("|"):
             yield list(_table(lines[at:end], width))
@@ -139,7 +137,7 @@ def _paragraph(lines: list[str], width: int) -> Iterator[str]:
         items[-1].append(line.strip())
     for item in items:
         mark = ITEM.match(item[0])
-        yield from _wrapped(_plain(" ".join(item)), width, "", " " * len(mark[0]) if mark else "")
+        yield from wrapped(_plain(" ".join(item)), width, "", " " * len(mark[0]) if mark else "")
 
 
 def _table(lines: list[str], width: int) -> Iterator[str]:
@@ -152,13 +150,13 @@ def _table(lines: list[str], width: int) -> Iterator[str]:
     if widths[-1] <= width - start or width - start >= NARROWEST_COLUMN:
         for row in shown:
             left = "".join(f"{cell:<{size}}{GAP}" for cell, size in zip(row, widths[:-1], strict=False))
-            yield from _wrapped(row[-1], width, left, " " * start) or [left.rstrip()]
+            yield from wrapped(row[-1], width, left, " " * start) or [left.rstrip()]
         return
     for row in body:
-        yield from _wrapped(row[0], width, "", "")
+        yield from wrapped(row[0], width, "", "")
         for name, cell in zip(head[1:], row[1:], strict=True):
             if cell:
-                yield from _wrapped(f"{name}: {cell}" if name and len(head) > 2 else cell, width, INDENT, INDENT)
+                yield from wrapped(f"{name}: {cell}" if name and len(head) > 2 else cell, width, INDENT, INDENT)
 
 
 def _plain(text: str) -> str:
@@ -169,9 +167,3 @@ def _plain(text: str) -> str:
         return f"{name} (fmcli help {target.removesuffix('.md')})" if target.endswith(".md") else name
 
     return LINK.sub(link, text).replace("`", "").replace("**", "")
-
-
-def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )

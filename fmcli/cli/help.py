@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from fmcli.cli import COMMANDS, HELP_NAMES
 from fmcli.cli.guide import about, as_text, mentioning, page, topics
+from fmcli.cli.layout import HelpContext, columns, wrapped
 from fmcli.cli.options import SectionCommand
 from fmcli.cli.output import write_report
 from fmcli.errors import UsageError
@@ -22,8 +22,6 @@ from fmcli.names import close, no_such
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Longer lines are hard to read, however wide the terminal is.
-MOST_COLUMNS = 100
 PAGER = "less"
 # Of those that mention a word, at most so many are listed.
 MOST_SECTIONS = 12
@@ -54,12 +52,9 @@ def command(ctx: click.Context, topic: str | None) -> None:
     less; otherwise it is written as plain text."""
     titles = topics()
     if topic is None:
-        width = max(map(len, titles))
-        write_report(
-            "Topics (fmcli help TOPIC):\n\n"
-            + "".join(f"  {name:<{width}}  {title}\n" for name, title in titles.items())
-            + "\nfmcli COMMAND --help describes a command.\n"
-        )
+        listed = listing(titles.items())
+        end = "\n".join(wrapped("fmcli COMMAND --help describes a command.", columns()))
+        write_report(f"Topics (fmcli help TOPIC):\n\n{listed}\n{end}\n")
         return
     if topic in titles:
         show(as_text(page(topic), columns()))
@@ -78,9 +73,17 @@ def answer(word: str, names: Sequence[str]) -> str:
     mentions = [] if close(word, names) else mentioning(word, home(word))
     if not mentions:
         raise UsageError(no_such("topic", word, names))
-    width = max(len(section.topic) for section in mentions)
-    lines = [f"  {section.topic:<{width}}  {section.heading}\n" for section in mentions[:MOST_SECTIONS]]
-    return f"Sections that mention {word} (fmcli help TOPIC):\n\n{''.join(lines)}"
+    listed = listing([(section.topic, section.heading) for section in mentions[:MOST_SECTIONS]])
+    title = "\n".join(wrapped(f"Sections that mention {word} (fmcli help TOPIC):", columns()))
+    return f"{title}\n\n{listed}"
+
+
+def listing(rows: Collection[tuple[str, str]]) -> str:
+    """Topics with titles, as lines."""
+    width = max(len(topic) for topic, _ in rows)
+    indent = " " * (width + 4)
+    lines = [line for topic, title in rows for line in wrapped(title, columns(), f"  {topic:<{width}}  ", indent)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def home(name: str) -> str:
@@ -96,12 +99,7 @@ def help_of(root: click.Context, name: str) -> str:
     assert isinstance(root.command, click.Group)
     found = root.command.get_command(root, name)
     assert found
-    return f"{found.get_help(click.Context(found, root, info_name=name, help_option_names=HELP_NAMES))}\n"
-
-
-def columns() -> int:
-    """Columns to write to: those of the terminal or $COLUMNS, but not more than can be read well."""
-    return min(shutil.get_terminal_size().columns, MOST_COLUMNS)
+    return f"{found.get_help(HelpContext(found, root, info_name=name, help_option_names=HELP_NAMES))}\n"
 
 
 def show(text: str) -> None:

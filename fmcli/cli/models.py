@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from fmcli.cli.layout import NARROW, columns, wrapped
 from fmcli.cli.options import SectionCommand, logging_options, option
 from fmcli.cli.output import write_report
 from fmcli.cli.registered import notes
 from fmcli.registry.options import OPTIONS
 
-COLUMNS = 100
+YES, NO = "yes", "-"
 
 
 @click.command(
@@ -39,7 +39,7 @@ def command(json: bool, quiet: int, verbose: bool) -> None:
 def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterator[str]:
     """The catalogue as text."""
     solvers = [piece["name"] for piece in listed["solvers"]]
-    yield "Models (-m), and the solvers (-s) that train them"
+    yield from wrapped("Models (-m), and the solvers (-s) that train them", columns())
     yield from grid(
         [["", *solvers]]
         + [
@@ -61,27 +61,41 @@ def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterat
     yield ""
     yield "Unsupported combinations" if refused else "All models, solvers, losses and penalties combine."
     for reason in refused:
-        yield from wrapped(reason, "  ", "    ")
+        yield from wrapped(reason, columns(), "  ", "    ")
 
 
 def mark(usual: str, solver: str, possible: list[str]) -> str:
     """Whether a solver trains a model, and whether it does so by default."""
-    return "default" if solver == usual else "yes" if solver in possible else "-"
+    return "default" if solver == usual else YES if solver in possible else NO
 
 
 def grid(rows: list[list[str]]) -> Iterator[str]:
-    """The cells as aligned columns."""
+    """The cells as aligned columns; on a narrow terminal, a list of the columns whose cells are not empty."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    lines = [
+        "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    if max(map(len, lines)) <= columns():
+        yield from lines
+        return
+    for name, *cells in rows[1:]:
+        chosen = [(solver, cell) for solver, cell in zip(rows[0][1:], cells, strict=True) if cell != NO]
+        text = ", ".join(f"{solver} ({cell})" if cell != YES else solver for solver, cell in chosen)
+        yield from wrapped(f"{name}: {text or 'none'}", columns(), "  ", "      ")
 
 
 def entry(name: str, text: str, options: str) -> Iterator[str]:
     """A component: its name, its help, and its options."""
     indent = " " * 18
-    yield from wrapped(text, f"  {name:<14}  ", indent)
+    width = columns()
+    if width < NARROW:
+        indent = " " * 6
+        yield from wrapped(name, width, "  ", indent)
+        yield from wrapped(text, width, indent, indent)
+    else:
+        yield from wrapped(text, width, f"  {name:<14}  ", indent)
     if options:
-        yield from wrapped(options, indent, indent + "  ")
+        yield from wrapped(options, width, indent, indent + "  ")
 
 
 def options(defaults: dict[str, Any]) -> str:
@@ -98,10 +112,3 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "(on)" if value else "(off)"
     return value if isinstance(value, str) else f"{value:g}"
-
-
-def wrapped(text: str, first: str, rest: str) -> list[str]:
-    """The text, wrapped to lines of at most COLUMNS columns."""
-    return textwrap.wrap(
-        text, COLUMNS, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )

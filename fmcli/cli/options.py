@@ -10,6 +10,7 @@ import click
 from click.types import StringParamType
 
 from fmcli.cli import HELP_NAMES
+from fmcli.cli.layout import HelpContext
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.system.addresses import is_remote
 
@@ -123,6 +124,8 @@ class SectionCommand(click.Command):
     examples : lines; before each command, a line that starts with # and describes it.
     lists : title -> ((name, help), ...), listed after the options.
     """
+
+    context_class = HelpContext
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fmcli.cli.layout import FEWEST_COLUMNS, columns_of_tables, wrapped
 from fmcli.text import number, printable
 
 # The figures of a section: values by name, or the rows of a table, which all have the same names.
@@ -47,12 +48,15 @@ def pairs(figures: Mapping[str, Any]) -> list[str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A header and one line per row; text is aligned to the left, numbers to the right."""
+    """A header and one line per row; text is aligned to the left, numbers to the right. If the terminal is too narrow,
+    a line for each cell."""
     if not rows:
         return ["none"]
     head = [name.replace("_", "-") for name in rows[0]]
     lines = [head, *([cell(value, name) for name, value in row.items()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if sum(widths) + len(GAP) * (len(widths) - 1) > columns_of_tables():
+        return [line for row in lines[1:] for line in upright(head, row)]
     left = [isinstance(value, str | list) for value in rows[0].values()]
     return [
         GAP.join(
@@ -63,10 +67,18 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def upright(head: Sequence[str], row: Sequence[str]) -> list[str]:
+    """A row of a table as lines."""
+    width = max(map(len, head[1:]), default=0)
+    below = [f"{GAP}{name:<{width}}{GAP}{text}" for name, text in zip(head[1:], row[1:], strict=True)]
+    return [f"{head[0]} {row[0]}", *below]
+
+
 def section(figures: Figures, title: str = "") -> str:
     """Figures as lines, under a title if there is one, with a blank line before the title."""
     lines = pairs(figures) if isinstance(figures, Mapping) else table(figures)
-    return "".join(f"{line}\n" for line in ([f"\n{title}"] if title else []) + lines)
+    above = ["", *wrapped(title, max(columns_of_tables(), FEWEST_COLUMNS))] if title else []
+    return "".join(f"{line}\n" for line in above + lines)
 
 
 def as_json(figures: Mapping[str, Any]) -> str:

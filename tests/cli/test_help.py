@@ -132,3 +132,31 @@ def test_help_comes_from_the_process_too(run, name):
     done = run(*([name] if name else []), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.decode().startswith(f"Usage: fmcli {name}".rstrip())
+
+
+@pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
+def test_no_line_is_wider_than_the_terminal(run, columns):
+    """Except for command lines, which are not broken; very long lines would be hard to read."""
+    most = min(columns, 100)
+    for arguments in (["--help"], ["help"], ["help", "csv"], ["models"], *([name, "--help"] for name in commands())):
+        done = run(*arguments, variables={"COLUMNS": str(columns)})
+        assert done.returncode == 0, done.stderr
+        text, _, _ = done.stdout.decode().partition("\nExamples:")
+        lines = [line for line in text.splitlines() if "    fmcli " not in line]
+        assert len(lines) > 4
+        assert max(map(len, lines)) <= most, arguments
+        if columns == 200 and arguments[-1] == "--help" and len(lines) > 40:
+            assert max(map(len, lines)) > 80
+
+
+@pytest.mark.parametrize("columns", [40, 200])
+def test_tables_of_figures_fit_the_terminal(run, sample, columns):
+    assert run("train", "-q", "-e", "1", "-o", "m", sample / "adult.train.libsvm").returncode == 0
+    for arguments in (["inspect", "--top", "3", "m"], ["evaluate", "m", sample / "adult.test.libsvm"]):
+        narrow, usual = (run(*arguments, variables=given) for given in ({"COLUMNS": str(columns)}, {}))
+        assert (narrow.returncode, usual.returncode) == (0, 0)
+        lines = narrow.stdout.decode().splitlines()
+        assert max(map(len, lines)) <= columns
+        cells = [set(done.stdout.decode().split()) for done in (narrow, usual)]
+        assert cells[1] - cells[0] <= {"array", "label"}
+        assert (narrow.stdout == usual.stdout) == (columns == 200)
