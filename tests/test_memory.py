@@ -8,7 +8,7 @@ import pytest
 
 from fmcli.errors import NotEnoughMemoryError
 from fmcli.system.machine import cpu_count
-from fmcli.system.memory import available, human_bytes, require
+from fmcli.system.memory import available, human_bytes, peak, require
 
 MIB = 1024 * 1024
 V2_MOUNT = "30 23 0:26 {inside} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
@@ -234,3 +234,17 @@ def test_the_affinity_mask_of_this_process():
 def test_this_machine():
     assert 0 < available() <= sys.maxsize
     assert 1 <= cpu_count() <= len(os.sched_getaffinity(0))
+
+
+def test_the_peak_is_that_of_the_kernel(tmp_path):
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "status").write_text("Name:\tfmcli\nVmPeak:\t  9000 kB\nVmHWM:\t  1234 kB\n")
+    assert peak(str(tmp_path)) == 1234 * 1024
+    code = (
+        "import numpy; from fmcli.system.memory import peak; before = peak(); numpy.ones(1 << 23);"
+        "print(peak() - before, peak('/none') > 1 << 26)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    grown, there = done.stdout.split()
+    assert 60 << 20 < int(grown) < 70 << 20
+    assert there == "True"

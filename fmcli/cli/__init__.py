@@ -18,7 +18,7 @@ import click
 
 import fmcli
 from fmcli.cli.layout import HelpContext, wrapped
-from fmcli.cli.output import know_names, write_stderr
+from fmcli.cli.output import know_names, stamp_lines, write_line, write_stderr
 from fmcli.errors import BugError, FmcliError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.system.allocator import keep_freed_memory
 from fmcli.system.blas import pin_blas
@@ -38,6 +38,8 @@ COMMANDS = {
     "help": "Show a page of the guide.",
 }
 HELP_NAMES = ["-h", "--help"]
+# The words of the command line, before options of other tools are translated, in the metadata of click's contexts.
+ARGUMENTS = "fmcli.arguments"
 # The environment variable by which a completion script makes a request.
 COMPLETION = "_FMCLI_COMPLETE"
 # Parts of the messages of Python and the dynamic loader if there is no memory for a thread or a library.
@@ -161,12 +163,14 @@ def run(arguments: Sequence[str]) -> int:
 
             return answer(group, question)
         know_names(arguments)
+        stamp_lines(False)
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:
                 write_stderr(group.get_help(HelpContext(group, info_name="fmcli", help_option_names=HELP_NAMES)))
                 return UsageError.exit_status
             with group.make_context("fmcli", list(arguments)) as context:
+                context.meta[ARGUMENTS] = list(arguments)
                 group.invoke(context)
         except click.exceptions.Exit as ended:
             if ended.exit_code:
@@ -182,7 +186,7 @@ def run(arguments: Sequence[str]) -> int:
             import traceback
 
             write_stderr("".join(traceback.format_exception(error)).rstrip())
-        write_stderr(f"fmcli: error: {with_flags(known)}")
+        write_line(f"fmcli: error: {with_flags(known)}")
         return known.exit_status
     return 0
 

@@ -11,6 +11,7 @@ from click.types import StringParamType
 
 from fmcli.cli import HELP_NAMES
 from fmcli.cli.layout import HelpContext
+from fmcli.cli.output import stamp_lines
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.system.addresses import is_remote
 
@@ -250,7 +251,16 @@ def bad_lines(on_bad_line: str | None, max_bad_lines: int | None, log: Log) -> B
 
 
 def logging_options(function: F) -> F:
-    """-q, -qq and --verbose."""
+    """-q, -qq, --verbose and --log-time."""
+    function = option(
+        "output",
+        "--log-time",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda context, parameter, on: stamp_lines(on),
+        help="Begin each line of the log, warnings and errors included, with the time (UTC).",
+    )(function)
     function = option("output", "--verbose", is_flag=True, help="Print more; show tracebacks of errors.")(function)
     return option(
         "output", "-q", "--quiet", count=True, help="Print only warnings and errors; -qq prints only errors."

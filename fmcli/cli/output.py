@@ -24,6 +24,8 @@ ONLY_ERRORS = 2
 Lines = Callable[[str], None]
 
 
+# Whether lines of the log begin with the time.
+_stamped = False
 # Arguments of the command line that are not printable, and the text that messages show instead.
 _unprintable: dict[str, str] = {}
 
@@ -34,6 +36,26 @@ def know_names(arguments: Sequence[str]) -> None:
     for name in sorted(names, key=len, reverse=True):
         if not name.isprintable():
             _unprintable[name] = printable(name)
+
+
+def stamp_lines(on: bool) -> None:
+    """Let lines of the log, from now on, begin with the time, or not."""
+    global _stamped
+    _stamped = on
+
+
+def timestamp() -> str | None:
+    """The time, if lines of the log begin with it: "2026-11-23T09:15:00.123Z"."""
+    if not _stamped:
+        return None
+    now = time.time()
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03d}Z"
+
+
+def write_line(text: str) -> None:
+    """Write a line of the log to standard error."""
+    now = timestamp()
+    write_stderr(f"{now} {text}" if now else text)
 
 
 def write_stderr(text: str, end: str = "\n") -> None:
@@ -79,7 +101,7 @@ class Log:
         """Print a line."""
         if not self.quiet:
             self._clear()
-            write_stderr(text)
+            write_line(text)
 
     def detail(self, text: str) -> None:
         """Print a line with --verbose only."""
@@ -90,7 +112,7 @@ class Log:
         """Print a warning."""
         if self.quiet < ONLY_ERRORS:
             self._clear()
-            write_stderr(f"fmcli: warning: {text}")
+            write_line(f"fmcli: warning: {text}")
 
     def table(self, **figures: str) -> None:
         """Print figures, one per line."""

@@ -62,6 +62,17 @@ def require_address_space(needed: int, purpose: str) -> None:
         require(needed, purpose)
 
 
+def peak(root: str = ROOT) -> int:
+    """The most bytes of memory that this process has occupied at a time."""
+    for line in lines(f"{root}/proc/self/status"):
+        name, _, size = line.partition(":")
+        if name == "VmHWM":
+            return int(size.split()[0]) * 1024
+    # On Linux, this counts the memory that the process had before it became this program, so that it comes second.
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
 def human_bytes(n: int) -> str:
     """A size as readable text, in powers of 1024: 1.5 GiB."""
     if n < 1024:

@@ -39,12 +39,22 @@ class PreviousRun:
     def continued(self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> Spec:
         """The spec of a run that resumes from this one's model; arguments that are None or missing are inherited.
 
-        Inherited are the options that this run was given, and all options that the meaning of its parameters depends
+        Raises the errors of make_spec.
+        """
+        inherited = self.inherited(model, solver, loss, options)
+        chosen = solver or (self.solver if SOLVER in self.given else None)
+        spec = make_spec(model or self.model, chosen, loss or self.loss, {**inherited, **options})
+        return replace(spec, given=spec.given - (inherited.keys() - self.given))
+
+    def inherited(
+        self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The options of this run that a run inherits which resumes from its model, with these choices.
+
+        These are the options that this run was given, and all options that the meaning of its parameters depends
         on; other defaults are computed again. Penalties are not inherited by another kind of model, which has its own,
         nor between solvers of which one weighs them against the sum of the losses and the other against their mean. A
         solver's options are not inherited by another solver.
-
-        Raises the errors of make_spec.
         """
         kind, new_loss = model or self.model, loss or self.loss
         chosen = solver or (self.solver if SOLVER in self.given else None)
@@ -59,13 +69,11 @@ class PreviousRun:
         names -= {name for name, owner in OF_SCHEDULE.items() if owner != schedule}
         if new_loss != CLIPPED_LOSS and self.options.get("clip"):
             names.discard("clip")
-        inherited = {
+        return {
             name: self.options[name]
             for name in names - options.keys()
             if name in self.options and takes(name, kind, taking, new_loss)
         }
-        spec = make_spec(kind, chosen, new_loss, {**inherited, **options})
-        return replace(spec, given=spec.given - (inherited.keys() - self.given))
 
     def lasting(self) -> set[str]:
         """Options that determine the meaning of the parameters or scores, whether they were given or not."""

@@ -11,7 +11,7 @@ def test_the_command(run, sample, tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"^member 3  epoch 1  loss .* valid-logloss", done.stderr, re.M)
     assert re.search(r"^members +3$", done.stderr, re.M)
-    *events, summary = map(json.loads, (tmp_path / "log").read_text().splitlines())
+    _, *events, summary = map(json.loads, (tmp_path / "log").read_text().splitlines())
     assert {event["member"] for event in events} == {1, 2, 3}
     assert summary["members"]["seed"] == [0, 1, 2]
     measured = json.loads(run("evaluate", "--json", "m", test).stdout)["metrics"]["logloss"]

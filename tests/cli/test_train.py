@@ -44,6 +44,7 @@ def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_
     figures = dict(re.findall(r"^(\S+) {2,}(\S.*)$", log, re.M))
     seconds = figures.pop("seconds")
     assert float(seconds) > 0
+    assert 10 < float(figures.pop("peak-memory").removesuffix(" MiB")) < 1000
     del figures["epoch"]
     assert 0 < float(figures.pop("train-logloss")) < float(epochs[-1][1])
     assert 0.5 < float(figures.pop("train-auc")) < 1

@@ -17,6 +17,7 @@ def events(path):
         raise AssertionError(f"{word} is no JSON")
 
     lines = [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
+    assert lines.pop(0)["event"] == "start"
     lines = [line for line in lines if line["event"] != "refit"]
     assert [line.pop("event") for line in lines] == ["epoch"] * (len(lines) - 1) + ["summary"]
     return lines[:-1], lines[-1]
@@ -179,7 +180,7 @@ def test_json_lines_are_complete(run, sample, tmp_path):
     assert summary["diverged"] is False
     assert load_model(str(tmp_path / "m")).meta["training"]["train"] == summary["train"]
     to_stdout = run("train", "-q", "-e", "3", "--log-json", "-", "-o", "m", sample / "adult.train.libsvm").stdout
-    assert [json.loads(line)["event"] for line in to_stdout.splitlines()] == ["epoch"] * 3 + ["summary"]
+    assert [json.loads(line)["event"] for line in to_stdout.splitlines()] == ["start", *["epoch"] * 3, "summary"]
 
 
 @pytest.mark.parametrize(("batch", "every"), [(1, 1000), (1, 1), (3, 1000), (64, 500), (5000, 1)])
@@ -207,8 +208,8 @@ def test_the_running_loss_is_printed_every_n_rows(run, sample, tmp_path, batch, 
         first = run("train", "-e", "1", "--no-shuffle", "--log-json", "part.log", "-o", "p", "part")
         again = run("train", "-e", "1", "--no-shuffle", "--log-every", "1000", "--log-json", "-", "-o", "q", "part")
         assert first.returncode == again.returncode == 0
-        alone = json.loads((tmp_path / "part.log").read_text().splitlines()[0])["loss"]
-        assert json.loads(again.stdout.splitlines()[0]) == {"event": "rows", "epoch": 1, "rows": 1000, "loss": alone}
+        alone = json.loads((tmp_path / "part.log").read_text().splitlines()[1])["loss"]
+        assert json.loads(again.stdout.splitlines()[1]) == {"event": "rows", "epoch": 1, "rows": 1000, "loss": alone}
 
 
 def test_json_lines_can_be_followed(start, sample, tmp_path):
@@ -218,7 +219,7 @@ def test_json_lines_can_be_followed(start, sample, tmp_path):
     lines = (tmp_path / "log").read_text().splitlines()
     process.terminate()
     process.communicate(timeout=30)
-    assert [json.loads(line)["epoch"] for line in lines[:2]] == [1, 2]
+    assert [json.loads(line)["epoch"] for line in lines[1:3]] == [1, 2]
 
 
 def test_a_full_disk_behind_json_lines_is_an_error(run, sample, tmp_path):

@@ -161,7 +161,7 @@ def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves,
     assert "\nas in first.fm: --l2 0.001, --rank 3\n" in done.stderr
     assert "\nchanged: " not in done.stderr
     assert "\nepoch 3  loss " in done.stderr
-    assert json.loads((tmp_path / "log").read_text().splitlines()[0])["epoch"] == 3
+    assert json.loads((tmp_path / "log").read_text().splitlines()[1])["epoch"] == 3
     done = run("train", "-i", "first.fm", "-o", "first.fm", "-m", "sglfm", "-e", "1", "first")
     assert "\nresuming from first.fm: weights after 3 epochs; " in done.stderr
     assert "\nchanged: model sglfm (was fm), solver fobos (was adagrad)" in done.stderr

@@ -348,6 +348,8 @@ def command(
     if not dry_run:
         for path in outputs:
             probe_output(path)
+    from fmcli.cli.train.start import Choices
+
     request = Request(
         settings=settings,
         inputs=inputs,
@@ -369,6 +371,7 @@ def command(
         log_json=log_json,
         log_every=log_every,
         fail_worse=fail_worse,
+        choices=Choices.current(),
         members=ensemble,
     )
     if ensemble > 1:

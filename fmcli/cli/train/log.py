@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fmcli.base.finite import finite
 from fmcli.cli.flags import with_flag
-from fmcli.cli.output import Lines, Log, clock, seconds
+from fmcli.cli.output import Lines, Log, clock, seconds, timestamp
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table
@@ -445,12 +445,18 @@ class Progress(Observer):
     def _numbered(self, epoch: int) -> str:
         return f"{self._of}{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
 
+    def start(self, figures: dict[str, Any]) -> None:
+        """The first line of JSON."""
+        self._event("start", figures)
+
     def summary(self, figures: dict[str, Any]) -> None:
         """The last line of JSON."""
         self._event("summary", figures)
 
     def _event(self, kind: str, figures: dict[str, Any]) -> None:
-        of = {"member": self._member} if self._member else {}
+        of: dict[str, Any] = {"member": self._member} if self._member else {}
+        if now := timestamp():
+            of["time"] = now
         self._lines(json.dumps({"event": kind, **of, **finite(figures)}, allow_nan=False))
 
     def rows(self, epoch: int, rows: int) -> None:

@@ -14,6 +14,7 @@ from fmcli.cli.output import Log, open_lines
 from fmcli.cli.train.log import LEAST_SECONDS, Progress, log_plan, log_read
 from fmcli.cli.train.rows import known_labels, log_skipped, read_valid, reading_of
 from fmcli.cli.train.run import bad_lines, save
+from fmcli.cli.train.start import log_start
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.sources import name_of
 from fmcli.data.stored.cache import Facts
@@ -113,6 +114,7 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
         def on_plan(plan: Plan) -> Progress:
             log_plan(log, plan, again=False)
             shown.append(StreamProgress(log, lines, plan, request.log_every))
+            log_start(shown[0], plan, request)
             return shown[0]
 
         stream = rows.counted(pieces)

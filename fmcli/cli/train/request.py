@@ -15,6 +15,7 @@ from fmcli.system.addresses import base_name
 if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterChoice
     from fmcli.cli.train.disk import Disk
+    from fmcli.cli.train.start import Choices
     from fmcli.data.formats import Grouping
     from fmcli.data.related.files import RelationFiles
     from fmcli.data.weights import Weighting
@@ -38,6 +39,7 @@ class Request:
     fail_worse : whether a model that is worse than the best constant is not written, but an error.
     keep_state : whether the model file has the state of the solver; None: if it is small.
     log_every : the number of rows after which the running mean loss is printed; None: never.
+    choices : the choices of the command line.
     members : the number of models to train, with a seed each, whose predictions are averaged.
     """
 
@@ -61,6 +63,7 @@ class Request:
     log_json: str | None
     log_every: int | None
     fail_worse: bool
+    choices: Choices
     members: int = 1
 
 

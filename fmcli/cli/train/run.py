@@ -20,8 +20,9 @@ from fmcli.cli.train.log import (
 )
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.sampling import write_test
+from fmcli.cli.train.start import log_start
 from fmcli.errors import DivergedError, WorseThanConstantError
-from fmcli.system.memory import human_bytes
+from fmcli.system.memory import human_bytes, peak
 from fmcli.training import job
 from fmcli.training.baseline import compared
 from fmcli.training.checkpoint import Keeper
@@ -75,6 +76,7 @@ def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Ca
     keeper.belongs_to(plan, again)
     with open_lines(request.log_json) as lines:
         progress, second = Progress(log, lines, plan, request.log_every), None
+        log_start(progress, plan, request)
 
         def finish(trained: Trained, *, diverged: bool) -> None:
             facts = {"diverged": diverged, **bad_lines(bad)}
@@ -114,9 +116,10 @@ def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: flo
             progress = Progress(log, lines, plan, request.log_every, "refit" if again else "epoch", member)
             return progress.epoch, progress
 
+        progress = Progress(log, lines, plan)
+        log_start(progress, plan, request)
         trained, members = train_ensemble(plan, request.members, observing)
         training = ensemble_summary(trained, members)
-        progress = Progress(log, lines, plan)
         save(log, progress, trained, training, format, request, begin, bad_lines(bad))
 
 
@@ -153,12 +156,19 @@ def save(
             keep = request.members == 1 and keeps_state(trained.plan)
         save_model(output, trained, training, format, keep_state=keep)
         facts = {**facts, **write_test(log, trained, request.test_output)}
-    took = time.perf_counter() - begin
-    progress.summary({**training, **facts, "worse_than_constant": worse, "seconds": took, "model": output})
+    took, memory = time.perf_counter() - begin, peak()
+    facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
+    progress.summary({**training, **facts})
     for warning in advice(trained):
         log.warning(warning)
     written = {"model": output} if output is not None else {}
-    log.table(**sizes(trained.plan, trained), **figures({**training, **facts}), seconds=f"{took:.3f}", **written)
+    log.table(
+        **sizes(trained.plan, trained),
+        **figures({**training, **facts}),
+        seconds=f"{took:.3f}",
+        peak_memory=human_bytes(memory),
+        **written,
+    )
     if keeper is not None:
         keeper.done()
     if comparison is None or not comparison.no_better:

@@ -1,0 +1,142 @@
+"""The first event of the JSON log of fmcli train: the command, the choices of the run and where each comes from, and
+its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from click.core import ParameterSource
+
+import fmcli
+from fmcli.base.finite import finite
+from fmcli.cli import ARGUMENTS
+from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.derived import Derived
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.specs import REFINES, SOLVER
+from fmcli.system.addresses import without_secrets
+from fmcli.training.checkpoint import digest
+
+if TYPE_CHECKING:
+    from fmcli.cli.train.log import Progress
+    from fmcli.cli.train.request import Request
+    from fmcli.training.planning import Plan
+
+# Where a choice comes from. No option is read from the environment.
+DEFAULT, GIVEN, INHERITED, DERIVED = "default", "command line", "model of -i", "derived from data"
+# The tasks of losses whose labels are a few values.
+FEW_VALUES = ("binary", "classes", "levels")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of the command line.
+
+    words : as they were typed.
+    values : of all options, by name; None: not given.
+    given : the names of those that were given.
+    """
+
+    words: list[str]
+    values: dict[str, Any]
+    given: frozenset[str]
+
+    @classmethod
+    def current(cls) -> Choices:
+        """Those of the command that is running."""
+        context = click.get_current_context()
+        names = {long_name(parameter): parameter.name or "" for parameter in context.command.params}
+        values = {name: context.params[key] for name, key in names.items() if key in context.params}
+        sources = {name: context.get_parameter_source(names[name]) for name in values}
+        given = frozenset(name for name, source in sources.items() if source is ParameterSource.COMMANDLINE)
+        return cls(context.meta.get(ARGUMENTS, []), values, given)
+
+
+def long_name(parameter: click.Parameter) -> str:
+    """The name of an option's longest flag: "metric" of -x and --metric; that of an argument."""
+    if parameter.name in OPTIONS or not isinstance(parameter, click.Option):
+        return parameter.name or ""
+    return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
+
+
+def log_start(progress: Progress, plan: Plan, request: Request) -> None:
+    """Write the event, if there is a JSON log."""
+    if request.log_json:
+        progress.start(start_event(plan, request))
+
+
+def start_event(plan: Plan, request: Request) -> dict[str, Any]:
+    """The figures of the event. If the rows come from a stream, they are not known yet."""
+    validation, kept = plan.validation, not request.online
+    rows = {
+        "rows": plan.all_rows,
+        "held_out": plan.all_rows - plan.source.count,
+        "nonzeros": plan.all_nonzeros,
+        "features": int(plan.seen.sum()),
+        "labels": labels_of(plan),
+        "digest": f"{digest(plan.source.distinguishing, plan.preprocessing.entries())[-1]:08x}" if kept else None,
+    }
+    return {
+        "version": fmcli.__version__,
+        "real": REAL_TYPE.name,
+        "command": shown(request.choices.words),
+        "options": options_of(plan, request.choices),
+        **(rows if kept else dict.fromkeys(rows)),
+        "valid_rows": validation.data.rows if validation else 0,
+        "threads": plan.settings.threads,
+        "memory_needed": plan.memory.total,
+    }
+
+
+def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
+    """Name -> value and origin of the options of the run: those of the model, the solver and the loss, and others that
+    have a value."""
+    spec, asked = plan.spec, plan.settings.spec
+    inherited = inherited_by(plan, choices)
+    by_data = {name for name, value in asked.values.items() if isinstance(value, Derived)}
+    by_data |= {"loss"} if asked.loss is None else set()
+
+    def origin(name: str) -> str:
+        for one in (name, REFINES.get(name, name)):
+            for source, names in ((GIVEN, choices.given), (INHERITED, inherited)):
+                if one in names:
+                    return source
+        return DERIVED if name in by_data else DEFAULT
+
+    own = {"model": spec.model, SOLVER: spec.solver, "loss": spec.loss, **spec.values}
+    others = {name: shown(value) for name, value in choices.values.items() if name not in {*own, *OPTIONS}}
+    found = {**own, **{name: value for name, value in others.items() if value not in (None, [])}}
+    return {name: {"value": value, "from": origin(name)} for name, value in found.items()}
+
+
+def inherited_by(plan: Plan, choices: Choices) -> set[str]:
+    """The names of the choices that a run inherits from the model of its warm start, if there is one."""
+    if plan.warm_start is None:
+        return set()
+    run, values = plan.warm_start.run, choices.values
+    options = {name: values[name] for name in choices.given & OPTIONS.keys()}
+    inherited = run.inherited(values["model"], values[SOLVER], values["loss"], options)
+    return {"model", "loss", *inherited, *({SOLVER} & run.given)}
+
+
+def shown(value: Any) -> Any:
+    """A value of the command line, without passwords in addresses."""
+    if isinstance(value, (tuple, list)):
+        return [shown(one) for one in value]
+    return without_secrets(value) if isinstance(value, str) else value
+
+
+def labels_of(plan: Plan) -> dict[str, float]:
+    """Of the training rows, by weight: the share of each label; or the least, the mean and the largest number."""
+    labels, rows = plan.preprocessing.labels, plan.source.labels
+    if labels.values is None or LOSSES[labels.loss].task not in FEW_VALUES:
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.average(rows.label, weights=rows.weight)
+        return finite({"min": float(rows.label.min()), "mean": float(mean), "max": float(rows.label.max())})
+    place = (rows.label > 0 if LOSSES[labels.loss].task == "binary" else rows.label).astype(np.intp)
+    weight = np.bincount(place, rows.weight, minlength=len(labels.values))
+    return dict(zip(labels.texts, (weight / weight.sum()).tolist(), strict=True))
