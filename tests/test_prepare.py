@@ -35,19 +35,19 @@ def file(tmp_path):
 def parts_of(path, shares, seed=0, header=False):
     found = [bytearray() for _ in shares]
     outputs = [Written(part.extend) for part in found]
-    skipped = split.split(path, outputs, [Fraction(share) for share in shares], seed, header)
+    found_in = split.split(path, outputs, [Fraction(share) for share in shares], seed, header)
     for output, part in zip(outputs, found, strict=True):
         output.flush()
         assert output.rows + header == bytes(part).count(b"\n")
         assert output.digest == hashlib.sha256(part).hexdigest()
-    return [part.decode().splitlines() for part in found], skipped
+    return [part.decode().splitlines() for part in found], found_in
 
 
 @pytest.mark.parametrize("block", [7, 1 << 18])
 def test_a_split_has_every_row_once_and_exact_shares(file, monkeypatch, block):
     monkeypatch.setattr(split, "BLOCK_ROWS", block)
     lines = [f"{number} 1:{number}" for number in range(70)]
-    parts, skipped = parts_of(file("all", "# comment\n\n" + "\n".join(lines)), (4, 2, 1))
+    parts, (skipped, _) = parts_of(file("all", "# comment\n\n" + "\n".join(lines)), (4, 2, 1))
     assert (skipped, [len(part) for part in parts]) == (2, [40, 20, 10])
     assert sorted((line for part in parts for line in part), key=lines.index) == lines
     assert all(part == sorted(part, key=lines.index) for part in parts)
@@ -60,6 +60,28 @@ def test_every_part_of_a_table_begins_with_its_header(file):
     parts, _ = parts_of(file("t.csv", TABLE), (2, 1), header=True)
     assert [part[0] for part in parts] == ["user,film,stars,genres,price"] * 2
     assert [len(part) for part in parts] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        (TABLE, "user,film,stars,genres,price"),
+        ("user\tfilm\n1\t2\n", "user\tfilm"),
+        ('"user";"film"\n"7";"x"\n', '"user";"film"'),
+        ("user::film\nann::12\n", "user::film"),
+        ("# note\nid|age\n1|24\n", "id|age"),
+        ("1,2\n3,4\n", ""),
+        ("ann,film7\nbob,film8\n", ""),
+        ("a,b\n1,2,3\n", ""),
+        ("a,b\n", ""),
+        ("spam 1:1\n0 2:1\n", ""),
+        ("spam tags=a,b:1\nham tags=c,4:1\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_header_that_is_split_like_a_row_is_found(file, text, header):
+    assert parts_of(file("t", text), (1, 1))[1].header == header
+    assert parts_of(file("t", text), (1, 1), header=bool(header))[1].header == ""
 
 
 COLUMNS = {"categorical": ("user", "film"), "several": ("genres",), "numeric": ("price",), "label": "stars"}

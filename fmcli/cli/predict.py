@@ -317,6 +317,11 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
     """Log what was scored, with warnings."""
     if warning := counted_from_another_number(scorer, counts):
         log.warning(warning)
+    if counts.rows and counts.labels_as_ids == counts.rows:
+        log.warning(
+            "the ids look like labels: --id-column 1 takes the first word of each line as its id, which without this "
+            "option is the label; use --id-column 2 if the id follows the label"
+        )
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
         log.warning(

@@ -13,6 +13,7 @@ from fmcli.cli.prepared import check_paths, log_written, seed_option, written_to
 from fmcli.errors import UsageError
 
 FEWEST = 2  # outputs
+LONGEST_QUOTE = 40  # characters of a line
 
 
 def positive_shares(value: str) -> tuple[Fraction, ...]:
@@ -74,9 +75,14 @@ def command(
     with Log(quiet=quiet, verbose=verbose) as log:
         with ExitStack() as stack:
             sinks = [stack.enter_context(written_to(path)) for path in outputs]
-            skipped = split(source, sinks, shares or (Fraction(1),) * len(outputs), seed, header)
-        if skipped:
-            log.line(f"left out {skipped:,} blank lines and comments")
+            found = split(source, sinks, shares or (Fraction(1),) * len(outputs), seed, header)
+        if found.skipped:
+            log.line(f"left out {found.skipped:,} blank lines and comments")
+        if found.header:
+            log.warning(
+                f"the first line, {found.header[:LONGEST_QUOTE]!r}, looks like the header of a table, but was split "
+                "like a row; with --header, every output begins with it"
+            )
         for path, sink in zip(outputs, sinks, strict=True):
             log_written(log, path, sink)
             if not sink.rows:

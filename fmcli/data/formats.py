@@ -163,9 +163,15 @@ class Text:
             return {"grouped": row is not None}
         if grouping.optional:
             return {}
+        field = (
+            "name the field whose feature tells the group"
+            if self.ffm
+            else "give ffm text, in which a field can tell it"
+        )
         raise BadInputError(
-            f"{self._ahead[-1].name}: the rows have no groups, which ranking needs; write qid:number after each label",
-            **({"group_field": None} if self.ffm else {}),
+            f"{self._ahead[-1].name}: the rows have no groups, which ranking needs; write qid:number after each label, "
+            f"or {field}",
+            group_field=None,
         )
 
     def _first_row(self) -> re.Match[bytes] | None:

@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.prepare.lines import lines
+from fmcli.prepare.tables import is_header
 from fmcli.prepare.written import Written
 
 # Rows of text are split in blocks, so that a pipe can be read and the memory is bounded.
 BLOCK_ROWS, BLOCK_BYTES = 1 << 18, 1 << 28
 COMMENT = b"#"
+LINES_TO_KNOW_HEADER = 2
 
 
 def divided(rows: int, shares: Sequence[Fraction], random: np.random.Generator) -> list[NDArray[np.int64]]:
@@ -22,9 +25,20 @@ def divided(rows: int, shares: Sequence[Fraction], random: np.random.Generator) 
     return np.split(random.permutation(rows), ends[:-1])
 
 
-def split(path: str, outputs: Sequence[Written], shares: Sequence[Fraction], seed: int, header: bool = False) -> int:
+class Found(NamedTuple):
+    """What an input has.
+
+    skipped : the number of blank lines and comments.
+    header : the first line, if it looks like the header of a table but is split like a row; else "".
+    """
+
+    skipped: int
+    header: str
+
+
+def split(path: str, outputs: Sequence[Written], shares: Sequence[Fraction], seed: int, header: bool = False) -> Found:
     """Split the lines of an input at random. The lines of an output keep their order; blank lines and comments are left
-    out, and their number is returned.
+    out.
 
     header : the first line is that of a table, which every output begins with.
 
@@ -32,25 +46,30 @@ def split(path: str, outputs: Sequence[Written], shares: Sequence[Fraction], see
     """
     random = np.random.default_rng(seed)
     skipped = 0
+    marked = False
+    first: list[bytes] = []
     block: list[bytes] = []
     size = 0
     for line in lines([path]):
         text = line.text + b"\n"
-        if header:
-            header = False
+        if header and not marked:
+            marked = True
             for output in outputs:
                 output.header(text)
             continue
         if not (begin := text.lstrip()) or begin.startswith(COMMENT):
             skipped += 1
             continue
+        if len(first) < LINES_TO_KNOW_HEADER:
+            first.append(line.text)
         block.append(text)
         size += len(text)
         if len(block) == BLOCK_ROWS or size >= BLOCK_BYTES:
             _write(block, outputs, shares, random)
             block, size = [], 0
     _write(block, outputs, shares, random)
-    return skipped
+    unmarked = not header and len(first) == LINES_TO_KNOW_HEADER and is_header(*first)
+    return Found(skipped, first[0].decode(errors="replace") if unmarked else "")
 
 
 def _write(

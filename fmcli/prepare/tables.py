@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from fmcli.data.labels import is_number
 from fmcli.errors import BadInputError
 from fmcli.prepare.lines import Line, lines
 from fmcli.text import shell_word
@@ -60,6 +61,16 @@ def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -
             raise BadInputError(f"{place}: found {len(cells)} cells, expected {len(names)}: {', '.join(names)}")
         else:
             yield Row(place, dict(zip(names, cells, strict=True)))
+
+
+def is_header(first: bytes, second: bytes) -> bool:
+    """Whether the first of two lines looks like the header of a table: it has as many cells as the second one, and none
+    of them is a number, but some of the others are."""
+    delimiter = next((one for one in map(str.encode, DELIMITERS) if one in first), None)
+    if delimiter is None:
+        return False
+    names, cells = ([cell.strip(b' "') for cell in line.split(delimiter)] for line in (first, second))
+    return len(names) == len(cells) and not any(map(is_number, names)) and any(map(is_number, cells))
 
 
 def by_key(path: str, column: str) -> Mapping[str, dict[str, str]]:

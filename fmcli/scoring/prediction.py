@@ -51,6 +51,9 @@ from fmcli.system.memory import require, require_if_large
 # Bytes for each score of a chunk: the score, the prediction, and its text.
 SCORE_BYTES = 64
 
+# Ids of which each has at least so many rows may be labels.
+ROWS_PER_ID = 2
+
 # Pieces of rows that are joined in addition to one per thread.
 PIECES_AHEAD = 2
 
@@ -245,6 +248,7 @@ class Counts:
     unseen: int = 0  # non-zeros of features that did not occur in training
     not_finite: int = 0  # rows with a score that is not a finite number
     comments: int = 0
+    labels_as_ids: int = 0  # rows without a label whose id looks like one
     span: tuple[int, int] | None = None  # the smallest and the largest index
 
     def add(self, other: Counts) -> None:
@@ -254,6 +258,7 @@ class Counts:
         self.unseen += other.unseen
         self.not_finite += other.not_finite
         self.comments += other.comments
+        self.labels_as_ids += other.labels_as_ids
         self.widen(other.span)
 
     def widen(self, span: tuple[int, int] | None) -> None:
@@ -426,13 +431,14 @@ def each_chunk(
         if check:
             check(data)
 
-    def counted(piece: Piece) -> tuple[T, int]:
+    def counted(piece: Piece) -> tuple[T, int, int]:
         data = piece.data
+        like_labels = data.rows if looks_like_labels(scorer, stream, piece) else 0
         unknown = data.nnz
         if isinstance(scorer.numbering, Numbering):
             data = data.renumbered(scorer.numbering)
         unknown -= data.nnz
-        return work(Piece(data, piece.skipped, piece.keys)), unknown + data.count_outside(scorer.marks)
+        return work(Piece(data, piece.skipped, piece.keys)), unknown + data.count_outside(scorer.marks), like_labels
 
     scorer.all_draws  # noqa: B018 (before there are threads)
     dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
@@ -453,13 +459,32 @@ def each_chunk(
         labels=scorer.labels.names,
         account=account,
     ):
-        result, cold = piece.result
+        result, cold, like_labels = piece.result
         counts.rows += piece.rows
+        counts.labels_as_ids += like_labels
         counts.nonzeros += piece.nnz + piece.unseen
         counts.unseen += piece.unseen + cold
         counts.comments += piece.comments
         counts.widen(piece.span)
         yield result
+
+
+def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
+    """Whether the ids at the beginning of some rows without labels may be their labels: each is one that the model
+    knows, or lies between those of training, and they repeat."""
+    if stream.id_column != 1 or not piece.keys or piece.data.label is not None:
+        return False
+    ids = set(piece.keys)
+    if ROWS_PER_ID * len(ids) > len(piece.keys):
+        return False
+    if scorer.labels.names:
+        return ids <= set(map(str.encode, scorer.labels.names))
+    try:
+        numbers = np.array(list(map(float, ids)))
+    except ValueError:
+        return False
+    low, high = scorer.meta["range"] or (-np.inf, np.inf)
+    return bool(((low <= numbers) & (numbers <= high) & scorer.labels.known(numbers)).all())
 
 
 def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:

@@ -284,3 +284,37 @@ def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, a
     refused = run("export", "m", "m.npz")
     assert refused.returncode == 2
     assert "has 3 draws of all parameters" in refused.stderr
+
+
+def test_ids_that_look_like_labels_get_a_warning(run, sample, tmp_path):
+    """Rows without ids that are read with --id-column 1 lose their labels, which become the ids."""
+    rows = (sample / "adult.train.libsvm").read_text().splitlines()[:100]
+    features = [row.split(None, 1)[1] for row in rows]
+    (tmp_path / "rows").write_text("".join(f"{row}\n" for row in rows))
+    (tmp_path / "names").write_text(
+        "".join(f"{'spam' if row[0] == '1' else 'ham'} {row.split(None, 1)[1]}\n" for row in rows)
+    )
+    for model, text in (("m", "rows"), ("s", "names")):
+        assert run("train", "-q", "-e", "1", "-o", model, text).returncode == 0
+    assert run("train", "-q", "-e", "1", "--loss", "squared", "-o", "r", "rows").returncode == 0
+    others = {
+        "distinct": [f"{number} {row}" for number, row in enumerate(features)],
+        "unknown": [f"u{number % 5} {row}" for number, row in enumerate(features)],
+        "hex": [f"0x1 {row}" for row in features],
+        "outside": [f"{number % 5} {row}" for number, row in enumerate(features)],
+        "beside": [f"1 {row}" for row in rows],
+        "one": [f"1 {features[0]}"],
+    }
+    for name, lines in others.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    for model, text, warned in (
+        ("m", "rows", True),
+        ("s", "names", True),
+        ("r", "rows", True),
+        *(("m", name, False) for name in others),
+        ("r", "outside", False),
+    ):
+        done = run("predict", "--id-column", "1", model, text)
+        assert done.returncode == 0, done.stderr
+        assert ("the ids look like labels" in done.stderr) == warned, (model, text)
+    assert "look like" not in run("predict", "--id-column", "2", "m", "rows").stderr

@@ -50,3 +50,11 @@ def test_errors(run, tmp_path, arguments, status, message):
     assert done.returncode == status, done.stderr
     assert message in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["links.csv"]
+
+
+def test_a_table_that_is_split_without_its_header_gets_a_warning(run, tmp_path):
+    (tmp_path / "t.csv").write_text("user,film\n1,2\n3,4\n")
+    for options, warned in (([], True), (["--header"], False)):
+        done = run("split", *options, "t.csv", "a", "b")
+        assert done.returncode == 0, done.stderr
+        assert ("the first line, 'user,film', looks like the header of a table" in done.stderr) == warned
