@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.error import HTTPError
+from urllib.request import urlopen
 from weakref import WeakSet
 
 import numpy as np
@@ -355,6 +357,18 @@ def test_a_local_cluster_refuses_clients_without_its_certificate(cluster):
         for protocol, security in strangers.items():
             with pytest.raises(OSError):  # noqa: PT011  a socket's error, or Dask's CommClosedError
                 cluster._client.sync(connect, port.replace("tls", protocol), security)
+
+
+def test_a_local_cluster_has_no_web_pages(cluster):
+    """Its web servers ask nobody for a certificate."""
+    scheduler = cluster._client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.http_server.port)
+    workers = cluster._client.run(lambda dask_worker: dask_worker.http_server.port)
+    assert len({scheduler, *workers.values()}) == 3
+    for port in (scheduler, *workers.values()):
+        for page in ("info/main/workers.html", "json/identity.json", "health", "metrics", "status"):
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+    assert cluster.dashboard is None
 
 
 def test_workers_that_could_not_start_are_started_again():

@@ -45,6 +45,8 @@ AHEAD = 3
 DEATHS = 10
 # Those to which Dask gives a level; its errors are raised again here.
 LOGGERS = ("distributed", "distributed.client")
+# Of the web servers of a local cluster, which ask nobody for a certificate: there is nothing on them.
+WITHOUT_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 # What identifies the build of a worker. Found by name, by a function that is also on workers without fmcli.
 VERSION, REAL_NAME = "fmcli.__version__", "fmcli.kernels.simd.REAL"
 
@@ -95,7 +97,9 @@ class Cluster:
 
     @property
     def dashboard(self) -> str | None:
-        """The address of the scheduler's web pages, which it has if bokeh is installed there."""
+        """The address of the scheduler's web pages, which it has if it is elsewhere, and bokeh is installed there."""
+        if self._revive:
+            return None
         with suppress(Exception):
             if self._client.run_on_scheduler(pydoc.locate, "bokeh.__version__"):
                 return str(self._client.dashboard_link)
@@ -283,7 +287,8 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     count = address.processes
-    with dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}):
+    settings = {"distributed.scheduler.allowed-failures": DEATHS}
+    with dask.config.set(settings if count is None else settings | WITHOUT_PAGES):
         if count is not None:
             try:
                 temporary = Security.temporary()
@@ -299,6 +304,7 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
                         threads_per_worker=1,
                         processes=True,
                         dashboard_address="127.0.0.1:0",
+                        scheduler_kwargs={"dashboard": False},
                         protocol=SECURE,
                         security=temporary,
                         silence_logs=logging.CRITICAL,
