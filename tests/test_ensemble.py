@@ -10,12 +10,13 @@ from problems import dataset
 from test_every_pair import planted
 
 from fmcli.errors import BadInputError, NotEnoughMemoryError
+from fmcli.losses.links import expit, normal
 from fmcli.model_file import container
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.averages import MeanScore, spread
-from fmcli.scoring.metrics import predicted_numbers, probability
+from fmcli.scoring.metrics import predicted_numbers
 from fmcli.scoring.rows import score_rows
 from fmcli.solvers.trainer import Observer
 from fmcli.training import job, saving
@@ -107,9 +108,9 @@ def test_held_out_rows_are_the_same_for_all_members_and_figures_are_of_the_mean(
     [
         ("squared", lambda score: score),
         ("hinge", lambda score: score),
-        ("logistic", probability),
-        ("soft-logistic", probability),
-        ("probit", lambda score: probability(score, "probit")),
+        ("logistic", expit),
+        ("soft-logistic", expit),
+        ("probit", normal),
         ("poisson", lambda score: predicted_numbers("poisson", score)),
         ("softmax", lambda score: np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)),
     ],

@@ -8,6 +8,7 @@ from problems import ROW_SOLVERS, TRAINED, build, by_feature, dataset, grouped, 
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.numbering import moved
+from fmcli.losses.links import expit
 from fmcli.registry.build import build_loss
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.losses import LOSSES
@@ -17,7 +18,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.averages import mean_score
 from fmcli.scoring.draws import Draws
-from fmcli.scoring.metrics import Outcome, measure, probability
+from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training import job, saving
@@ -77,7 +78,7 @@ def planted(model, loss, seed=0, rows=ROWS):
     score = score_all(truth, dataset(samples, FEATURES))
     score = 2 * (score - np.median(score, axis=0))
     draw = {
-        "binary": lambda: np.where(rng.random(len(samples)) < probability(score[:, 0]), 1.0, 0.0),
+        "binary": lambda: np.where(rng.random(len(samples)) < expit(score[:, 0]), 1.0, 0.0),
         "soft": lambda: rng.beta(*(5 * p for p in soft(score[:, 0]))),
         "real": lambda: score[:, 0] / 2 + 0.1 * rng.normal(size=len(samples)),
         "counts": lambda: rng.poisson(np.exp(np.clip(score[:, 0] / 2, -3, 1.5))).astype(float),
@@ -93,7 +94,7 @@ def planted(model, loss, seed=0, rows=ROWS):
 
 def soft(score):
     """Return the probabilities of both labels, which are not 0."""
-    p = np.clip(probability(score), 0.01, 0.99)
+    p = np.clip(expit(score), 0.01, 0.99)
     return p, 1 - p
 
 

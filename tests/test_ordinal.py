@@ -8,10 +8,11 @@ from scipy.stats import norm
 from test_every_pair import planted
 
 from fmcli.errors import BadInputError, UsageError
+from fmcli.losses.links import level_probabilities
 from fmcli.model_file import container
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.scoring.metrics import Outcome, level_probabilities, measure
+from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.rows import score_rows
 from fmcli.training import job, saving
 

@@ -125,6 +125,42 @@ def test_the_command_line_has_the_toys(environment, tmp_path):
     assert fmcli(**asked).stdout == f"plain,{toys.MODEL.name}\n"
 
 
+def test_a_loss_with_a_link_of_its_own(environment, tmp_path):
+    """Its probabilities, labels, metrics and means over an ensemble follow from the link that it names."""
+
+    def fmcli(*arguments):
+        start = "import toys; toys.register(); from fmcli.cli import main; main()"
+        command = [sys.executable, "-c", start, *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    label = np.where(rng.random(400) < -np.expm1(-np.exp(x.sum(axis=1) - 0.5)), 1, -1)
+    rows = [f"{y} " + " ".join(f"{j}:{v:.4f}" for j, v in enumerate(row)) for y, row in zip(label, x, strict=True)]
+    (tmp_path / "t").write_text("\n".join(rows) + "\n")
+    log = fmcli("train", "--loss", toys.LINKED.name, "-m", "linear", "-e", "50", "-o", "m", "t").stderr
+    raw, prob, chosen = (
+        np.array(fmcli("predict", "--output-type", output, "m", "t").stdout.split(), float)
+        for output in ("raw", "prob", "label")
+    )
+    assert prob == pytest.approx(1 - np.exp(-np.exp(raw)), rel=1e-5)
+    assert (chosen == np.where(prob > 0.5, 1, -1)).all()
+    assert ((raw < 0) & (chosen > 0)).any()
+    logloss = -np.log(np.where(label > 0, prob, 1 - prob)).mean()
+    assert float(re.search(r"train-logloss +(\S+)", log)[1]) == pytest.approx(logloss, abs=1e-5)
+    assert logloss < 0.8 * -np.mean([np.log(np.mean(label == y)) for y in label])
+    fmcli("train", "--loss", toys.LINKED.name, "--init-std", "1", "--ensemble", "2", "-e", "1", "-o", "two", "t")
+    mean = np.array(fmcli("predict", "two", "t").stdout.split(), float)
+    each = []
+    for seed in "01":
+        fmcli("train", "--loss", toys.LINKED.name, "--init-std", "1", "--seed", seed, "-e", "1", "-o", "one", "t")
+        each.append(np.array(fmcli("predict", "one", "t").stdout.split(), float))
+    assert np.ptp(each, axis=0).max() > 0.01
+    assert mean == pytest.approx(np.mean(each, axis=0), abs=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["model", "loss", "penalty", "solver"])
 def test_recipes_name_existing_files_and_identifiers(kind):
     """Every identifier that follows a file in a step occurs in that file. Each recipe names at least four of them."""

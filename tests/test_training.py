@@ -11,11 +11,11 @@ from test_every_pair import FEATURES, planted
 from fmcli.cli.flags import with_flags
 from fmcli.data.labels import fit_labels
 from fmcli.errors import BadInputError, DivergedError, UsageError
+from fmcli.losses.links import expit
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.scoring.metrics import probability
 from fmcli.solvers.stochastic import blocks, trainer
 from fmcli.training import job, saving
 from fmcli.training.refit import refits
@@ -363,8 +363,8 @@ def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
     X = rng.normal(size=(n, d)).astype(np.float32).astype(float)
     score = X @ rng.normal(size=d) * 0.5 + 0.3
     label = {
-        "binary": lambda: np.where(rng.random(n) < probability(score), 1.0, -1.0),
-        "soft": lambda: probability(score + 0.3 * rng.normal(size=n)),
+        "binary": lambda: np.where(rng.random(n) < expit(score), 1.0, -1.0),
+        "soft": lambda: expit(score + 0.3 * rng.normal(size=n)),
         "real": lambda: score + 0.3 * rng.normal(size=n),
         "counts": lambda: rng.poisson(np.exp(np.clip(score, -3, 1.5))).astype(float),
     }[LOSSES[loss].task]()

@@ -11,6 +11,7 @@ from fmcli.base.finite import are_finite
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.scaling import scale_array
 from fmcli.errors import BadInputError, UsageError
+from fmcli.losses.links import Floats
 from fmcli.model_file.check import FEATURES, SEEN, dictionary_entries
 from fmcli.model_file.container import ModelFile, save
 from fmcli.models.layout import REAL_TYPE
@@ -18,7 +19,6 @@ from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer, exported, require_one_draw
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require

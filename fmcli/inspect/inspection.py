@@ -19,11 +19,11 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.scaling import SCALE
 from fmcli.inspect.interactions import interactions
+from fmcli.losses.links import Floats
 from fmcli.model_file.check import GROUPS, HASH
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
-from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer, exported, scorer_of
 
 # Numbers of an array that are converted to float64 at a time.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.losses.links import Floats
 from fmcli.models.layout import REAL_TYPE
-from fmcli.scoring.metrics import Floats
 from fmcli.scoring.prediction import Scorer
 from fmcli.scoring.rows import score_rows
 

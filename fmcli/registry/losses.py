@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from fmcli.registry.entry import Entry
+from fmcli.registry.entry import Entry, load
+
+if TYPE_CHECKING:
+    from fmcli.losses.links import Link
 
 # The loss for labels from 0 to 1 if LOGISTIC is asked for.
 LOGISTIC, SOFT_LOGISTIC = "logistic", "soft-logistic"
@@ -24,6 +28,9 @@ class LossEntry(Entry):
 
     task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts, classes, levels (integers
         whose distances do not count), or order (of numbers, only the order counts).
+    metrics : the default metrics; early stopping uses the first one.
+    link : "module:name" of its Link, which says what scores mean.
+    likelihood : whether its value is the negative logarithm of the probability of the label.
     pairwise : whether it is a loss of the difference of the scores of two rows of a group.
     smooth : whether it is differentiable.
     bounded : whether its second derivative is bounded.
@@ -31,6 +38,9 @@ class LossEntry(Entry):
     """
 
     task: str
+    metrics: tuple[str, ...]
+    link: str = "fmcli.losses.links:SCORES"
+    likelihood: bool = False
     smooth: bool = True
     bounded: bool = True
     pairwise: bool = False
@@ -41,35 +51,53 @@ class LossEntry(Entry):
         """Whether only stochastic solvers train with it."""
         return self.pairwise or not self.smooth
 
+    def load_link(self) -> Link:
+        """Import the link."""
+        found: Link = load(self.link)
+        return found
+
 
 _LOSSES = (
-    LossEntry("squared", "Half the squared error.", "fmcli.losses.loss:Squared", task="real"),
+    LossEntry("squared", "Half the squared error.", "fmcli.losses.loss:Squared", task="real", metrics=("rmse", "mae")),
     LossEntry(
-        "logistic", "Logistic loss (log loss), for labels with two values.", "fmcli.losses.loss:Logistic", task="binary"
+        "logistic",
+        "Logistic loss (log loss), for labels with two values.",
+        "fmcli.losses.loss:Logistic",
+        task="binary",
+        metrics=("logloss", "auc"),
+        link="fmcli.losses.links:LOGIT",
+        likelihood=True,
     ),
     LossEntry(
         "probit",
         "Probit loss, for labels with two values: probabilities by the normal distribution, as mcmc draws them.",
         "fmcli.losses.loss:Probit",
         task="binary",
+        metrics=("logloss", "auc"),
+        link="fmcli.losses.links:PROBIT",
+        likelihood=True,
     ),
     LossEntry(
         "soft-logistic",
         "Logistic loss for soft labels, which are probabilities from 0 to 1.",
         "fmcli.losses.loss:SoftLogistic",
         task="soft",
+        metrics=("logloss", "rmse"),
+        link="fmcli.losses.links:LOGIT",
     ),
     LossEntry(
         "squared-hinge",
         "Squared hinge loss, for labels with two values.",
         "fmcli.losses.loss:SquaredHinge",
         task="binary",
+        metrics=("accuracy", "auc"),
     ),
     LossEntry(
         "hinge",
         "Hinge loss, for labels with two values.",
         "fmcli.losses.loss:Hinge",
         task="binary",
+        metrics=("accuracy", "auc"),
         smooth=False,
         bounded=False,
     ),
@@ -79,12 +107,15 @@ _LOSSES = (
         "fmcli.losses.loss:Huber",
         ("huber_delta",),
         task="real",
+        metrics=("mae", "rmse"),
     ),
     LossEntry(
         "poisson",
         "Poisson loss, for counts; the prediction is the exponential of the score.",
         "fmcli.losses.loss:Poisson",
         task="counts",
+        metrics=("rmse", "mae"),
+        link="fmcli.losses.links:LOG",
         bounded=False,
     ),
     LossEntry(
@@ -92,6 +123,9 @@ _LOSSES = (
         "Softmax loss (cross-entropy), for classes.",
         "fmcli.losses.loss:Softmax",
         task="classes",
+        metrics=("logloss", "accuracy"),
+        link="fmcli.losses.links:SOFTMAX",
+        likelihood=True,
     ),
     LossEntry(
         ORDINAL,
@@ -99,6 +133,9 @@ _LOSSES = (
         "fmcli.losses.loss:Ordinal",
         ("gap_mean", "gap_std"),
         task="levels",
+        metrics=("rmse", "mae"),
+        link="fmcli.losses.links:CUTPOINTS",
+        likelihood=True,
         bounded=False,
         drawn=True,
     ),
@@ -108,6 +145,7 @@ _LOSSES = (
         "different labels.",
         "fmcli.losses.loss:Bpr",
         task="order",
+        metrics=("gauc", "ndcg"),
         pairwise=True,
     ),
 )

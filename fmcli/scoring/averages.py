@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,77 +9,15 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import Kept, require_like, require_names, whole_number
 from fmcli.data.dataset import Dataset
-from fmcli.registry.losses import LOSSES, PROBIT
+from fmcli.losses.links import Average, Floats
+from fmcli.registry.losses import LOSSES
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.rows import score_rows
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Average:
-    """How the predictions of a loss are averaged.
-
-    terms : from scores (rows, outputs), the arrays of the same shape that are added up over draws.
-    add : adds two of them.
-    score : the scores whose predictions are the means, from the sums and the number of draws.
-    prediction : from the last of the terms, the predictions.
-    count : the number of terms.
-    """
-
-    terms: Callable[[Floats], list[Floats]]
-    add: np.ufunc
-    score: Callable[[Sequence[Floats], int], Floats]
-    prediction: Callable[[Floats], Floats]
-    count: int = 1
-
-
-def same(numbers: Floats) -> Floats:
-    return numbers
-
-
-def normal_probabilities(score: Floats) -> list[Floats]:
-    """The probabilities of both labels under probit, so that small ones keep their digits."""
-    from scipy.special import ndtr
-
-    return [ndtr(-score), ndtr(score)]
-
-
-def normal_score(sums: Sequence[Floats], count: int) -> Floats:
-    """The score with these mean probabilities under probit."""
-    from scipy.special import ndtri
-
-    negative, positive = (total / count for total in sums)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.where(positive < negative, ndtri(positive), -ndtri(negative)))
-
-
-def log_probabilities(score: Floats) -> list[Floats]:
-    """The logarithms of the probabilities of both labels under logistic."""
-    return [-np.logaddexp(0, score), -np.logaddexp(0, -score)]
-
-
-def log_class_probabilities(score: Floats) -> list[Floats]:
-    """The logarithms of the probabilities of classes."""
-    return [score - np.logaddexp.reduce(score, axis=1, keepdims=True)]
-
-
-# Sums of probabilities, and of predicted counts, are kept as logarithms, which neither overflow nor vanish.
-SCORES = Average(lambda score: [score], np.add, lambda sums, count: sums[0] / count, same)
-NORMAL = Average(normal_probabilities, np.add, normal_score, same, count=2)
-ODDS = Average(log_probabilities, np.logaddexp, lambda sums, count: sums[1] - sums[0], np.exp, count=2)
-CLASSES = Average(log_class_probabilities, np.logaddexp, lambda sums, count: sums[0] - np.log(count), np.exp)
-COUNTS = Average(lambda score: [score], np.logaddexp, lambda sums, count: sums[0] - np.log(count), np.exp)
-
-LEVELS = Average(normal_probabilities, np.add, normal_score, lambda above: above.sum(axis=1, keepdims=True), count=2)
-
-OF_LOSS = {PROBIT: NORMAL, "logistic": ODDS, "soft-logistic": ODDS}
-OF_TASK = {"classes": CLASSES, "counts": COUNTS, "levels": LEVELS}
 
 
 def average_of(loss: str) -> Average:
     """How the predictions of a loss are averaged: probabilities, predicted counts, or for other losses scores."""
-    return OF_LOSS.get(loss) or OF_TASK.get(LOSSES[loss].task, SCORES)
+    return LOSSES[loss].load_link().average
 
 
 class MeanScore:

@@ -22,10 +22,18 @@ from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, 
 from fmcli.data.related.files import RelationFiles
 from fmcli.data.sources import blocks, name_of
 from fmcli.errors import BadInputError, UsageError
+from fmcli.losses.links import Floats
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
-from fmcli.scoring.metrics import PROBABLE, Floats, Outcome, allowed, check, measure, metric_of, need_groups
+from fmcli.scoring.metrics import (
+    Outcome,
+    allowed,
+    check,
+    measure,
+    metric_of,
+    need_groups,
+)
 from fmcli.scoring.prediction import Counts, Scorer, each_chunk
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import SPARSITY, model_sparsity
@@ -260,7 +268,7 @@ def evaluate_predictions(
             f"{told} has {columns} numbers per line, but loss {labels.loss} with the labels of {rows} needs "
             f"{labels.outputs}" + (", one for each label that occurs" if labels.outputs > 1 else "")
         )
-    if not raw and labels.loss in PROBABLE:
+    if not raw and LOSSES[labels.loss].load_link().probable:
         wrong = ((score < 0) | (score > 1)).any(axis=1)
         if wrong.any():
             row = int(wrong.argmax())

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
-from fmcli.losses.loss import Logistic, Loss, Ordinal, Probit, SoftLogistic
+from fmcli.losses.links import Floats
+from fmcli.losses.loss import Loss, Ordinal, SoftLogistic
 from fmcli.names import find_name
-from fmcli.registry.losses import LOSSES, ORDINAL, PROBIT
+from fmcli.registry.losses import LOSSES
 from fmcli.scoring.ranking import RankedRows, group_auc, mean_average_precision, ndcg
 from fmcli.scoring.rows import row_losses
 from fmcli.scoring.scores import merged_counts, partition
 from fmcli.system.parallel import in_parallel
 
-Floats = NDArray[np.float64]
 # The lower and the upper limit of predicted numbers.
 Range = tuple[float, float]
 
@@ -38,27 +38,6 @@ NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft", "levels"), ("binary"
 LEVELS = ("levels",)
 # Those whose labels have an order. Levels are numbers and classes.
 ORDERED = (*NUMBERS, *BINARY, "order")
-# The losses whose scores give probabilities.
-PROBABLE = ("logistic", PROBIT, "soft-logistic", "softmax", ORDINAL)
-
-# The default metrics by task, and by loss for losses with other defaults; early stopping uses the first one. Hinge
-# losses give no probabilities.
-USUAL = {
-    "real": ("rmse", "mae"),
-    "counts": ("rmse", "mae"),
-    "soft": ("logloss", "rmse"),
-    "binary": ("accuracy", "auc"),
-    "classes": ("accuracy", "macro-f1"),
-    "levels": ("rmse", "mae"),
-    "order": ("gauc", "ndcg"),
-}
-USUAL_FOR_LOSS = {
-    "huber": ("mae", "rmse"),
-    **dict.fromkeys(("logistic", PROBIT), ("logloss", "auc")),
-    "softmax": ("logloss", "accuracy"),
-}
-# The losses for labels with two values that are the logloss.
-LOG_LOSSES = {"logistic": Logistic, PROBIT: Probit}
 
 
 class ClassWeights(NamedTuple):
@@ -130,11 +109,11 @@ class Outcome:
             kept = weight != 0
             label, score, weight = label[kept], score[kept], weight[kept]
             group = None if group is None else group[kept]
-        self.loss, self.task = loss, LOSSES[loss].task
+        self.loss, self.task, self.link = loss, LOSSES[loss].task, LOSSES[loss].load_link()
         self.label = label
         self.score = score
         self._weight = weight
-        self.probable = predicted and loss in PROBABLE
+        self.probable = predicted and self.link.probable
         self.predicted = predicted
         self.clip = clip
         self.group = group
@@ -173,9 +152,14 @@ class Outcome:
         """(rows) the weights."""
         return np.ones(len(self.label)) if self._weight is None else self._weight
 
+    @property
+    def is_logloss(self) -> bool:
+        """Whether the loss is the logloss of two labels, without options."""
+        return self.task in BINARY and LOSSES[self.loss].likelihood
+
     def losses(self, loss: Loss, threads: int = 1) -> Floats:
         """(rows) the values of the loss. Those that are the logloss are kept for it."""
-        if self.loss not in LOG_LOSSES:
+        if not self.is_logloss:
             return row_losses(loss, self.label, self.score, threads)
         if self._losses is None:
             self._losses = row_losses(loss, self.label, self.score, threads)
@@ -195,9 +179,9 @@ class Outcome:
     @cached_property
     def class_predicted(self) -> NDArray[np.intp]:
         """(rows) the class with the highest score, the first one on ties; if labels have two values, +1 if the score is
-        positive."""
+        above the threshold of the link."""
         if self.task in BINARY:
-            return (self.score[:, 0] > (0.5 if self.probable else 0.0)).astype(np.intp)
+            return (self.score[:, 0] > (0.5 if self.probable else self.link.threshold)).astype(np.intp)
         likely = self.probability if self.task in LEVELS else self.score
         highest: NDArray[np.intp] = likely.argmax(axis=1)
         return highest
@@ -272,16 +256,10 @@ def summed_by_score(score: Floats, weights: Ranking) -> tuple[Floats, Ranking]:
 def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
     """The predictions if labels are numbers: the scores, clipped to a range; for counts their exponentials; for soft
     labels their probabilities; for levels the mean level, (rows, 1)."""
-    if LOSSES[loss].task in LEVELS:
-        return np.asarray(probability(score, PROBIT).sum(axis=1, keepdims=True))
     if clip:
         return np.clip(score, *clip)
-    if LOSSES[loss].task in SOFT:
-        return probability(score)
-    if LOSSES[loss].task != "counts":
-        return score
-    with np.errstate(over="ignore"):  # inf is a valid result
-        return np.asarray(np.exp(score))
+    link = LOSSES[loss].load_link()
+    return (link.number or link.prediction)(score)
 
 
 def log_losses(outcome: Outcome) -> Floats:
@@ -296,8 +274,11 @@ def log_losses(outcome: Outcome) -> Floats:
     if outcome.probable:
         with np.errstate(divide="ignore"):
             losses = -np.log(label_probability(outcome))
-    elif outcome.loss in LOG_LOSSES:
-        losses = outcome.losses(LOG_LOSSES[outcome.loss]())
+    elif outcome.is_logloss:
+        losses = outcome.losses(LOSSES[outcome.loss].load()())
+    elif outcome.task in BINARY:
+        with np.errstate(divide="ignore"):
+            losses = -np.log(label_probability(outcome))
     elif outcome.task in LEVELS:
         losses = row_losses(Ordinal(outputs=outcome.score.shape[1]), outcome.label, outcome.score)
     else:
@@ -416,40 +397,9 @@ def in_groups(compute: Callable[[RankedRows], float]) -> Callable[[Outcome], flo
     return lambda outcome: math.nan if outcome.ranked is None else compute(outcome.ranked)
 
 
-def probability(score: Floats, loss: str = "logistic") -> Floats:
-    """1 / (1 + exp(-score)) without overflow; for probit, the normal distribution function."""
-    if loss == PROBIT:
-        from scipy.special import ndtr
-
-        return np.asarray(ndtr(score))
-    small = np.exp(-np.abs(score))
-    return np.where(score >= 0, 1.0, small) / (1.0 + small)
-
-
-def class_probabilities(score: Floats) -> Floats:
-    """The softmax of each row; nan if the largest score is infinite or a score is nan."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        powers: Floats = np.exp(score - score.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
-
-
-def level_probabilities(score: Floats) -> Floats:
-    """(rows, levels) the probabilities of ordered labels, from the scores minus the cutpoints (rows, levels - 1)."""
-    from scipy.special import ndtr
-
-    above = np.pad(score, ((0, 0), (1, 1)), constant_values=((0, 0), (np.inf, -np.inf)))
-    high, low = above[:, :-1], above[:, 1:]
-    flipped = high + low < 0  # the smaller tails, so that small probabilities keep their digits
-    high, low = np.where(flipped, -low, high), np.where(flipped, -high, low)
-    return np.asarray(ndtr(-low) - ndtr(-high))
-
-
 def probabilities(loss: str, score: Floats) -> Floats:
-    """(rows, columns) the probability of the larger label, or of each class."""
-    if LOSSES[loss].task in LEVELS:
-        return level_probabilities(score)
-    return class_probabilities(score) if LOSSES[loss].task in CLASSES else probability(score, loss)
+    """(rows, columns) the probability of the larger label, or of each class, under a loss that predicts these."""
+    return LOSSES[loss].load_link().prediction(score)
 
 
 @dataclass(frozen=True)
@@ -474,7 +424,7 @@ class Metric:
 
     def fits(self, loss: str) -> bool:
         """Whether it can be computed for models with this loss."""
-        return LOSSES[loss].task in self.tasks and (loss in PROBABLE or not self.of_probabilities)
+        return LOSSES[loss].task in self.tasks and (LOSSES[loss].load_link().probable or not self.of_probabilities)
 
 
 METRICS = {
@@ -562,7 +512,7 @@ def need_groups(names: Iterable[str]) -> list[str]:
 
 def default_metrics(loss: str) -> tuple[str, ...]:
     """The default metrics of a loss; early stopping uses the first one."""
-    return USUAL_FOR_LOSS.get(loss) or USUAL[LOSSES[loss].task]
+    return LOSSES[loss].metrics
 
 
 def allowed(loss: str, grouped: bool = True) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
 from fmcli.data.sources import Input
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError, UsageError
+from fmcli.losses.links import SCORES
 from fmcli.model_file.check import (
     FEATURES,
     SEEN,
@@ -43,9 +44,9 @@ from fmcli.models.workspace import Workspace
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.scoring.averages import SCORES, average_of, mean_score, spread
+from fmcli.scoring.averages import mean_score, spread
 from fmcli.scoring.draws import Draws
-from fmcli.scoring.metrics import LEVELS, PROBABLE, Range, predicted_numbers, probabilities
+from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
 from fmcli.system.memory import require, require_if_large
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.
@@ -189,7 +190,7 @@ class Scorer:
 
     @property
     def has_probabilities(self) -> bool:
-        return self.labels.loss in PROBABLE
+        return LOSSES[self.labels.loss].load_link().probable
 
     def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
         """The predictions of rows that have the columns of the model; see `predicted`. Raises NotEnoughMemoryError."""
@@ -207,7 +208,8 @@ class Scorer:
             if self.has_levels:
                 chosen = probabilities(self.labels.loss, score).argmax(axis=1)
             else:
-                chosen = (score[:, 0] > 0).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
+                threshold = LOSSES[self.labels.loss].load_link().threshold
+                chosen = (score[:, 0] > threshold).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
             label = np.array(self.labels.values)[chosen]
             return np.where(np.isnan(score).any(axis=1), np.nan, label)[:, None]
         if output in ("label", "value"):
@@ -220,7 +222,7 @@ class Scorer:
     @property
     def averages_scores(self) -> bool:
         """Whether the mean prediction of draws is that of their scores."""
-        return average_of(self.labels.loss) is SCORES
+        return LOSSES[self.labels.loss].load_link() is SCORES
 
     def spread(self, data: Dataset) -> NDArray[np.float64]:
         """(rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of the

@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.losses.links import Floats
 from fmcli.scoring.evaluation import LOSS, OF_MODELS, confusion, training_loss
 from fmcli.scoring.metrics import (
     METRICS,
     ClassWeights,
-    Floats,
     Outcome,
     Ranking,
     accuracy,

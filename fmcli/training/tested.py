@@ -14,9 +14,10 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.pieces import joined
+from fmcli.losses.links import Floats
 from fmcli.models.model import Model
 from fmcli.scoring.averages import average_of
-from fmcli.scoring.metrics import Floats, Outcome, need_groups
+from fmcli.scoring.metrics import Outcome, need_groups
 from fmcli.scoring.prediction import Counts, Scorer, each_chunk
 from fmcli.scoring.rows import score_rows
 from fmcli.system.memory import require_if_large

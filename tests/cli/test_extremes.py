@@ -6,7 +6,6 @@ The runs of these tests treat NumPy's warnings as errors (conftest.py).
 import pytest
 
 from fmcli.registry.losses import LOSSES
-from fmcli.scoring.metrics import PROBABLE
 
 # The allowed exit statuses: success, divergence, not enough memory, invalid data.
 STATUSES = {0, 3, 4, 65}
@@ -51,7 +50,7 @@ def test_scores_that_are_infinite_or_undefined(run, tmp_path, loss):
     # Cutpoints between labels are at 0 without training.
     short = ["-s", "mcmc", "-e", "1", "--burn-in", "0", "--draws", "1"] if LOSSES[loss].drawn else ["-e", "0"]
     assert run("train", *short, "--loss", loss, "--init-std", "1", "-o", "m", "t").returncode == 0
-    for output in ("raw", "prob" if loss in PROBABLE else "label"):
+    for output in ("raw", "prob" if LOSSES[loss].load_link().probable else "label"):
         done = run("predict", "--output-type", output, "m", "h")
         assert done.returncode == 0, done.stderr
         assert "12 of 12 rows have a score that is not finite" in done.stderr

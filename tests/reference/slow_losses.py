@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtri
+from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from reference.kinds import Number
 from reference.slow_models import COMPLEX_STEP
@@ -94,6 +94,8 @@ LOSSES: dict[str, Loss] = {
     "ordinal": ordinal,
 }
 
+# The probability of +1 as a function of the score, by loss.
+PROBABILITY: dict[str, Callable[[float], float]] = {"logistic": expit, "probit": ndtr}
 # κ, the maximum of the second derivative by one score. Hinge has no second derivative, that of poisson is unbounded.
 SMOOTHNESS = {
     "squared": 1.0,

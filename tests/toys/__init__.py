@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from fmcli.kernels.simd import REAL
+from fmcli.losses.links import of_probability
 from fmcli.registry.losses import LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.solvers import SOLVERS, SolverEntry
@@ -29,7 +30,19 @@ MODEL = ModelEntry(
     by_fields=True,
     blocks=False,
 )
-LOSS = LossEntry("toy-log-cosh", "log cosh of the error.", f"{MODULE}:LogCosh", task="real")
+LOSS = LossEntry("toy-log-cosh", "log cosh of the error.", f"{MODULE}:LogCosh", task="real", metrics=("rmse", "mae"))
+LINKED = LossEntry(
+    "toy-cloglog",
+    "Complementary log-log loss, for labels with two values.",
+    f"{MODULE}:CLogLog",
+    task="binary",
+    metrics=("logloss", "auc"),
+    link="toys:CLOGLOG",
+    likelihood=True,
+    bounded=False,
+)
+# Its score is the logarithm of an intensity.
+CLOGLOG = of_probability(lambda score: -np.expm1(-np.exp(score)), lambda p: np.log(-np.log1p(-p)))
 SOLVER = SolverEntry(
     "toy-rmsprop", "RMSProp.", f"{MODULE}:RMSProp", ("learning_rate", "learning_rate_w", "learning_rate_v")
 )
@@ -53,6 +66,10 @@ KIND = Kind(fwfm, {**KINDS["fm"].arrays, "r": (6,)}, {"fields": 3}, by_field=Tru
 
 def log_cosh(y, scores):
     return np.log(np.cosh(scores[0] - y))
+
+
+def cloglog(y, scores):
+    return np.exp(scores[0]) if y < 0 else -np.log(-np.expm1(-np.exp(scores[0])))
 
 
 def rmsprop(r, g, t, o):
@@ -81,9 +98,12 @@ BY_LARGEST = replace(SOLVER, path=f"{MODULE}:ByLargest")
 LINES = (
     (MODELS, MODEL.name, MODEL),
     (LOSSES, LOSS.name, LOSS),
+    (LOSSES, LINKED.name, LINKED),
     (SOLVERS, SOLVER.name, SOLVER),
     (KINDS, MODEL.name, KIND),
     (slow_losses.LOSSES, LOSS.name, log_cosh),
+    (slow_losses.LOSSES, LINKED.name, cloglog),
+    (slow_losses.PROBABILITY, LINKED.name, lambda score: 1 - np.exp(-np.exp(min(score, 700)))),
     (slow_losses.SMOOTHNESS, LOSS.name, 1.0),
     (slow_solvers.UPDATES, SOLVER.name, rmsprop),
     (slow_solvers.STATE, SOLVER.name, {"G": lambda r, o: 0.0}),

@@ -13,7 +13,7 @@ from fmcli.kernels.simd cimport kernels, rounded
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport MAX_BLOCKS, Model
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
-from libc.math cimport exp, fabs, log, log1p, tanh
+from libc.math cimport exp, expm1, fabs, log, log1p, tanh
 from libc.string cimport memset
 
 
@@ -145,6 +145,32 @@ cdef class LogCosh(Loss):
             else:
                 low = middle
         return np.array([(low + high) / 2])
+
+
+cdef class CLogLog(Loss):
+    """-log P(y) for labels -1 and +1, where P(+1) = 1 - exp(-exp(score))."""
+
+    def __init__(self):
+        self.smoothness = np.inf
+
+    cdef double value(self, double y, const double* score) noexcept nogil:
+        cdef double intensity = exp(score[0])
+        return intensity if y < 0 else -log(-expm1(-intensity))
+
+    cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
+        cdef double intensity = exp(score[0])
+        slope[0] = intensity if y < 0 else 0 if intensity > 700 else -intensity / expm1(intensity)
+        return self.value(y, score)
+
+    cdef double curvature(self, double y, const double* score) noexcept nogil:
+        cdef double intensity = exp(score[0])
+        cdef double odds = 1 / expm1(intensity)  # of -1
+        return intensity if y < 0 else intensity * odds * (intensity * (1 + odds) - 1)
+
+    def best_constant(self, label, weight, rows=None):
+        """The score of the share of +1."""
+        share = np.average(label > 0, weights=weight)
+        return np.array([np.log(-np.log1p(-share))])
 
 
 cdef class RMSProp(Solver):

@@ -1,0 +1,161 @@
+"""Links: what the scores of a loss mean, and how predictions are averaged over draws of the parameters. A loss names
+its link in the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Average:
+    """How predictions are averaged.
+
+    terms : from scores (rows, outputs), the arrays of the same shape that are added up over draws.
+    add : adds two of them.
+    score : the scores whose predictions are the means, from the sums and the number of draws.
+    prediction : from the last of the terms, the predictions.
+    count : the number of terms.
+    """
+
+    terms: Callable[[Floats], list[Floats]]
+    add: np.ufunc
+    score: Callable[[Sequence[Floats], int], Floats]
+    prediction: Callable[[Floats], Floats]
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Link:
+    """What scores (rows, outputs) mean.
+
+    prediction : from scores, the predictions (rows, columns): numbers, or the probability of the larger label, or of
+        each class.
+    average : how these are averaged.
+    probable : whether they are probabilities.
+    threshold : the score above which the larger of two labels is predicted.
+    number : from scores, the predicted number (rows, 1), if labels are both classes and numbers.
+    """
+
+    prediction: Callable[[Floats], Floats]
+    average: Average
+    probable: bool = False
+    threshold: float = 0.0
+    number: Callable[[Floats], Floats] | None = None
+
+
+def of_probability(prediction: Callable[[Floats], Floats], inverse: Callable[[Floats], Floats]) -> Link:
+    """Return the link of a loss for labels with two values, whose score is a function of the probability of the larger.
+
+    prediction : the probabilities of scores.
+    inverse : the scores of probabilities.
+    """
+    average = Average(
+        lambda score: [prediction(score)], np.add, lambda sums, count: inverse(sums[0] / count), unchanged
+    )
+    return Link(prediction, average, probable=True, threshold=float(inverse(np.array(0.5))))
+
+
+def unchanged(numbers: Floats) -> Floats:
+    """Return the numbers."""
+    return numbers
+
+
+def expit(score: Floats) -> Floats:
+    """Return 1 / (1 + exp(-score)), without overflow."""
+    small = np.exp(-np.abs(score))
+    return np.where(score >= 0, 1.0, small) / (1.0 + small)
+
+
+def normal(score: Floats) -> Floats:
+    """Return the distribution function of a standard normal number."""
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(score))
+
+
+def exponentials(score: Floats) -> Floats:
+    """Return exp(score); inf is a valid result."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(score))
+
+
+def class_probabilities(score: Floats) -> Floats:
+    """Return the softmax of each row; nan if the largest score is infinite or a score is nan."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers: Floats = np.exp(score - score.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
+
+
+def level_probabilities(score: Floats) -> Floats:
+    """Return the probabilities of ordered labels (rows, levels), from scores minus the cutpoints (rows, levels - 1)."""
+    above = np.pad(score, ((0, 0), (1, 1)), constant_values=((0, 0), (np.inf, -np.inf)))
+    high, low = above[:, :-1], above[:, 1:]
+    flipped = high + low < 0  # the smaller tails, so that small probabilities keep their digits
+    high, low = np.where(flipped, -low, high), np.where(flipped, -high, low)
+    return normal(-low) - normal(-high)
+
+
+def mean_levels(score: Floats) -> Floats:
+    """Return the mean number of cutpoints below a score with a standard normal error."""
+    return np.asarray(normal(score).sum(axis=1, keepdims=True))
+
+
+def both_normal(score: Floats) -> list[Floats]:
+    """Return the probabilities of both labels under probit, so that small ones keep their digits."""
+    return [normal(-score), normal(score)]
+
+
+def normal_score(sums: Sequence[Floats], count: int) -> Floats:
+    """Return the score with these mean probabilities under probit."""
+    from scipy.special import ndtri
+
+    negative, positive = (total / count for total in sums)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(positive < negative, ndtri(positive), -ndtri(negative)))
+
+
+def both_logarithms(score: Floats) -> list[Floats]:
+    """Return the logarithms of the probabilities of both labels under logistic."""
+    return [-np.logaddexp(0, score), -np.logaddexp(0, -score)]
+
+
+def logarithms_of_classes(score: Floats) -> list[Floats]:
+    """Return the logarithms of the probabilities of classes."""
+    return [score - np.logaddexp.reduce(score, axis=1, keepdims=True)]
+
+
+def from_logarithms(sums: Sequence[Floats], count: int) -> Floats:
+    """Return the logarithm of a mean, from that of the sum."""
+    return np.asarray(sums[0] - np.log(count))
+
+
+def of_levels(above: Floats) -> Floats:
+    """Return the mean level, from the probabilities of lying above each cutpoint."""
+    return np.asarray(above.sum(axis=1, keepdims=True))
+
+
+SCORES = Link(unchanged, Average(lambda score: [score], np.add, lambda sums, count: sums[0] / count, unchanged))
+# Sums of probabilities, and of predicted counts, are kept as logarithms, which neither overflow nor vanish.
+LOGIT = Link(
+    expit,
+    Average(both_logarithms, np.logaddexp, lambda sums, count: sums[1] - sums[0], np.exp, count=2),
+    probable=True,
+)
+PROBIT = Link(normal, Average(both_normal, np.add, normal_score, unchanged, count=2), probable=True)
+LOG = Link(exponentials, Average(lambda score: [score], np.logaddexp, from_logarithms, np.exp))
+SOFTMAX = Link(
+    class_probabilities, Average(logarithms_of_classes, np.logaddexp, from_logarithms, np.exp), probable=True
+)
+CUTPOINTS = Link(
+    level_probabilities,
+    Average(both_normal, np.add, normal_score, of_levels, count=2),
+    probable=True,
+    number=mean_levels,
+)
