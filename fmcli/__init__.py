@@ -79,7 +79,7 @@ above it in this list, so that there are no circles:
                   halves), coordinate, gibbs (priors, draws, cutpoints, random numbers by counters), full_batch,
                   closed_form.py
     model_file    the container of arrays, and the check of what a file says
-    scoring       scores of rows, metrics, predict, evaluate
+    scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows
     export        text, kernel form
     inspect       what a model has learned, and which features interact
     training      a run: settings, preprocessing, planning (stored.py: for rows in a cache), the job itself, several of

@@ -40,6 +40,7 @@ RUNS = [
     ("adagrad", "many rows", 79, ["-e", "1", "--log-every", "1"]),
     ("adagrad", "one column", 80, ["-e", "3", "--batch-size", "1000", "--log-every", "7", "--holdout", "0.5"]),
     ("sgd", "large numbers", 80, ["-e", "3", "-r", "1e30"]),
+    ("mcmc", "many rows", 80, ["-e", "25"]),
     ("sgd", "one row", 80, ["--loss", "squared", "-e", "1"]),
     ("fobos", "small numbers", 500, ["-e", "3"]),
     ("ftrl", "empty", 3, ["--loss", "squared", "-e", "0"]),

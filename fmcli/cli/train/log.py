@@ -1,16 +1,14 @@
-"""The log of fmcli train: its data, its plan, every epoch, and the model."""
+"""The log of fmcli train: its data, its plan, and the model."""
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fmcli.base.finite import finite
 from fmcli.cli.flags import with_flag
-from fmcli.cli.output import Lines, Log, clock, seconds, timestamp
+from fmcli.cli.output import Log, seconds
+from fmcli.cli.train.progress import LEAST_SECONDS
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table
@@ -22,7 +20,6 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.sparsity import SPARSITY
-from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
 from fmcli.training.account import MemoryNeed
@@ -30,7 +27,7 @@ from fmcli.training.convergence import WATCHED_ROWS
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.groups import groups_in_words
 from fmcli.training.planning import Plan
-from fmcli.training.trained import Epoch, Trained
+from fmcli.training.trained import Trained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +41,6 @@ MOST_WEIGHTS = 4  # of labels that are shown
 SPARSE = 10
 # What is watched of a solver that samples, in words.
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"scores of {WATCHED_ROWS} rows"}
-# The least duration from which a rate is computed.
-LEAST_SECONDS = 1e-9
 
 
 def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: float) -> None:
@@ -358,114 +353,3 @@ def figures(summary: dict[str, Any]) -> dict[str, str]:
         best = summary["members"]["best_epoch"] if "members" in summary else [summary["best_epoch"]]
         shown["best_epoch"] = f"{', '.join(map(str, best))} of {summary['epochs']}"
     return shown
-
-
-def is_round(number: int) -> bool:
-    """Whether a number is one of 1, 2, .. 9, 10, 20, .. 90, 100, 200, ..: 21 of the numbers to 300."""
-    return number % int(10 ** (len(str(number)) - 1)) == 0
-
-
-def penalty_of(epoch: Epoch) -> str:
-    """The penalty of an epoch, unless it is 0."""
-    shown = f"{epoch.penalty:.6f}"
-    if not float(shown):
-        shown = f"{epoch.penalty:.1e}"
-    return f"  penalty {shown}" if epoch.penalty else ""
-
-
-# The JSON event with the running mean loss of an epoch, by the kind of the epoch.
-ROWS = {"epoch": "rows", "refit": "refit-rows"}
-
-
-class Progress(Observer):
-    """Writes epochs as lines of the log and of JSON, and rows as the log's progress line.
-
-    kind : "epoch", or "refit" for the epochs of the refit on all rows.
-    member : the number of the member of an ensemble; 0: there is a single model.
-    """
-
-    def __init__(
-        self, log: Log, lines: Lines, plan: Plan, every: int | None = None, kind: str = "epoch", member: int = 0
-    ) -> None:
-        self.every, self._member = every, member
-        self._of = f"member {member}  " if member else ""
-        self._log, self._lines, self._kind = log, lines, kind
-        self._before, self._rows = plan.epochs_before, plan.source.visits
-        self._epochs = self._before + plan.spec.values["epochs"]
-        self._chooser = plan.validation.chooser if plan.validation else ""
-        self._begin, self._skipped = time.perf_counter(), 0
-        # Those that choose an epoch by validation data are few; the others may have hundreds.
-        self._all = log.verbose or (plan.spec.by_rows and kind == "epoch")
-        self._last: Epoch | None = None
-
-    def epoch(self, epoch: Epoch) -> None:
-        """Print the figures of an epoch, and a line of JSON. Of many epochs, those with round numbers are printed."""
-        self._last = epoch
-        if self._all or is_round(epoch.number):
-            self.ended()
-        chooser = self._chooser
-        if epoch.number == 1 and chooser and math.isnan(epoch.valid[chooser]):
-            self._log.warning(
-                f"{chooser} is undefined on the validation data, so that no epoch is better than another: training "
-                "runs all of them and keeps the last; put another metric first with -x"
-            )
-        self._event(
-            self._kind,
-            {
-                "epoch": self._before + epoch.number,
-                "objective": epoch.objective,
-                "loss": epoch.loss,
-                "penalty": epoch.penalty,
-                "valid": epoch.valid,
-                "seconds": epoch.seconds,
-            },
-        )
-
-    def ended(self) -> None:
-        """Print the figures of the last epoch, unless they are printed already."""
-        epoch, self._last = self._last, None
-        if epoch is not None:
-            valid = "".join(f"  valid-{name} {value:.6f}" for name, value in epoch.valid.items())
-            self._log.line(
-                f"{self._numbered(epoch.number)}  loss {epoch.loss:.6f}{penalty_of(epoch)}{valid}"
-                f"  {seconds(epoch.seconds)}"
-            )
-
-    def loss(self, epoch: int, rows: int, loss: float) -> None:
-        """Print the running mean loss of an epoch."""
-        self._log.line(f"{self._numbered(epoch)}  rows {rows:>{len(f'{self._rows:,}')},}  loss {loss:.6f}")
-        self._event(ROWS[self._kind], {"epoch": self._before + epoch, "rows": rows, "loss": loss})
-
-    def continues(self, epoch: int, rows: int) -> None:
-        """Print where the run continues."""
-        self._skipped = (epoch - 1) * self._rows + rows
-        done = f", {rows:,} rows of which are done" if rows else ""
-        self._log.line(f"continuing with {self._kind} {self._before + epoch}{done}")
-
-    def _numbered(self, epoch: int) -> str:
-        return f"{self._of}{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
-
-    def start(self, figures: dict[str, Any]) -> None:
-        """The first line of JSON."""
-        self._event("start", figures)
-
-    def summary(self, figures: dict[str, Any]) -> None:
-        """The last line of JSON."""
-        self._event("summary", figures)
-
-    def _event(self, kind: str, figures: dict[str, Any]) -> None:
-        of: dict[str, Any] = {"member": self._member} if self._member else {}
-        if now := timestamp():
-            of["time"] = now
-        self._lines(json.dumps({"event": kind, **of, **finite(figures)}, allow_nan=False))
-
-    def rows(self, epoch: int, rows: int) -> None:
-        """Show the progress of an epoch and, once rows are done, the speed and the remaining time of the run."""
-        if self._log.due():
-            done = (epoch - 1) * self._rows + rows
-            text = f"{self._of}{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"
-            if done > self._skipped:
-                speed = (done - self._skipped) / max(time.perf_counter() - self._begin, LEAST_SECONDS)
-                left = ((self._epochs - self._before) * self._rows - done) / speed
-                text += f"  {speed:,.0f} rows/s  {clock(left)} left"
-            self._log.progress(text)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.train.advice import advice, verdict
 from fmcli.cli.train.log import (
-    Progress,
     figures,
     log_best_epoch,
     log_divergence,
@@ -18,6 +17,7 @@ from fmcli.cli.train.log import (
     needs,
     sizes,
 )
+from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.sampling import write_test
 from fmcli.cli.train.start import log_start

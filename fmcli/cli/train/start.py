@@ -22,7 +22,7 @@ from fmcli.system.addresses import without_secrets
 from fmcli.training.checkpoint import digest
 
 if TYPE_CHECKING:
-    from fmcli.cli.train.log import Progress
+    from fmcli.cli.train.progress import Progress
     from fmcli.cli.train.request import Request
     from fmcli.training.planning import Plan
 
