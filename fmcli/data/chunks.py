@@ -104,7 +104,8 @@ def score_chunks(
     skip = account.bad.skip
     text = Text(paths, format, keep_fields, model, stream=stream)
     groups = text.groups(stream.grouping)
-    named = text.has_label_names() if labels is None else labels != NUMBERS
+    # Rows to predict are not read ahead: their program may wait for the answers. The parser knows their labels.
+    named = text.has_label_names(labels) if labelled or labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
     def parse(_: int, block: Block) -> Parsed[Chunk[T] | None]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from fmcli.data.account import Account, Parsed
 from fmcli.data.faults import is_other_format, quote
-from fmcli.data.labels import is_number
+from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
 from fmcli.data.parser import Fault
 from fmcli.data.sources import Block, Input, LongLineError, blocks, name_of
 from fmcli.data.workers import closing_unless_read, in_order
@@ -131,15 +131,17 @@ class Text:
                 "fields; use ffm text: label field:index:value ..."
             )
 
-    def has_label_names(self) -> bool:
-        """Whether labels are names, which is so if the first one is not a number, in a line that is libsvm or ffm
-        text."""
+    def has_label_names(self, names: Names | None = None) -> bool:
+        """Whether labels are names, which is so if the first one is not a number, in a line that is libsvm or ffm text.
+        If there are names that they can have, a number is also one, which none of these is."""
+        if names == NUMBERS:
+            return False
         found = self._first_row()
         if not found:
-            return False
+            return names is not None
         label = found[1].partition(b":")[0] if self._label_weights else found[1]
-        if b":" in label or is_number(label):
-            return False
+        if b":" in label or is_number(label) or label.decode(errors=SURROGATES) in (names or NUMBERS):
+            return names is not None
         line = found[0].partition(b"\n")[0]
         fault = Fault(0, 1, label, "a label", "label", b"", "is not a number", line)
         return not is_other_format(fault)

@@ -88,7 +88,7 @@ def read(
     bad = bad or BadLines()
     text = Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights))
     groups = text.groups(grouping)
-    named = text.has_label_names() if labels is None else labels != NUMBERS
+    named = text.has_label_names(labels)
     known = list(map(str.encode, labels or NUMBERS))
 
     def new_rows(names: Sequence[bytes] = ()) -> Rows:

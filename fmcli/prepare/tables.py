@@ -50,6 +50,8 @@ def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -
     first = next((line for line in found if line.text.strip()), None)
     if first is None:
         raise BadInputError(f"{shell_word(path)}: the table is empty")
+    if first.text.lstrip().startswith(b"{"):
+        raise BadInputError(f"{first.name}:{first.number}: found JSON, expected a table; write it as CSV first")
     delimiter = delimiter or _delimiter(first)
     names = list(columns)
     for place, cells in _cells(_from(first, found), delimiter):

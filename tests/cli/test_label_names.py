@@ -123,6 +123,18 @@ def test_rows_with_names_of_labels_and_features(tmp_path):
     assert table.labels == ("ham", "spam")
 
 
+@pytest.mark.parametrize("table", ["user,film\n1,2\n", "user|film\n1|2\n", "user\tfilm\n1\t2\n"])
+def test_tables_in_place_of_further_rows_are_named(run, tmp_path, table):
+    (tmp_path / "rows").write_text(rows(["spam", "ham"], 3)[1])
+    (tmp_path / "table").write_text(table)
+    assert run("train", "-q", "-o", "m", "rows").returncode == 0
+    for arguments in (["train", "-i", "m", "table"], ["train", "-v", "table", "rows"], ["evaluate", "m", "table"]):
+        done = run(*arguments)
+        assert done.returncode == 65
+        assert "table:1:1: found 'user" in done.stderr
+        assert "fmcli convert --label" in done.stderr
+
+
 @pytest.fixture
 def classifier(run, tmp_path):
     (tmp_path / "rows").write_text(rows(["spam", "ham", "7"], 4)[1])

@@ -43,7 +43,10 @@ def test_help_version_and_usage_errors_need_no_numpy(run, arguments):
 def test_the_overview_imports_no_command_and_no_table_of_the_registry(run):
     imported = run("--help", before=at_the_end("*sys.modules")).stderr.split()
     assert "fmcli.cli" in imported
-    assert [name for name in imported if name.startswith(("fmcli.cli.", "fmcli.registry"))] == ["fmcli.cli.output"]
+    assert [name for name in imported if name.startswith(("fmcli.cli.", "fmcli.registry"))] == [
+        "fmcli.cli.layout",
+        "fmcli.cli.output",
+    ]
 
 
 def test_a_log_that_is_no_terminal_has_no_control_characters(run, sample):
