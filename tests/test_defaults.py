@@ -7,7 +7,7 @@ import pytest
 from fmcli.cli.registered import in_words, notes
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.models import MODELS
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, make_spec, resolve
 
@@ -80,9 +80,17 @@ def test_lifted_pn_is_penalised_by_the_rows_of_its_features():
 
 def test_kinds_without_linear_weights_have_penalties_of_their_own_under_descent():
     usual = {"rows": 100, "nonzeros": 300, "features": 10}
-    assert resolved("shfm", **usual)["l1_v"] == 0.01
-    assert [resolved(kind, **usual)["l2_v"] for kind in ("shfm", "hofm-simplex")] == [0.1, 0.1]
+    assert [resolved(kind, **usual)["l2_v"] for kind in ("shfm", "hofm-simplex")] == [0.15, 0.1]
     assert [resolved(kind, **usual)["l2_v"] for kind in ("hofm-shared", "all-subsets")] == [0.3, 0.25]
+
+
+def test_sparsity_is_off_unless_it_makes_the_model_what_it_is():
+    """The L1 penalty of strongly hierarchical models by FTRL stays, because it costs nothing on held-out rows."""
+    for model, solver in PAIRS:
+        values = resolved(model, solver, rows=5000, nonzeros=9000, features=10)
+        on = {name for name in ("l1", *GROUP_PENALTIES) if values.get(name)}
+        usual = {"l1"} if solver == "ftrl" and model in ("shfm", "sha2") else set()
+        assert on == usual | set(MODELS[model].positive), (model, solver)
 
 
 @pytest.mark.parametrize("solver", ["sgd", "fobos"])

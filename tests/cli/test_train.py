@@ -262,8 +262,8 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
     text_of_l2_w = "1/rows for cd, lbfgs; 5/rows for kernel-basis unless --l2 or the model says otherwise"
     assert f"[not mcmc; default: --l2; {text_of_l2_w}; >= 0]" in text
     assert (
-        "[not glfm, kernel-basis, lbfgs, mcmc; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 1/rows "
-        "for shfm with cd; 2e-05 for sglfm;" in text
+        "[not glfm, kernel-basis, lbfgs, mcmc; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 2e-05 "
+        "for sglfm;" in text
     )
     assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text
     assert "fitted if the order is even. [anova, sha2, pn]" in text

@@ -16,9 +16,9 @@ from fmcli.errors import UsageError
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import make_spec
+from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
@@ -105,6 +105,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     size = spec.values["block_size"]
     blocks = f" in blocks of {size:,} rows" if size > 1 else ""
     log.line(f"model {spec.model}, solver {spec.solver}{blocks}, {plan.model.parameter_count:,} parameters")
+    log_usual_penalties(log, spec)
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)
     if spec.solver_entry.samples and spec.values["epochs"]:
@@ -173,6 +174,14 @@ def why_no_early_stop(plan: Plan) -> str:
     if spec.values["epochs"] <= 1:
         return "there are no several epochs (-e)"
     return "" if plan.validation else "there is no validation data; give it with -v or --holdout"
+
+
+def log_usual_penalties(log: Log, spec: Spec) -> None:
+    """Log the penalties that make parameters zero and are on by default, but not those that the model cannot lack."""
+    for name in ("l1", *GROUP_PENALTIES):
+        if spec.values.get(name) and name not in (*spec.given, *MODELS[spec.model].positive):
+            on = choice(name, spec.values[name])
+            log.line(f"{on}, the default of {spec.model} with {spec.solver}, makes parameters exactly 0 (sparsity)")
 
 
 def log_sweeps(log: Log, plan: Plan) -> None:
