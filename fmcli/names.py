@@ -31,7 +31,7 @@ def one_of(names: Sequence[str]) -> str:
 
 def close(name: str, names: Collection[str]) -> list[str]:
     """Similar names, the most similar ones first: those that begin with this one, then those that have it as one of
-    their words, then those with few other letters. Case, leading dashes, and "_" or "-" make no difference."""
+    their words, then those with few other letters. Case, dashes, and "_" or "-" make no difference."""
 
     def plain(text: str) -> str:
         return text.lower().lstrip("-").replace("_", "-")
@@ -40,6 +40,9 @@ def close(name: str, names: Collection[str]) -> list[str]:
     wanted = plain(name)
     if wanted in by_plain:
         return [by_plain[wanted]]
+    joined = [text for text in by_plain if text.replace("-", "") == wanted.replace("-", "")]
+    if joined:
+        return [by_plain[text] for text in joined]
     beginning = [text for text in by_plain if len(wanted) > 1 and text.startswith(wanted)]
     containing = [text for text in by_plain if len(wanted) > 1 and wanted in text.split("-")]
     errors = {text: wrong_letters(wanted, text) for text in by_plain}

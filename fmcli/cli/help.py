@@ -51,6 +51,7 @@ def command(ctx: click.Context, topic: str | None) -> None:
     it, or list those that mention it. Without TOPIC, list the topics. On a terminal the page is shown by $PAGER, or by
     less; otherwise it is written as plain text."""
     titles = topics()
+    topic = topic and topic.strip()
     if topic is None:
         listed = listing(titles.items())
         end = "\n".join(wrapped("fmcli COMMAND --help describes a command.", columns()))
@@ -67,6 +68,8 @@ def command(ctx: click.Context, topic: str | None) -> None:
 def answer(word: str, names: Sequence[str]) -> str:
     """What the guide has about a word that is none of the names: the sections about it, or else a list of those that
     mention it. Raises UsageError for a word that is misspelled, or that the guide does not have."""
+    if not any(map(str.isalnum, word)):
+        raise UsageError(no_such("topic", word, names))
     if found := about(word):
         whole = ", ".join(dict.fromkeys(f"fmcli help {section.topic}" for section in found))
         return "\n".join(as_text(section.markdown, columns()) for section in found) + f"\nFrom: {whole}\n"

@@ -90,10 +90,11 @@ def test_help_of_sampling_is_its_page():
     assert done.stdout.startswith(as_text(page("sampling"), 80))
 
 
-def test_help_of_a_word_that_no_page_has_is_refused():
-    done = fmcli("help", "nosuchword")
+@pytest.mark.parametrize("word", ["nosuchword", "", " ", "(", "--"])
+def test_help_of_a_word_that_no_page_has_is_refused(word):
+    done = fmcli("help", "--", word)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no topic 'nosuchword'; there are: coming-from, data" in done.stderr
+    assert f"there is no topic {word.strip()!r}; there are: coming-from, data" in done.stderr
 
 
 def test_help_of_a_command_is_its_help():

@@ -233,6 +233,11 @@ def test_one_wrong_letter_is_understood(flag):
 # Options and values of other tools, and the counterpart that the message names.
 FIELD = {
     "--no_components 8": "-k",
+    "--k 8": "did you mean -k?",
+    "-K 8": "did you mean -k?",
+    "--e 8": "did you mean -e?",
+    "--l2v 1": "did you mean --l2-v?",
+    "--lr_v 1": "--learning-rate-v",
     "--factors 8": "-k",
     "--n-jobs 4": "-j",
     "--num_threads 4": "-j",

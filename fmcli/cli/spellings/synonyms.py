@@ -13,6 +13,8 @@ SYNONYMS: dict[str, dict[str, str]] = {
         "the number of epochs is -e": "iterations num-iterations n-iterations n-iter niter max-iter max-epochs "
         "num-epochs n-epochs n-estimators num-boost-round num-round nrounds",
         "the learning rate is -r": "eta eta0 rate step step-size stepsize learnrate learning-rate-init initial-lr",
+        "the learning rate of the linear weights is --learning-rate-w": "lr-w",
+        "the learning rate of the factors is --learning-rate-v": "lr-v",
         "the schedule of the learning rate is --schedule": "learning-schedule lr-schedule lr-scheduler lr-decay decay "
         "decay-learning-rate",
         "the L2 penalty is --l2": "reg regularization regularisation regularizer reg-lambda reg-l2 l2-reg lambda "
@@ -36,7 +38,7 @@ SYNONYMS: dict[str, dict[str, str]] = {
         "holdout-fraction holdout-period",
         "there is no cross-validation; --holdout 0.2 holds out a fifth of the rows": "folds fold n-folds nfolds kfold "
         "k-fold cross-validation",
-        "epochs to wait for a better one are --patience": "early-stopping early-stop early-stopping-round "
+        "epochs to wait for a better one are --patience": "early early-stopping early-stop early-stopping-round "
         "early-stopping-rounds n-iter-no-change stop-window",
         "the model file is -o": "model-file model-path model-out model-output output-model save save-path "
         "output-file out-file",

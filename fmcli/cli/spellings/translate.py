@@ -212,6 +212,8 @@ class _Reading:
         lesson = words_of(self.command.name).get(name)
         if self.has(f"--{name}") and not flag.startswith("--"):
             lesson = f"long options have two dashes: --{name}"
+        elif lesson is None and len(name) == 1 and f"-{name.lower()}" in self.options:
+            lesson = f"did you mean -{name.lower()}?"
         elif lesson is None and self.ctx.parent:
             owners = [path for path, options in options_beside(self.ctx).items() if flag in options]
             lesson = f"it belongs to {', '.join(owners)}" if owners else None
