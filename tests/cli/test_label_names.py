@@ -3,8 +3,10 @@
 import json
 import random
 
+import numpy as np
 import pytest
 
+from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.reader import read
 from fmcli.scoring.prediction import load_model
 
@@ -121,6 +123,18 @@ def test_rows_with_names_of_labels_and_features(tmp_path):
     table = read([str(tmp_path / "rows")], label_weights=False)
     assert table.dataset.label.tolist() == [0, 1, 0]
     assert table.labels == ("ham", "spam")
+
+
+def test_a_number_in_place_of_a_name_is_no_label(tmp_path):
+    path = tmp_path / "rows"
+    path.write_text("spam 1:1\n7 1:1\n1:1\nham 1:1\n1 1:1\n")
+    (chunk,) = score_chunks([str(path)], lambda piece: piece.data.label, Columns(9), labels=("ham", "spam"))
+    assert np.array_equal(chunk.result, [1, np.nan, np.nan, 0, np.nan], equal_nan=True)
+    assert chunk.labelled == 2
+    path.write_text("7 1:1\n")
+    assert [
+        chunk.result for chunk in score_chunks([str(path)], lambda p: p.data.label, Columns(9), labels=("a", "b"))
+    ] == [None]
 
 
 @pytest.mark.parametrize("table", ["user,film\n1,2\n", "user|film\n1|2\n", "user\tfilm\n1\t2\n"])

@@ -325,8 +325,9 @@ class Parser {
         const Id id = named(part.begin, static_cast<size_t>(part.end - part.begin));
         const int32_t place = rows_.label_names.find(id, rows_.label_names.likely(id));
         has_label = place != NO_COLUMN;
+        double any;
         if (has_label) y = place;
-        else if (read_number(part.begin, part.end, y))
+        else if (read_number(part.begin, part.end, any))
             return fail("is neither a number nor one that the model knows", "label", expected, token, part);
         return true;
     }

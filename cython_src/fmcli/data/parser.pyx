@@ -148,7 +148,7 @@ cdef class Rows:
     group_field : the group is instead told by the one feature that each row has in this field.
     label_names : the first names, if labels are names: the label of a row is the position of its name, and new names
         are added. None: labels are numbers.
-    known_labels : whether new names are faults instead, except for numbers, which count as no label.
+    known_labels : whether new names are faults instead, except for numbers, which count as no label. Not in training.
     limit : 0 <= limit < 2**31. Without `ids`, `growing` and `hash_bits`, the column of a feature is its number, and
         entries of names and of numbers >= limit are dropped and counted.
     growing : whether a name or a number >= limit instead begins a dictionary of all ids; see `is_numbered`.
@@ -177,6 +177,8 @@ cdef class Rows:
         reading.label_weights = label_weights
         reading.groups = Groups.NONE if not grouped else Groups.QUERY if group_field is None else Groups.FIELD
         reading.group_field = group_field or 0
+        if known_labels and training:
+            raise ValueError("only rows to predict may have numbers in place of labels")
         if grouped and not training:
             raise ValueError("only rows of training have groups")
         reading.label_names = label_names is not None

@@ -37,7 +37,7 @@ struct Reading {
     Groups groups;     // other than NONE only in training
     uint64_t group_field;  // of FIELD
     bool label_names;  // labels are names; the label of a row is then the position of its name
-    bool known_labels;  // of names: others than the first ones are errors, except for numbers, which count as no label
+    bool known_labels;  // in prediction: other names than the first ones are errors, and numbers count as no label
     int id_column;     // the token that is an id, in prediction, which is not read: 1, or 2 after the label; 0: none
     Space space;
     int hash_bits;     // of HASHED
