@@ -272,7 +272,8 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
     """A connection with a cluster; at the end, nothing of this run remains there, and local workers are stopped.
 
     A scheduler runs whatever a client sends, and every user of this machine can connect to its ports. So that only this
-    process can use local workers, they have a certificate that is made for the run, and never leaves memory.
+    process can use local workers, they have a certificate that is made for the run. Dask gives it to them by pipes, and
+    it is on disk only while a process loads it, in a folder that other users cannot read.
 
     Raises UsageError if Dask is missing, or a worker has another build, and UnavailableError.
     """
