@@ -556,7 +556,7 @@ class Parser {
     bool sum_too_large(int32_t index) {
         Span token, part;
         const uint32_t row = static_cast<uint32_t>(rows_.label.size());
-        bool any;
+        bool any = false;
         for (const char* p = skip_blanks(token_end(skip_blanks(line_))); *p != '\n' && *p != '#';) {
             const Span here = {p, token_end(p)};
             Id id;
