@@ -31,7 +31,7 @@ SECTIONS = {
     "output": "Output",
 }
 # Metavars of options whose values are files, for shell completion.
-FILES = ("FILE", "MODEL")
+FILES = ("FILE", "MODEL", "CURRENT")
 # The names of METRICS in fmcli.scoring.metrics, and sparsity. They are repeated here because that module imports numpy,
 # which is slow.
 METRIC_NAMES = (

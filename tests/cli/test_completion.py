@@ -33,6 +33,7 @@ NAMES = [
     *[(["fmcli", "train", option.flag], list(option.choices)) for option in OPTIONS.values() if option.choices],
 ]
 FILES = [
+    ["fmcli", "evaluate", "--no-worse-than"],
     ["fmcli", "train"],
     ["fmcli", "train", "a"],
     ["fmcli", "train", "-v"],
