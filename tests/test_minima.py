@@ -308,7 +308,7 @@ def test_memory_is_checked_before_training(solver, monkeypatch):
         ("fm", "lbfgs", "hinge", {}, "lbfgs needs a differentiable loss"),
         ("fm", "lbfgs", None, {"l1": 0.1}, "--l1 cannot be used with lbfgs: .*-s cd"),
         ("fm", "lbfgs", None, {"group_l1": 0.1}, "--group-l1 cannot be used with lbfgs"),
-        ("sglfm", "lbfgs", None, {}, "sglfm needs --l1 and --group-l1, which lbfgs does not support; use -s cd"),
+        ("sglfm", "lbfgs", None, {}, "sglfm needs --l1 and --group-l1, which lbfgs does not support; use -s sgd"),
         ("fm", "cd", None, {"batch_size": 5}, "--batch-size cannot be used with cd"),
         ("fm", "cd", None, {"shuffle": False}, "--shuffle.* cannot be used with cd"),
         ("fm", "cd", None, {"learning_rate": 0.1}, "--learning-rate does not apply to fm, cd"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LABEL, LARGEST_INDEX, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
-from fmcli.data.parser import Fault, Rows
+from fmcli.data.parser import PADDING, Fault, Rows
 from fmcli.data.sources import Block, Input
 
 T = TypeVar("T")
@@ -147,7 +148,8 @@ def score_chunks(
             chunk = Chunk(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
-            before, column, token, line = _find(block, error, labelled, text.ffm)
+            hashed = partial(_hashed, text.ffm, columns.limit, columns.hash_bits) if columns.hash_bits else None
+            before, column, token, line = _find(block, error, labelled, text.ffm, hashed)
             # Only a name in place of a label can be the beginning of another format.
             shown = line if named and error.feature is None else b""
             fault = Fault(before, column, token, error.expected, "", b"", error.complaint, shown)
@@ -163,7 +165,7 @@ class RowError(Exception):
 
     row : its position in the chunk.
     expected, complaint : ends of the message "found TOKEN, expected ...; ...".
-    feature : the id of the feature; None: the label.
+    feature : the id of the feature, or its column if ids are hashed; None: the label.
     """
 
     def __init__(self, row: int, expected: str, complaint: str, feature: int | str | None = None) -> None:
@@ -171,12 +173,30 @@ class RowError(Exception):
         self.row, self.expected, self.complaint, self.feature = row, expected, complaint, feature
 
 
-def _find(block: Block, error: RowError, labelled: bool, ffm: bool) -> tuple[int, int, bytes, bytes]:
-    """The number of lines before the row of an error, the column and the text of its label or feature, and its line."""
+ENTRY = re.compile(rb"\S+:\S+")  # of a line: a feature and its value
+
+
+def _find(
+    block: Block, error: RowError, labelled: bool, ffm: bool, hashed: Callable[[bytes], int] | None
+) -> tuple[int, int, bytes, bytes]:
+    """The number of lines before the row of an error, the column and the text of its label or feature, and its line.
+
+    hashed : the column of an entry if ids are hashed.
+    """
     number, line = row_lines(block, labelled)[error.row]
+    if hashed and error.feature is not None:
+        entry = next(entry for entry in ENTRY.finditer(line) if hashed(entry[0]) == error.feature)
+        return number, entry.start() + 1, entry[0], line
     field = rb"\+?\d+:" if ffm else b""
     id = re.escape(str(error.feature).encode())
     form = LABEL if error.feature is None else re.compile(rb"(?:.*?\s)??(%b(?:\+?0*)?%b:[^:\s]*)(?!\S)" % (field, id))
     found = form.match(line)
     assert found
     return number, found.start(1) + 1, found[1], line
+
+
+def _hashed(ffm: bool, limit: int, bits: int, entry: bytes) -> int:
+    """The column of an entry, as in the text, whose id is hashed; -1 if it is none."""
+    rows, line = Rows(ffm=ffm, keep_fields=False, training=False, limit=limit, hash_bits=bits), b"0 %b\n" % entry
+    _, faulty, _ = rows.parse(bytearray(line + bytes(PADDING)), 0, len(line))
+    return -1 if faulty else int(rows.dataset(limit).index[0])

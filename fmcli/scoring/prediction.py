@@ -122,7 +122,7 @@ class Scorer:
             row = int(np.searchsorted(data.indptr, entry, side="right")) - 1
             column = int(data.index[entry])
             feature = self.numbering.id(column) if isinstance(self.numbering, Dictionary) else column
-            complaint = f"feature {feature} did not, and unseen features are an error"
+            complaint = "this feature did not, and unseen features are an error"
             raise RowError(row, "a feature that occurred in training", complaint, feature)
 
     def ids(self, columns: NDArray[Any]) -> list[int] | list[int | str]:

@@ -1,4 +1,4 @@
-"""What recognises an input, so that work on it need not be done again: no more of it is read than its ends."""
+"""What recognises an input, so that work on it need not be done again: of a large one, only samples are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 from fmcli.errors import MissingInputError
 from fmcli.system.addresses import is_remote, without_secrets
 
-ENDS = 1 << 16  # bytes at each end of an input that are compared
+# Of a local file, so many samples of so many bytes are compared, at equal distances from its begin to its end; a file
+# that is smaller than these is compared as a whole. Of an address, only the ends are.
+SAMPLES, SAMPLE = 256, 1 << 16
 # What file systems call the versions of files and the times of their last changes.
 VERSIONS = (
     *("ETag", "etag", "Content-MD5", "md5Hash", "md5", "Digest", "VersionId", "version_id"),
@@ -19,7 +21,7 @@ VERSIONS = (
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """What recognises an input: its name and size, when it was changed, and a checksum of its ends. None if that is not
+    """What recognises an input: its name and size, when it was changed, and a checksum of samples. None if that is not
     known, as for a pipe. Raises MissingInputError if a local file cannot be read."""
     if is_remote(path):
         return remote_identity(path)
@@ -28,14 +30,14 @@ def identity(path: str) -> dict[str, Any] | None:
     status = os.stat(path)
     try:
         with open(path, "rb") as file:
-            ends = checksum_of_ends(file, status.st_size)
+            samples = checksum(file, status.st_size, SAMPLES)
     except OSError as error:
         raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
     return {
         "name": os.path.basename(path),
         "size": status.st_size,
         "changed": status.st_mtime_ns,
-        "ends": ends,
+        "samples": samples,
     }
 
 
@@ -53,16 +55,18 @@ def remote_identity(path: str) -> dict[str, Any] | None:
     except Exception:  # if the file cannot be read, reading it says why
         return None
     size, ends = info.get("size"), None
-    with suppress(Exception), file_system.open(place, "rb", block_size=ENDS) as file:
-        ends = checksum_of_ends(file, size)
-    return {"name": without_secrets(path), "size": size, "changed": versions, "ends": ends}
+    with suppress(Exception), file_system.open(place, "rb", block_size=SAMPLE) as file:
+        ends = checksum(file, size, samples=2)
+    return {"name": without_secrets(path), "size": size, "changed": versions, "samples": ends}
 
 
-def checksum_of_ends(file: Any, size: int) -> int:
-    """CRC-32 of the first and the last bytes of an open file."""
-    ends = file.read(ENDS)
-    file.seek(max(0, size - ENDS))
-    return zlib.crc32(ends + file.read(ENDS))
+def checksum(file: Any, size: int, samples: int) -> int:
+    """Return the CRC-32 of samples of an open file of this size, the first and the last bytes among them."""
+    found, last = 0, max(1, min(samples - 1, size // SAMPLE))
+    for number in range(last + 1):
+        file.seek(max(0, size - SAMPLE) * number // last)
+        found = zlib.crc32(file.read(SAMPLE), found)
+    return found
 
 
 def can_be_read_again(path: str) -> bool:

@@ -1,6 +1,11 @@
 """--disk, --cache and --memory."""
 
+import io
+import os
+
 import pytest
+
+from fmcli.system import identity
 
 
 def test_a_small_cache_is_trained_on_as_text_in_its_order(run, sample, tmp_path):
@@ -33,6 +38,32 @@ def test_several_epochs_from_a_pipe(run, sample, tmp_path):
     assert "because an input cannot be read twice" in done.stderr
     assert run("train", "--disk", "--cache", "c", "--holdout", "0", "-e", "2", "-o", "n", rows).returncode == 0
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
+
+
+def test_a_change_in_the_middle_is_seen(run, sample, tmp_path):
+    """Also if the size and the time of the last change are as before."""
+    text = (sample / "adult.train.libsvm").read_bytes() * 30
+    path, middle = tmp_path / "rows", text.index(b":1", len(text) // 2)
+    path.write_bytes(text)
+    status = path.stat()
+    command = ("train", "--disk", "--cache", "c", "-e", "1", "rows")
+    for again in (False, True):
+        assert ("made the cache" in run(*command).stderr) == (not again)
+    path.write_bytes(text[:middle] + b":2" + text[middle + 2 :])
+    assert path.stat().st_size == status.st_size
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert "made the cache c, because the earlier one has other inputs" in run(*command).stderr
+
+
+@pytest.mark.parametrize("size", [0, 1, identity.SAMPLE, identity.SAMPLE + 1, 5 * identity.SAMPLE + 7])
+def test_samples_cover_a_file_that_is_not_large(size):
+    text = bytes(range(256)) * (size // 256 + 1)
+    whole = io.BytesIO(text[:size])
+    seen = {identity.checksum(whole, size, identity.SAMPLES)}
+    for place in range(0, size, 997):
+        changed = bytearray(text[:size])
+        changed[place] ^= 1
+        assert identity.checksum(io.BytesIO(changed), size, identity.SAMPLES) not in seen
 
 
 def test_labels_may_be_names(run, sample, tmp_path):

@@ -289,3 +289,28 @@ def test_rows_that_are_not_kept_can_have_any_ids(run, tmp_path, options):
     assert run("train", "-q", *options, "--hash-bits", "12", "-o", "m", "t").returncode == 0
     assert load_model(str(tmp_path / "m")).hash_bits == 12
     assert run("predict", "m", "t").returncode == 0
+
+
+def test_rare_values_that_add_up_to_too_much_are_bad_input(run, tmp_path):
+    (tmp_path / "rows").write_text("1 a:3e38 b:3e38\n0 c:1\n1 c:1 a:3e38 x:3e38 y:3e38\n")
+    done = run("train", "--min-count", "2", "--rare", "share", "rows")
+    assert done.returncode == 65
+    assert "the values of a row's rare features, which share a column, add up to more than" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["1 a:1 zz:1\n", "zz:1 a:1\n", "1 a:1 2:2:1\n"])
+def test_an_unseen_feature_is_named_if_ids_are_hashed(run, tmp_path, text):
+    form = "ffm" if text.count(":") > 2 else "libsvm"
+    known = "0:a:1 1:b:1" if form == "ffm" else "a:1 b:1"
+    (tmp_path / "rows").write_text(f"1 {known}\n0 {known}\n")
+    text = text.replace("a:1", "0:a:1") if form == "ffm" else text
+    assert run("train", "-q", "-f", form, "--hash-bits", "20", "-o", "m", "rows").returncode == 0
+    (tmp_path / "new").write_text(f"1 {known}\n{text}")
+    done = run("predict", "-f", form, "--unseen", "error", "m", "new")
+    token = "2:2:1" if form == "ffm" else "zz:1"
+    column = text.index(token) + 1
+    assert done.stderr.endswith(
+        f"new:2:{column}: found '{token}', expected a feature that occurred in training; "
+        "this feature did not, and unseen features are an error\n"
+    )
+    assert done.returncode == 65

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fmcli.data.numbering import occurring
+from fmcli.errors import BadInputError
 from fmcli.system.parallel import in_parallel
 
 from fmcli.base.types cimport Sample, prefetch_line
@@ -295,7 +296,7 @@ cdef class Dataset:
 
     def renumbered(self, numbering, into=None, const int32_t[::1] columns=None):
         """The same rows with the columns of a numbering. Entries of features that have no column there are left out; if
-        they share one, those of a row and field are added up. Raises OverflowError if a sum is too large.
+        they share one, those of a row and field are added up. Raises BadInputError if a sum is too large.
 
         into : int32 (nnz), where the new indices are stored; by default a new array.
         columns : int32 (features), the columns there of the columns here, if they are known.
@@ -348,7 +349,8 @@ cdef class Dataset:
                 entries.field = &field[0]
             nnz = merge_shared(entries, self.rows, numbering.shared, &starts[0])
         if nnz < 0:
-            raise OverflowError("the values of a row's rare features add up to more than float32 holds")
+            raise BadInputError("the values of a row's rare features, which share a column, add up to more than a "
+                                "number of 32 bits holds; write smaller values")
         return Dataset(
             starts_, indices[:nnz], values[:nnz], self.label, len(numbering), None if fields is None else fields[:nnz],
             self.weight, group=self.group, trusted=True, numbering=numbering)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from fmcli.errors import BadInputError
+
 from fmcli.base.types cimport Csr
 from fmcli.data.dataset cimport Dataset
 from libc.stdint cimport int32_t, int64_t
@@ -21,7 +23,7 @@ def joined(Dataset data, relations):
 
     relations : (block, rows) pairs; the row rows[i] (int32) of the Dataset `block` belongs to row i.
 
-    Raises IndexError for a row that a block does not have, and OverflowError if a sum is too large.
+    Raises IndexError for a row that a block does not have, and BadInputError if a sum is too large.
     """
     cdef vector[JoinedPart] parts
     cdef const int32_t[::1] rows
@@ -45,7 +47,8 @@ def joined(Dataset data, relations):
     with nogil:
         count = join_rows(parts, data.rows, &indptr[0], &index[0], &value[0])
     if count < data.rows:
-        raise OverflowError("the values of a feature in a joined row add up to more than float32 holds")
+        raise BadInputError("the values of a feature in a joined row add up to more than a number of 32 bits holds; "
+                            "write smaller values")
     nnz = indptr_[data.rows]
     return Dataset(
         indptr_, index_[:nnz], value_[:nnz], data.label, max([part.features for part, _ in everything]), None,
