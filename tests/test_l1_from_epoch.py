@@ -9,7 +9,8 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.training.job import plan, train
+from fmcli.training import saving
+from fmcli.training.job import plan, summary, train
 
 SPARSE = (*ROW_SOLVERS, "cd")
 # Strong enough to make all factors zero, even with ftrl, where the penalty is relative to the sum of the losses.
@@ -26,6 +27,12 @@ def one_hot(rows=600, levels=6, seed=0):
 
 
 DATA = one_hot()
+
+
+def one_hot_newcomers():
+    """Rows of the same right column, whose left column has a level of its own, numbered after all others."""
+    rng = np.random.default_rng(1)
+    return dataset([{int(6 + right): 1.0, 12: 1.0} for right in rng.integers(6, size=60)], 13, rng.normal(size=60))
 
 
 def followed(solver, name="fm", valid=None, patience=3, **options):
@@ -99,6 +106,27 @@ def test_epochs_that_a_model_has_gone_through_count():
     assert penalty.end_epoch()
     assert penalty.on_factors
     assert not penalty.end_epoch()
+
+
+@pytest.mark.parametrize("given", [{}, {"l1_from_epoch": 4}], ids=["default", "inherited"])
+@pytest.mark.parametrize("state", [True, False], ids=["state", "no-state"])
+@pytest.mark.parametrize("solver", ROW_SOLVERS)
+def test_the_only_epoch_of_an_update_is_penalized_and_newcomers_live(solver, state, given, tmp_path):
+    """The first epoch that is penalized is never after the end of the run, whatever the earlier run was given."""
+    path = str(tmp_path / "m.fm")
+    first, _ = followed(solver, "sglfm", l1=1e-6, group_l1=1e-6, **given)
+    saving.save_model(path, first, summary(first), "libsvm", keep_state=state)
+    newcomers = one_hot_newcomers()
+    alive = {}
+    for name, strengths in {"inherited": {}, "heavy": HEAVY}.items():
+        warm_start = saving.load_warm_start(path)
+        spec = warm_start.continued(None, None, None, strengths)
+        update = train(plan(newcomers, spec, warm_start=warm_start))
+        assert len(update.epochs) == 1
+        alive[name] = parameters(update.plan.model)["V"][0].any(axis=1)
+    touched = np.unique(newcomers.index)
+    assert alive["inherited"][touched].all()
+    assert not alive["heavy"][touched].any()
 
 
 def test_lbfgs_has_no_such_penalty():
