@@ -45,9 +45,10 @@ def close(name: str, names: Collection[str]) -> list[str]:
         return [by_plain[text] for text in joined]
     beginning = [text for text in by_plain if len(wanted) > 1 and text.startswith(wanted)]
     containing = [text for text in by_plain if len(wanted) > 1 and wanted in text.split("-")]
-    errors = {text: wrong_letters(wanted, text) for text in by_plain}
     allowed = max((len(wanted) + 1) // LETTERS_PER_ERROR, 1)
-    misspelled = sorted((text for text in by_plain if errors[text] <= allowed), key=errors.__getitem__)
+    as_long = [text for text in by_plain if abs(len(text) - len(wanted)) <= allowed]
+    errors = {text: wrong_letters(wanted, text) for text in as_long}
+    misspelled = sorted((text for text in as_long if errors[text] <= allowed), key=errors.__getitem__)
     return [by_plain[text] for text in dict.fromkeys([*beginning, *containing, *misspelled])][:MOST]
 
 

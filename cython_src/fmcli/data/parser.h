@@ -328,7 +328,8 @@ class Parser {
         double any;
         if (has_label) y = place;
         else if (read_number(part.begin, part.end, any))
-            return fail("is neither a number nor one that the model knows", "label", expected, token, part);
+            return fail("is neither a number nor one that the model knows; write 0 for an unknown label", "label", expected,
+                        token, part);
         return true;
     }
 
