@@ -33,10 +33,13 @@ NOT_FOUND = 127
 
 
 def beginning(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The topics that begin so, for shells to complete."""
+    """The topics and model kinds that begin so, for shells to complete."""
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(name, help=title) for name, title in topics().items() if name.startswith(incomplete)]
+    from fmcli.registry.models import MODELS
+
+    found = {**{kind.name: kind.help for kind in MODELS.values()}, **topics()}
+    return [CompletionItem(name, help=text) for name, text in found.items() if name.startswith(incomplete)]
 
 
 @click.command(

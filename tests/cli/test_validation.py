@@ -398,7 +398,7 @@ def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
     ("options", "why"),
     [
         (["-e", "2"], "there is no validation data; give it with -v or --holdout"),
-        (["-e", "1", "--holdout", "0.5"], "there are no several epochs (-e)"),
+        (["-e", "1", "--holdout", "0.5"], "it needs several epochs (-e)"),
         (["-e", "3", "-s", "mcmc", "--holdout", "0.5"], "mcmc does not stop early"),
         (["-m", "kernel-basis"], "kernel-basis is solved in closed form"),
         (["-e", "2", "--holdout", "0.5"], None),

@@ -172,7 +172,7 @@ def why_no_early_stop(plan: Plan) -> str:
     if spec.solver_entry.samples:
         return f"{spec.solver} does not stop early"
     if spec.values["epochs"] <= 1:
-        return "there are no several epochs (-e)"
+        return "it needs several epochs (-e)"
     return "" if plan.validation else "there is no validation data; give it with -v or --holdout"
 
 
