@@ -10,6 +10,8 @@ from fmcli.registry.specs import REFINES, Spec
 WHOLE_STEPS = ("alpha", "learning_rate")
 # After divergence, a step size that is smaller by this factor is proposed.
 STEP_BACK = 10
+# Smaller steps, as those that are limited by huge values, do not help.
+LEAST_STEP = 1e-9
 
 
 def diverged(spec: Spec, what: str, best: str = "") -> DivergedError:
@@ -17,7 +19,11 @@ def diverged(spec: Spec, what: str, best: str = "") -> DivergedError:
     features, unless they are scaled already; and before these `best`, a remedy for the scale of the features."""
     scaled = best or spec.values["scale"] != "none"
     remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
-    steps = [f"{OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})" for name, step in steps_of(spec).items()]
+    steps = [
+        f"{OPTIONS[name].flag} {step / STEP_BACK:g} (it was {step:g})"
+        for name, step in steps_of(spec).items()
+        if step > LEAST_STEP
+    ]
     if steps:
         remedies.insert(0, f"try {'a smaller step' if len(steps) == 1 else 'smaller steps'}: {', '.join(steps)}")
     remedies = [*filter(None, [best]), *remedies] or ["look for labels and values that are far too large"]

@@ -245,9 +245,9 @@ def check_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -
         return
     if found.keys() != wanted.keys():
         raise BadInputError(f"{path} is the checkpoint of another version of fmcli; {WAY_OUT}")
-    if choices := "; ".join(changes(found, wanted)):
-        raise UsageError(f"{path} is the checkpoint of another run: {choices}. Give the same options, or {WAY_OUT}")
     differ = " and ".join(text for name, text in DATA.items() if found[name] != wanted[name])
+    if choices := "; ".join(changes(found, wanted, derived=bool(differ))):
+        raise UsageError(f"{path} is the checkpoint of another run: {choices}. Give the same options, or {WAY_OUT}")
     raise BadInputError(f"{path} is the checkpoint of another run: {differ} have changed. Restore them, or {WAY_OUT}")
 
 
@@ -256,11 +256,15 @@ def shown(value: Any) -> str:
     return shorten(str(value), LONGEST_SHOWN, placeholder=" ...")
 
 
-def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
-    """The choices in which two runs differ, in words."""
+def changes(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool) -> Iterator[str]:
+    """The choices in which two runs differ, in words.
+
+    derived : whether the data differ, from which values follow that neither run was given.
+    """
+    either = {*found["given"], *wanted["given"]}
     for name in sorted(wanted["options"].keys() | found["options"].keys()):
         before, now = found["options"].get(name), wanted["options"].get(name)
-        if before != now:
+        if before != now and (name in either or not derived):
             yield f"{OPTIONS[name].flag if name in OPTIONS else name} was {shown(before)} and is {shown(now)}"
     given = set(found["given"]) ^ set(wanted["given"])
     for name in sorted(wanted.keys() - {"options", "given"} - DATA.keys()):

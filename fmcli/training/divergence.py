@@ -10,6 +10,7 @@ import numpy as np
 from fmcli.base.finite import are_finite
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Loss
+from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.remedies import diverged
@@ -41,7 +42,12 @@ class DivergenceCheck:
     def start(self, model: Model) -> None:
         """Check the parameters that training starts from."""
         if not are_finite(model.parameters.values()):
-            warm_start = self.plan.warm_start
+            largest, warm_start = float(np.abs(self.plan.source.data.label).max()), self.plan.warm_start
+            if largest > float(np.finfo(REAL_TYPE).max):
+                raise DivergedError(
+                    f"labels have values up to {largest:.3g}, too large for parameters of type {REAL_TYPE.name}; "
+                    "divide the labels by a constant"
+                )
             whose = f"{warm_start.path} has" if warm_start else "the start values have"
             way_out = "train that model again" if warm_start else "choose smaller start values, or scale the labels"
             options = {} if warm_start else {"init_std": None}

@@ -192,6 +192,19 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["c", "f", "m", "t"]
 
 
+def test_other_rows_are_named_rather_than_options_that_follow_from_them(run, rows, tmp_path):
+    """By default, the start values of mcmc depend on the rows."""
+    command = ("train", "-s", "mcmc", "-e", "30", *KEEP)
+    run(*command, "--max-seconds", "1e-9", rows)
+    (tmp_path / "t").write_text(rows.read_text() + "1 3:7\n" * 99)
+    done = run(*command, "--resume", "t")
+    assert done.returncode == 65
+    assert "another run: the training data or the weights of rows have changed. Restore them" in done.stderr
+    done = run(*command, "--resume", "--init-std", "0.3", "t")
+    assert done.returncode == 2
+    assert "--init-std was " in done.stderr
+
+
 def test_training_goes_on_if_a_checkpoint_cannot_be_written(run, rows, tmp_path):
     (tmp_path / "f").mkdir()
     full = "import fmcli.model_file.container as c, errno, os; write = c.atomic_output; " \

@@ -66,3 +66,18 @@ def test_numbers_of_options_at_the_edge(run, tmp_path, options, status):
     done = run("train", "-e", "1", "-o", "m", *options, "t")
     assert done.returncode == status, done.stderr
     assert options[0] in done.stderr
+
+
+def test_labels_that_no_parameter_holds(run, tmp_path):
+    (tmp_path / "rows").write_text("1e300 0:1 1:1\n2e300 0:2 1:3\n-1e300 0:1 1:2\n")
+    done = run("train", "rows")
+    assert done.returncode == 3
+    assert "labels have values up to 2e+300, too large for parameters of type " in done.stderr
+
+
+def test_no_step_is_proposed_that_could_not_help(run, tmp_path):
+    (tmp_path / "rows").write_text("1 0:1e38 1:1\n0 0:2 1:3e38\n1 0:1 1:2\n0 1:5\n")
+    done = run("train", "-s", "sgd", "rows")
+    assert done.returncode == 3
+    assert "smaller step" not in done.stderr
+    assert "use --scale standard, or --scale max-abs if columns are sparse\n" in done.stderr

@@ -135,7 +135,7 @@ def test_little_is_imported_before_signals_are_taken():
         "import sys\n"
         "def caught(): return [line for line in open('/proc/self/status') if line.startswith('SigCgt')]\n"
         "modules, before = set(sys.modules), caught()\n"
-        "import fmcli.__main__\n"
+        "import fmcli.__main__, fmcli.system.interrupt\n"
         "assert caught() == before\n"
         "print(*sorted(set(sys.modules) - modules))\n"
     )
