@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from fmcli.errors import UsageError
 
-# A suggestion has one wrong letter for each so many of the name, or one in all; at most MOST are made.
+# A suggestion has one wrong letter for each so many of the name, or one in all, and at least one right letter; at
+# most MOST are made.
 LETTERS_PER_ERROR, MOST = 3, 3
 # All names are listed if there are at most so many: with suggestions, and without.
 SHORT_LIST, LIST = 12, 30
@@ -45,7 +46,7 @@ def close(name: str, names: Collection[str]) -> list[str]:
         return [by_plain[text] for text in joined]
     beginning = [text for text in by_plain if len(wanted) > 1 and text.startswith(wanted)]
     containing = [text for text in by_plain if len(wanted) > 1 and wanted in text.split("-")]
-    allowed = max((len(wanted) + 1) // LETTERS_PER_ERROR, 1)
+    allowed = min(max((len(wanted) + 1) // LETTERS_PER_ERROR, 1), len(wanted) - 1)
     as_long = [text for text in by_plain if abs(len(text) - len(wanted)) <= allowed]
     errors = {text: wrong_letters(wanted, text) for text in as_long}
     misspelled = sorted((text for text in as_long if errors[text] <= allowed), key=errors.__getitem__)

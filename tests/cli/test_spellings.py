@@ -201,6 +201,7 @@ def test_closeness():
     assert close("learn", names) == ["learning-rate"]
     assert close("zzzzzz", names) == []
     assert close("rate", names) == ["learning-rate"]
+    assert close("", ["a", "fm"]) == close("x", ["a", "fm"]) == []
 
 
 def edits(text, letters, exchanges=True):
