@@ -83,7 +83,7 @@ def test_start_values_are_not_judged_unless_they_are_not_finite():
     far = plan(0.1, labels=[100.0, 101.0] * 20, bias=False, epochs=0)
     assert job.train(far).best == 0
     with pytest.raises(DivergedError, match="start values have a parameter that is not a finite number"):
-        job.train(plan(0.1, init_std=1e300, epochs=0))
+        job.train(job.plan(dataset([{0: 1.0}, {1: 1.0}], 2, [0.0, 1.0]), make_spec("fm", options={"init_std": 1e300})))
     with pytest.raises(DivergedError, match=r"labels have values up to 1e\+300, too large for parameters"):
         job.train(plan(0.1, labels=[1e300, 1.0] * 20, epochs=0))
 
