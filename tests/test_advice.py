@@ -46,8 +46,8 @@ def test_warning_about_factors_that_are_all_0(halves, model, solver, options, ca
 def test_warning_about_kernel_weights_that_are_all_0(halves):
     (found,) = warnings(halves[0], "pn", "cd", nuclear=100.0, epochs=3, tol=0.0)
     assert found == (
-        "all weights beta of the factors are 0, so that the model is linear; --nuclear 100 is too strong for them: try "
-        "--nuclear 10"
+        "all weights beta of the factors are 0, so that the model is linear; --nuclear 100 is too strong for them, or "
+        "they started too small or too large (--init-std 0.1): try --nuclear 10 or another --init-std"
     )
 
 

@@ -72,6 +72,20 @@ def test_coding_with_many_active_anchors_is_fast(coding):
     assert not shares[coding.most :].any()
 
 
+@pytest.mark.parametrize("strength", [0.1, 1.0, 10.0])
+def test_the_adaptive_coding_is_the_minimum_of_its_objective(strength):
+    """The norm of the shares plus their product with u is convex: at its minimum on the simplex, the derivative is the
+    same for all active anchors, and no smaller for the others."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        distance = rng.exponential(size=8)
+        distance -= distance.min()
+        share = coded(Adaptive(8, strength), distance)
+        slope = share / np.linalg.norm(share) + strength * distance
+        assert share.sum() == pytest.approx(1)
+        assert slope[share > 0] == pytest.approx(slope.min())
+
+
 def test_active_anchors_come_in_order_of_distance_and_number():
     rng = np.random.default_rng(3)
     distance = rng.integers(6, size=40).astype(float)

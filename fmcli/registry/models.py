@@ -131,7 +131,8 @@ _MODELS = (
     ),
     ModelEntry(
         "shfm",
-        "Strongly hierarchical FM: an interaction is non-zero only if both main effects are.",
+        "Strongly hierarchical FM: an interaction is non-zero only if both main effects are, unless factors are "
+        "orthogonal to v_0.",
         "fmcli.models.fm:SHFM",
         ("rank", "bias"),
         solver=_BY_COLUMNS,

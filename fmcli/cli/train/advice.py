@@ -131,6 +131,10 @@ def why_zero(trained: Trained) -> str:
         late = min(DENSE_EPOCHS, values["epochs"])
         if strong != ["nuclear"] and values.get("l1_from_epoch", late) < late:
             weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that they grow before the penalty acts"
+        if "nuclear" in strong:
+            start = OPTIONS["init_std"].flag
+            other = f", or they started too small or too large ({start} {values['init_std']:g})"
+            return f"{found}{used} {verb} too strong for them{other}: try {weaker} or another {start}"
         return f"{found}{used} {verb} too strong for them: try {weaker}"
     if not values["init_std"]:
         return f"{found}they start from 0, where their gradients are 0: leave out {OPTIONS['init_std'].flag} 0"
