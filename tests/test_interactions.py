@@ -89,6 +89,21 @@ def test_pairs_that_no_row_has_are_left_out(rng):
     assert {row["rows"] for row in inspection.pairs(Subject("m", all_pairs, True, 10, {}))} == {None}
 
 
+def test_a_pair_of_many_rows_comes_before_a_stronger_one_of_a_single_row(rng):
+    """With r rows, the interaction x is listed by |x| times the root of r, which one row alone does not lead."""
+    frequent = [[2, 0], [3, 0], [5, 0], [7, 0]]
+    plain, _ = scorer_of("fm", rng, frequent)
+    added = interactions(plain).added[:, 0]
+    strongest = np.argmax(np.abs(added))
+    together = np.full(6, 400, dtype=np.int32)
+    together[strongest] = 1
+    counted, _ = scorer_of("fm", rng, frequent, together=together)
+    counted.model = plain.model
+    listed = [row["adds"] for row in inspection.pairs(Subject("m", counted, True, 10, {}))]
+    assert listed == sorted(added, key=lambda x: -abs(x) * (1 if x == added[strongest] else 20))
+    assert listed[0] != added[strongest]
+
+
 def test_fields_are_as_strong_as_the_pairs_of_their_features(rng):
     frequent = [[0, 2], [1, 2], [4, 0], [6, 1]]
     scorer, _ = scorer_of("ffm", rng, frequent)

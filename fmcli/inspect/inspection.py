@@ -290,11 +290,15 @@ def frequent(subject: Subject) -> list[Row]:
 
 def pairs(subject: Subject) -> list[Row]:
     """The pairs of frequent features with the strongest interactions, among those that occur together, and the number
-    of examined training rows (pair_rows) that have both; null for older files, which do not have it."""
+    of examined training rows (pair_rows) that have both; null for older files, which do not have it.
+
+    The error of an interaction falls with the root of the number of rows, so that the order is by the product of both.
+    """
     found = interactions(subject.scorer)
+    precision = np.ones(len(found.added)) if found.together is None else np.sqrt(found.together)
     rows = []
     for output, begin in subject.outputs():
-        for place in largest(found.added[:, output], subject.top).tolist():
+        for place in largest(found.added[:, output] * precision, subject.top).tolist():
             one, other = subject.scorer.ids(found.features[place])
             times = None if found.together is None else int(found.together[place])
             added = float(found.added[place, output])
