@@ -196,7 +196,7 @@ def _find(
 
 
 def _hashed(ffm: bool, limit: int, bits: int, entry: bytes) -> int:
-    """The column of an entry, as in the text, whose id is hashed; -1 if it is none."""
+    """Return the column of an entry, as in the text, whose id is hashed; -1 if it has none, as a group or a zero."""
     rows, line = Rows(ffm=ffm, keep_fields=False, training=False, limit=limit, hash_bits=bits), b"0 %b\n" % entry
     _, faulty, _ = rows.parse(bytearray(line + bytes(PADDING)), 0, len(line))
-    return -1 if faulty else int(rows.dataset(limit).index[0])
+    return -1 if faulty or rows.nnz == 0 else int(rows.dataset(limit).index[0])

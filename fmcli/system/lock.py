@@ -40,8 +40,8 @@ def locked(path: str) -> Iterator[None]:
         try:
             yield
         finally:
-            if made:
-                with suppress(OSError):
+            with suppress(OSError):
+                if made and names(beside, descriptor):  # else somebody has put another file there
                     os.unlink(beside)
             os.close(descriptor)
 

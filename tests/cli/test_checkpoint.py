@@ -93,6 +93,13 @@ def test_one_run_at_a_time(run, rows, tmp_path):
     assert set(os.listdir(tmp_path)) == {"adult.train.libsvm.fm", LOCK}
 
 
+def test_a_file_that_took_the_place_of_the_lock_stays(tmp_path):
+    with locked(str(tmp_path / "c")):
+        (tmp_path / "data").write_text("rows")
+        (tmp_path / "data").rename(tmp_path / LOCK)
+    assert (tmp_path / LOCK).read_text() == "rows"
+
+
 @pytest.mark.parametrize("given", ["input", "output", "validation", "-i", "--log-json"])
 def test_no_other_file_is_the_lock(run, rows, tmp_path, given):
     """A file of the command with the name of the lock file is refused, and remains as it is."""

@@ -298,7 +298,9 @@ def test_rare_values_that_add_up_to_too_much_are_bad_input(run, tmp_path):
     assert "the values of a row's rare features, which share a column, add up to more than" in done.stderr
 
 
-@pytest.mark.parametrize("text", ["1 a:1 zz:1\n", "zz:1 a:1\n", "1 a:1 2:2:1\n"])
+@pytest.mark.parametrize(
+    "text", ["1 a:1 zz:1\n", "zz:1 a:1\n", "1 a:1 2:2:1\n", "1 qid:3 zz:1\n", "1 a:0 zz:1\n", "1 a:1 zz:1 # a\n"]
+)
 def test_an_unseen_feature_is_named_if_ids_are_hashed(run, tmp_path, text):
     form = "ffm" if text.count(":") > 2 else "libsvm"
     known = "0:a:1 1:b:1" if form == "ffm" else "a:1 b:1"
