@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -125,6 +127,7 @@ def command(
     if numbers and table == STANDARD_INPUT:
         raise UsageError("--numbers reads the table twice, which standard input cannot be; give a file")
     check_paths([table, *(path for _, path in join)], [output] if output else [])
+    from fmcli.data.sources import text_bytes
     from fmcli.prepare.encode import Encoding, numbered
     from fmcli.prepare.tables import by_key, rows
 
@@ -132,10 +135,17 @@ def command(
     joined = {column: by_key(path, column) for column, path in join}
     encoding = Encoding(categorical, several, numeric, label, group, to == "ffm", separator, joined)
 
-    def whole() -> Iterator[Row]:
-        return encoding.whole(rows(table, columns, delimiter))
+    on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
+    with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
+        size = text_bytes([table]) if log.shows_progress else 0
 
-    with Log(quiet=quiet, verbose=verbose) as log:
+        def whole() -> Iterator[Row]:
+            begin = time.perf_counter()
+            for number, row in enumerate(encoding.whole(rows(table, columns, delimiter)), start=1):
+                if log.due():
+                    log.progress_of_rows(number, time.perf_counter() - begin, row.end, size)
+                yield row
+
         numbering = numbered(encoding, whole()) if numbers else None
         with written_to(output) as sink:
             for row in whole():

@@ -16,6 +16,8 @@ from fmcli.text import printable
 
 # Seconds between two updates of the progress line.
 UPDATE_SECONDS = 0.2
+# The least duration from which a rate is computed.
+LEAST_SECONDS = 1e-9
 FALLBACK_COLUMNS = 80
 # The value of --quiet (-qq) that also suppresses warnings.
 ONLY_ERRORS = 2
@@ -132,6 +134,11 @@ class Log:
             write_stderr(f"\r{text:<{self._shown}}", end="")
             self._shown = len(text)
             self._next_update = time.monotonic() + UPDATE_SECONDS
+
+    def progress_of_rows(self, rows: int, seconds: float, read: int, size: int) -> None:
+        """Show how many rows are done, their speed and, if the size of the text is known, the share that is read."""
+        share = f"{100 * min(read, size) // size} %  " if size else ""
+        self.progress(f"{share}{rows:,} rows  {rows / max(seconds, LEAST_SECONDS):,.0f} rows/s")
 
     def _clear(self) -> None:
         if self._shown:

@@ -218,6 +218,7 @@ def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: boo
 
 def run(log: Log, request: Request, bad: BadLines) -> None:
     """Load the model, predict, and write."""
+    from fmcli.data.sources import text_bytes
     from fmcli.model_file.container import load
     from fmcli.system.machine import cpu_count
     from fmcli.system.parallel import begun
@@ -245,12 +246,13 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         with_spread=request.std,
         relations=request.relations,
     )
+    # Rows with relations are counted before they are joined.
+    size = text_bytes(request.inputs) if log.shows_progress and not request.relations else 0
     with open_sink(request.output) as sink:
         for text in lines:
             sink.write(text)
             if log.due():
-                speed = counts.rows / (time.perf_counter() - begin)
-                log.progress(f"{counts.rows:,} rows  {speed:,.0f} rows/s")
+                log.progress_of_rows(counts.rows, time.perf_counter() - begin, counts.bytes, size)
     log_result(log, request, scorer, counts, bad, time.perf_counter() - begin)
 
 

@@ -112,14 +112,24 @@ def blocks(
 def parts(path: str, size: int) -> list[Part]:
     """The parts of a file, in order, of at most this many bytes and a line; a file that is compressed or remote is one
     part. Raises MissingInputError."""
-    with ExitStack() as stack:
-        whole = _Raw(Part(path), stack).compression() is not None
-    total = 0 if whole or is_remote(path) else size_on_disk(path)
+    total = 0 if _is_compressed(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
         return [Part(path)]
     count = -(-total // size)
     starts = [total * number // count for number in range(count)]
     return [Part(path, start, stop, total) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
+
+
+def text_bytes(paths: Sequence[str]) -> int:
+    """Return the size of the text of the inputs; 0 if it is not known, as for pipes, addresses and compressed files.
+    Raises MissingInputError."""
+    known = all(path != "-" and os.path.isfile(path) and not _is_compressed(path) for path in paths)
+    return sum(map(size_on_disk, paths)) if known else 0
+
+
+def _is_compressed(path: str) -> bool:
+    with ExitStack() as stack:
+        return _Raw(Part(path), stack).compression() is not None
 
 
 def name_of(path: str) -> str:

@@ -13,21 +13,24 @@ class Line(NamedTuple):
 
     name : of its input.
     number : in its input, from 1.
+    end : the bytes of text of its input before the next line.
     """
 
     name: str
     number: int
     text: bytes
+    end: int = 0
 
 
 def lines(paths: Sequence[str]) -> Iterator[Line]:
     """All lines of the inputs, "-" being standard input. Raises the errors of fmcli.data.sources.blocks."""
     spare: list[bytearray] = []
-    number = 0
+    number = end = 0
     for block in blocks(paths, spare, BLOCK_BYTES):
-        number = 0 if block.first else number
+        if block.first:
+            number, end = 0, block.start
         found = bytes(memoryview(block.data)[block.start : block.stop]).split(b"\n")
         for text in found[:-1]:
-            number += 1
-            yield Line(block.name, number, text.removesuffix(b"\r"))
+            number, end = number + 1, end + len(text) + 1
+            yield Line(block.name, number, text.removesuffix(b"\r"), end)
         spare.append(block.data)

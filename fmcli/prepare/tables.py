@@ -32,10 +32,12 @@ class Row(NamedTuple):
 
     place : its file and line, for messages.
     cells : the text of each cell by the name of its column.
+    end : the bytes of text of its file before the next row.
     """
 
     place: str
     cells: dict[str, str]
+    end: int
 
 
 def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -> Iterator[Row]:
@@ -54,7 +56,7 @@ def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -
         raise BadInputError(f"{first.name}:{first.number}: found JSON, expected a table; write it as CSV first")
     delimiter = delimiter or _delimiter(first)
     names = list(columns)
-    for place, cells in _cells(_from(first, found), delimiter):
+    for place, cells, end in _cells(_from(first, found), delimiter):
         if not names:
             names = [cell.strip() for cell in cells]
             if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -62,7 +64,7 @@ def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -
         elif len(cells) != len(names):
             raise BadInputError(f"{place}: found {len(cells)} cells, expected {len(names)}: {', '.join(names)}")
         else:
-            yield Row(place, dict(zip(names, cells, strict=True)))
+            yield Row(place, dict(zip(names, cells, strict=True)), end)
 
 
 def is_header(first: bytes, second: bytes) -> bool:
@@ -103,8 +105,8 @@ def _delimiter(first: Line) -> str:
     raise BadInputError(f"{first.name}:{first.number}: found no delimiter, expected one of {known}")
 
 
-def _cells(found: Iterator[Line], delimiter: str) -> Iterator[tuple[str, list[str]]]:
-    """The place and the cells of each row. Bytes that are not UTF-8 are kept."""
+def _cells(found: Iterator[Line], delimiter: str) -> Iterator[tuple[str, list[str], int]]:
+    """The place, the cells and the end of each row. Bytes that are not UTF-8 are kept."""
     last = Line("", 0, b"")
 
     def texts() -> Iterator[str]:
@@ -116,9 +118,9 @@ def _cells(found: Iterator[Line], delimiter: str) -> Iterator[tuple[str, list[st
         dialect = Quoted if delimiter in QUOTING else Plain
         try:
             for cells in csv.reader(texts(), dialect, delimiter=delimiter):
-                yield f"{last.name}:{last.number}", cells
+                yield f"{last.name}:{last.number}", cells, last.end
         except csv.Error as error:
             raise BadInputError(f"{last.name}:{last.number}: the row cannot be read: {error}") from error
     else:
         for text in texts():
-            yield f"{last.name}:{last.number}", text.removesuffix("\n").split(delimiter)
+            yield f"{last.name}:{last.number}", text.removesuffix("\n").split(delimiter), last.end

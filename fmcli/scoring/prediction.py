@@ -252,6 +252,7 @@ class Counts:
     comments: int = 0
     labels_as_ids: int = 0  # rows without a label whose id looks like one
     span: tuple[int, int] | None = None  # the smallest and the largest index
+    bytes: int = 0  # of text
 
     def add(self, other: Counts) -> None:
         """Take the counts of further rows."""
@@ -261,6 +262,7 @@ class Counts:
         self.not_finite += other.not_finite
         self.comments += other.comments
         self.labels_as_ids += other.labels_as_ids
+        self.bytes += other.bytes
         self.widen(other.span)
 
     def widen(self, span: tuple[int, int] | None) -> None:
@@ -463,6 +465,7 @@ def each_chunk(
     ):
         result, cold, like_labels = piece.result
         counts.rows += piece.rows
+        counts.bytes += piece.bytes
         counts.labels_as_ids += like_labels
         counts.nonzeros += piece.nnz + piece.unseen
         counts.unseen += piece.unseen + cold

@@ -1,6 +1,7 @@
 """The progress line on a terminal, updated as often as possible: every solver, shape of data and terminal width."""
 
 import fcntl
+import gzip
 import os
 import pty
 import re
@@ -88,3 +89,22 @@ def test_progress_of_any_run(monkeypatch, tmp_path, solver, shape, columns, opti
     updates = [part for part in re.split(r"[\r\n]", said) if re.match(r"(epoch|refit) \d+/", part)]
     assert all(len(update.rstrip()) < (columns or output.FALLBACK_COLUMNS) for update in updates)
     assert updates or status == DIVERGED or columns < 20 or shape == "empty"
+
+
+@pytest.mark.parametrize("command", ["predict", "convert"])
+def test_rows_that_are_written_have_a_share(monkeypatch, tmp_path, command):
+    """From 0 to 100 %, if the size of the text is known: not if it is compressed."""
+    rows, table, packed = tmp_path / "rows", tmp_path / "table", tmp_path / "packed"
+    rows.write_text("".join(f"{line}\n" for line in SHAPES["many rows"] * 200))
+    table.write_text("label,name\n" + "".join(f"{row % 2},n{row % 7}\n" for row in range(5000)))
+    given = rows if command == "predict" else table
+    packed.write_bytes(gzip.compress(given.read_bytes(), 1))
+    assert on_terminal(monkeypatch, 80, ["train", "-qq", "-e", "1", "-o", tmp_path / "m", rows])[0] == TRAINED
+    options = ["-j", "1", tmp_path / "m"] if command == "predict" else ["--label", "label", "--categorical", "name"]
+    for path in (given, packed):
+        status, said = on_terminal(monkeypatch, 80, [command, "-o", tmp_path / "out", *options, path])
+        assert status == 0
+        shares = list(map(int, re.findall(r"\r(\d+) %  [\d,]+ rows  [\d,]+ rows/s", said)))
+        assert shares == sorted(shares)
+        assert (shares[:1], shares[-1:]) == ([], []) if path is packed else shares[0] < 60 and shares[-1] in (99, 100)
+        assert re.search(r"\r\d+ %  |\r[\d,]+ rows  [\d,]+ rows/s", said)

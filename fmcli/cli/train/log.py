@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.flags import with_flag
-from fmcli.cli.output import Log, seconds
-from fmcli.cli.train.progress import LEAST_SECONDS
+from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table

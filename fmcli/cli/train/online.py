@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fmcli.cli.output import Log, open_lines
+from fmcli.cli.output import LEAST_SECONDS, Log, open_lines
 from fmcli.cli.train.log import log_plan, log_read
-from fmcli.cli.train.progress import LEAST_SECONDS, Progress
+from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.rows import known_labels, log_skipped, read_valid, reading_of
 from fmcli.cli.train.run import bad_lines, save
 from fmcli.cli.train.start import log_start

@@ -8,15 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fmcli.base.finite import finite
-from fmcli.cli.output import Lines, Log, clock, seconds, timestamp
+from fmcli.cli.output import LEAST_SECONDS, Lines, Log, clock, seconds, timestamp
 from fmcli.solvers.trainer import Observer
 
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
     from fmcli.training.trained import Epoch
-
-# The least duration from which a rate is computed.
-LEAST_SECONDS = 1e-9
 
 
 def is_round(number: int) -> bool:
