@@ -28,12 +28,8 @@ class Draws:
 
     def __init__(self, models: Sequence[Model]) -> None:
         self.models = models
-        self.interleaved = len(models) > 1 and all(map(can_interleave, models))
-        model = models[0]
-        self.bytes = 0
-        if self.interleaved:
-            rank = model.parameters["V"].shape[-1]
-            self.bytes = sum(InterleavedFM.bytes_needed(model.features, rank, len(group)) for group in self._groups())
+        self.interleaved = len(models) > 1 and can_interleave(models[0])
+        self.bytes = interleaved_bytes(models[0], len(models))
         self._made: list[InterleavedFM] = []
 
     def _groups(self) -> list[Sequence[Model]]:
@@ -59,7 +55,15 @@ class Draws:
 def can_interleave(model: Model) -> bool:
     """Whether a model is a factorization machine of one score and a small rank."""
     one_score = model.outputs == 1 and not model.cutpoints
-    return type(model) is FM and one_score and model.parameters["V"].shape[-1] <= MOST_RANK
+    return type(model) is FM and one_score and model.shapes()["V"][-1] <= MOST_RANK
+
+
+def interleaved_bytes(model: Model, draws: int) -> int:
+    """Bytes of the copies of so many draws of a model that `Draws` interleaves."""
+    if draws < 2 or not can_interleave(model):
+        return 0
+    groups = [min(DRAWS_TOGETHER, draws - first) for first in range(0, draws, DRAWS_TOGETHER)]
+    return sum(InterleavedFM.bytes_needed(model.features, model.shapes()["V"][-1], group) for group in groups)
 
 
 def interleave(models: Sequence[Model]) -> InterleavedFM:

@@ -43,7 +43,7 @@ class Minimizer(ABC):
 
     @staticmethod
     @abstractmethod
-    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
+    def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
         """Bytes that the minimizer takes in addition to the model and the data."""
 
     @abstractmethod
@@ -71,8 +71,8 @@ class MinimizingTrainer(Trainer):
     minimizer: ClassVar[type[Minimizer]]
 
     def bytes_needed(self) -> int:
-        task = self.task
-        needed = self.minimizer.bytes_needed(task.model, task.data, task.threads) + task.source.block_bytes
+        task, epochs = self.task, self.task.spec.values["epochs"]
+        needed = self.minimizer.bytes_needed(task.model, task.data, task.threads, epochs) + task.source.block_bytes
         return needed + task.model.freeze_needed(len(task.rows)) + task.copy_needed()
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:

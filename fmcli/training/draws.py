@@ -14,6 +14,7 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.registry.specs import Spec
 from fmcli.scoring.averages import MeanScore
+from fmcli.scoring.draws import interleaved_bytes
 from fmcli.scoring.rows import score_rows
 from fmcli.training.convergence import TRACE_BYTES, WATCHED_ROWS, Trace
 from fmcli.training.settings import make_model
@@ -134,12 +135,12 @@ def kept_sweeps(spec: Spec) -> frozenset[int]:
 
 
 def draws_bytes(spec: Spec, model: Model) -> int:
-    """Bytes of the draws that a run keeps, and of the scores that are watched."""
+    """Bytes of the draws that a run keeps, of their copies for scores, and of the scores that are watched."""
     shapes = model.shapes()
     numbers = sum(int(np.prod(shapes[name])) for name in drawn_names(model))
     kept = kept_sweeps(spec)
     watched = WATCHED_ROWS * (spec.values["epochs"] - spec.values["burn_in"]) if kept else 0
-    return REAL_TYPE.itemsize * numbers * len(kept) + TRACE_BYTES * watched
+    return REAL_TYPE.itemsize * numbers * len(kept) + interleaved_bytes(model, len(kept)) + TRACE_BYTES * watched
 
 
 def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:

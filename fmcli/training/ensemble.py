@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.finite import finite
+from fmcli.models.layout import REAL_TYPE
 from fmcli.scoring.averages import MeanScore
+from fmcli.scoring.draws import interleaved_bytes
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.account import MemoryNeed
-from fmcli.training.draws import Draw, whole_draws
+from fmcli.training.draws import Draw, kept_sweeps, whole_draws
 from fmcli.training.job import train
 from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.refit import refit, refits, whole
@@ -52,11 +55,15 @@ def at_once(plan: Plan, count: int) -> int:
 
 
 def memory_of(plan: Plan, count: int) -> MemoryNeed:
-    """The memory that an ensemble needs: the rows, the members that train at the same time, and the arrays of all."""
+    """The memory that a run of so many members needs: for several, the rows, the members that train at the same time,
+    the arrays of all, and what the mean prediction on the training rows takes beside them."""
     need, model = plan.memory, plan.model
+    if count == 1:
+        return need
     each = need.total - need.held
-    kept = model.bytes_needed(0) * max(1, plan.spec.values.get("draws", 1)) * count
-    return MemoryNeed(need.held + at_once(plan, count) * each + kept, need.held)
+    draws = max(1, len(kept_sweeps(plan.spec))) * count
+    kept = draws * REAL_TYPE.itemsize * sum(math.prod(shape) for shape in model.shapes().values())
+    return MemoryNeed(need.held + at_once(plan, count) * each + kept + interleaved_bytes(model, draws), need.held)
 
 
 def member_plan(plan: Plan, number: int, threads: int) -> Plan:

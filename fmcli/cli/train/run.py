@@ -67,8 +67,7 @@ def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Ca
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
-        need = memory_of(plan, request.members) if request.members > 1 else plan.memory
-        log.table(**sizes(plan), **needs(need))
+        log.table(**sizes(plan), **needs(memory_of(plan, request.members)))
         return
     if request.members > 1:
         run_ensemble(log, request, plan, format, begin, bad)

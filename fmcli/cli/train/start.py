@@ -20,6 +20,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, SOLVER
 from fmcli.system.addresses import without_secrets
 from fmcli.training.checkpoint import digest
+from fmcli.training.ensemble import memory_of
 
 if TYPE_CHECKING:
     from fmcli.cli.train.progress import Progress
@@ -88,7 +89,7 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
         **(rows if kept else dict.fromkeys(rows)),
         "valid_rows": validation.data.rows if validation else 0,
         "threads": plan.settings.threads,
-        "memory_needed": plan.memory.total,
+        "memory_needed": memory_of(plan, request.members).total,
     }
 
 

@@ -89,7 +89,7 @@ class CoordinateDescent(Minimizer):
         return [sweep for sweeps in self.sweeps.values() for sweep in sweeps]
 
     @staticmethod
-    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
+    def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
         """Bytes that the states of samples, the columns, the sweeps and the threads' workspaces take."""
         rows = [layout.rows(model.features) for layout in model.layout]
         most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples

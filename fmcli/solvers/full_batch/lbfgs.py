@@ -76,11 +76,11 @@ class LBFGS(Minimizer):
         self.pool = ThreadPoolExecutor(self.threads)  # of threads that end with the process or this
 
     @staticmethod
-    def bytes_needed(model: Model, data: Dataset, threads: int) -> int:
-        """Bytes that the search takes."""
+    def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
+        """Bytes that the search takes in so many epochs, each of which adds a pair of vectors to the history."""
         size = model.outputs * sum(layout.rows(model.features) * (layout.lanes + 1) for layout in model.layout)
         rooms = min(threads, parts_of(size)) * Workspace.bytes_needed(model, data.longest)
-        return np.dtype(np.float64).itemsize * size * (parts_of(size) + 2 * MEMORY + OTHERS) + rooms
+        return np.dtype(np.float64).itemsize * size * (parts_of(size) + 2 * min(MEMORY, epochs) + OTHERS) + rooms
 
     def _strengths(self, number: int, layout: BlockLayout) -> None:
         where, rows, width = self.objective.places(number)

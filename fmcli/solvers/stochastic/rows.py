@@ -111,4 +111,6 @@ class RowEpochs:
         return self.loop.run(self.order, first, last, total)
 
     def end(self) -> None:
-        """End an epoch, which the deadline may have cut short."""
+        """End an epoch, which the deadline may have cut short. Without the generator of its order, which refers to this
+        object, the model's memory is free as soon as the run is."""
+        self._blocks = iter(())
