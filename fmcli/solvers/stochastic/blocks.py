@@ -132,9 +132,10 @@ class BlockEpochs:
                 raise BadInputError(f"the checkpoint is not valid: no block of rows ends after {done} rows; remove it")
 
     def end(self) -> None:
-        """Count the samples of an epoch, which the deadline may have cut short; as for rows, forget its generator."""
+        """Count the samples of an epoch, which the deadline may have cut short; as for rows, forget its generators."""
         self.seen += self.task.source.count
         self._arranged = iter(())
+        self.rows.end()
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
         """The first and the last place, plus 1, of each piece of these places in the order of rows."""
