@@ -36,7 +36,7 @@ def locked(path: str) -> Iterator[None]:
     """
     beside = lock_of(path)
     descriptor, made = _lock(path, beside)
-    with Temporary(beside) if made else nullcontext():
+    with Temporary(beside, descriptor) if made else nullcontext():
         try:
             yield
         finally:

@@ -148,6 +148,19 @@ def test_what_is_no_lock_file_is_refused_and_stays(run, rows, tmp_path, there):
     assert set(os.listdir(tmp_path)) == {LOCK, "other"}
 
 
+def test_a_file_that_took_the_place_of_the_lock_survives_a_signal(start, rows, tmp_path):
+    process = start("train", "-e", "1000000", "--holdout", "0", *KEEP, rows)
+    while not process.stderr.readline().startswith(b"epoch"):
+        assert process.poll() is None
+    (tmp_path / "data").write_text("of another program")
+    (tmp_path / "data").rename(tmp_path / LOCK)
+    for _ in range(2):  # the second one does not wait for a checkpoint
+        process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM
+    assert (tmp_path / LOCK).read_text() == "of another program"
+
+
 def test_a_file_that_is_called_lock_stays(run, rows, tmp_path):
     (tmp_path / "c.lock").write_text("of another program")
     assert run("train", "-e", "1", *KEEP, "-o", "m", rows).returncode == 0

@@ -4,6 +4,7 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace fmcli {
@@ -13,6 +14,9 @@ namespace fmcli {
 struct Temporary {
     std::atomic<pid_t> owner{0};  // 0: the entry is free
     char path[PATH_MAX];
+    bool known;  // whether device and inode are those of the file, so that another file of this path stays
+    dev_t device;
+    ino_t inode;
     Temporary* next = nullptr;
 };
 
@@ -23,10 +27,18 @@ inline std::atomic<bool> deferring{false};
 inline std::atomic<int> deferred{0};
 
 // May call only functions that are async-signal-safe in POSIX.
-inline void end_process(int number) {
+inline void remove_temporaries() {
     for (Temporary* entry = temporaries; entry; entry = entry->next) {
-        if (entry->owner == getpid()) unlink(entry->path);
+        if (entry->owner != getpid()) continue;
+        struct stat found;
+        const bool same = !entry->known || (lstat(entry->path, &found) == 0 && found.st_dev == entry->device &&
+                                            found.st_ino == entry->inode);
+        if (same) unlink(entry->path);
     }
+}
+
+inline void end_process(int number) {
+    remove_temporaries();
     std::signal(number, SIG_DFL);
     raise(number);  // is delivered after this handler returns
 }
@@ -41,9 +53,7 @@ inline void end_process_or_defer(int number) {
 inline void end_by_lost_page(int) {
     constexpr int IO_ERROR = 74;
     constexpr char TEXT[] = "fmcli: error: the model file was truncated, or cannot be read, while it is in use\n";
-    for (Temporary* entry = temporaries; entry; entry = entry->next) {
-        if (entry->owner == getpid()) unlink(entry->path);
-    }
+    remove_temporaries();
     (void)!write(STDERR_FILENO, TEXT, sizeof TEXT - 1);
     _exit(IO_ERROR);
 }
@@ -59,7 +69,7 @@ inline void end_by(int number, void (*handler)(int) = end_process) {
 }
 
 // Not thread-safe: callers hold the GIL. A handler can run at any point of this function.
-inline Temporary* remember(const char* path) {
+inline Temporary* remember(const char* path, int descriptor) {
     Temporary* entry = temporaries;
     while (entry && entry->owner != 0) entry = entry->next;
     if (!entry) {
@@ -69,6 +79,12 @@ inline Temporary* remember(const char* path) {
     }
     std::strncpy(entry->path, path, PATH_MAX - 1);  // a longer path cannot be opened
     entry->path[PATH_MAX - 1] = '\0';
+    struct stat found;
+    entry->known = descriptor >= 0 && fstat(descriptor, &found) == 0;
+    if (entry->known) {
+        entry->device = found.st_dev;
+        entry->inode = found.st_ino;
+    }
     entry->owner = getpid();
     return entry;
 }

@@ -28,7 +28,7 @@ cdef extern from "fmcli/system/interrupt.h" namespace "fmcli" nogil:
     void set_deferring "fmcli::deferring.store"(bint on)
     int first_deferred "fmcli::deferred.load"()
     void end_by_lost_page "fmcli::end_by_lost_page"(int number)
-    Entry* remember(const char* path) except +
+    Entry* remember(const char* path, int descriptor) except +
     void forget "fmcli::forget"(Entry* entry)
 
 
@@ -73,16 +73,18 @@ cdef class Temporary:
     Parameters
     ----------
     path : absolute path.
+    descriptor : an open descriptor of the file, so that another one that takes its place stays; -1: there is none yet.
     """
 
     cdef bytes path
+    cdef int descriptor
     cdef Entry* entry
 
-    def __init__(self, path):
-        self.path = os.fsencode(path)
+    def __init__(self, path, int descriptor=-1):
+        self.path, self.descriptor = os.fsencode(path), descriptor
 
     def __enter__(self):
-        self.entry = remember(self.path)
+        self.entry = remember(self.path, self.descriptor)
 
     def __exit__(self, *error):
         forget(self.entry)
