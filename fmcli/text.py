@@ -1,6 +1,13 @@
-"""Numbers and file names as text, in the same form in all messages and files."""
+"""Numbers, file names and names of features as text, in the same form in all messages and files."""
 
 import os
+import re
+
+# What a name of a feature in libsvm and ffm text cannot have: blanks, colons, and a # at its beginning; and the sign of
+# the codes that stand for them.
+FORBIDDEN = re.compile(r"[\s:%]|^#")
+# The codes of those that are printable.
+CODES = {f"%{ord(character):02X}": character for character in " :%#"}
 
 
 def number(value: float) -> str:
@@ -23,6 +30,16 @@ def shell_word(name: str) -> str:
     import shlex
 
     return shlex.quote(name) if name.isprintable() else printable(name)
+
+
+def escaped(name: str) -> str:
+    """A name with %XX for the bytes that text of features cannot have in a name, as in addresses."""
+    return FORBIDDEN.sub(lambda found: "".join(f"%{byte:02X}" for byte in found.group().encode()), name)
+
+
+def readable(name: str) -> str:
+    """A name of a feature with the printable characters that `escaped` has replaced."""
+    return re.sub("|".join(CODES), lambda found: CODES[found.group()], name)
 
 
 def _escape(character: str) -> str:

@@ -1,6 +1,7 @@
 """Interactions of pairs of features, computed from scores, equal those of the models' definitions."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -102,6 +103,30 @@ def test_a_pair_of_many_rows_comes_before_a_stronger_one_of_a_single_row(rng):
     listed = [row["adds"] for row in inspection.pairs(Subject("m", counted, True, 10, {}))]
     assert listed == sorted(added, key=lambda x: -abs(x) * (1 if x == added[strongest] else 20))
     assert listed[0] != added[strongest]
+
+
+def test_importance_joins_what_a_feature_adds_alone_and_in_pairs(rng):
+    frequent = [[7, 0], [2, 0], [5, 0], [3, 0]]
+    times, together = [900, 40, 30, 2], {(7, 2): 30, (7, 5): 4, (7, 3): 2, (2, 5): 9, (2, 3): 0, (5, 3): 1}
+    scorer, params = scorer_of("fm", rng, frequent, together=np.array(list(together.values()), dtype=np.int32))
+    scorer.occurrences = replace(scorer.occurrences, rows=np.array(times))
+
+    def score(*features):
+        return slow_models.score("fm", params, dict.fromkeys(features, 1.0), choices(scorer.model))[0]
+
+    expected = {}
+    for (j, _), n in zip(frequent, times, strict=True):
+        adds = [
+            score(*pair) - score(pair[0]) - score(pair[1]) + score() for pair, n in together.items() for _ in range(n)
+            if j in pair
+        ]  # fmt: skip
+        expected[j] = (n, score(j) - score(), np.sqrt(np.mean(np.square(adds))))
+    rows = inspection.importance(Subject("m", scorer, True, 10, {}))
+    found = {row["feature"]: (row["rows"], row["alone"], row["pairs"]) for row in rows}
+    assert found == {j: pytest.approx(values, rel=1e-4) for j, values in expected.items()}
+    assert list(found) == sorted(found, key=lambda j: -found[j][0] * (found[j][1] ** 2 + found[j][2] ** 2))
+    scorer.occurrences = replace(scorer.occurrences, rows=None)  # a file of an earlier version
+    assert {row["rows"] for row in inspection.importance(Subject("m", scorer, True, 2, {}))} == {None}
 
 
 def test_fields_are_as_strong_as_the_pairs_of_their_features(rng):

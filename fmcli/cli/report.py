@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fmcli.cli.layout import FEWEST_COLUMNS, columns_of_tables, wrapped
-from fmcli.text import number, printable
+from fmcli.text import number, printable, readable
 
 # The figures of a section: values by name, or the rows of a table, which all have the same names.
 Figures = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -18,6 +18,8 @@ GAP = "  "
 NOTHING = "-"
 # Figures that are identifiers, so that all their digits are written.
 EXACT = ("label", "labels", "class")
+# Figures that are names of features, which are shown as they are in a table.
+FEATURES = ("feature", "other")
 
 
 def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
@@ -34,7 +36,7 @@ def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
             return NOTHING if math.isnan(value) else exact
         case list() | tuple():
             return " ".join(cell(item, name) for item in value)
-    return printable(str(value))
+    return printable(readable(value) if name in FEATURES else str(value))
 
 
 def pairs(figures: Mapping[str, Any]) -> list[str]:

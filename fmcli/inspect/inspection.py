@@ -306,6 +306,33 @@ def pairs(subject: Subject) -> list[Row]:
     return rows
 
 
+def importance(subject: Subject) -> list[Row]:
+    """The frequent features that change scores most: what each adds to a score alone, and the root mean square of what
+    its pairs add, over the rows that have them.
+
+    The order is by the root of (alone^2 + pairs^2) times the number of rows.
+    """
+    found, frequent = interactions(subject.scorer), subject.scorer.occurrences
+    features = len(frequent.features)
+    weights = np.ones(len(found.places)) if found.together is None else found.together.astype(np.float64)
+    times = np.ones(features) if frequent.rows is None else frequent.rows
+
+    def of_feature(values: NDArray[Any]) -> Any:
+        """The sum of values of pairs over the pairs of each feature."""
+        both = np.repeat(np.asarray(values, dtype=np.float64), 2)
+        return np.bincount(found.places.reshape(-1), weights=both, minlength=features)
+
+    rows = []
+    for output, begin in subject.outputs():
+        squares = of_feature(weights * found.added[:, output] ** 2) / np.maximum(of_feature(weights), 1)
+        alone = found.alone[:, output]
+        for place in largest(np.sqrt((alone**2 + squares) * times), subject.top).tolist():
+            feature, n = subject.scorer.ids(frequent.features[place : place + 1])[0], int(times[place])
+            figures = {"feature": feature, "rows": None if frequent.rows is None else n}
+            rows.append({**begin, **figures, "alone": float(alone[place]), "pairs": math.sqrt(squares[place])})
+    return rows
+
+
 def field_pairs(subject: Subject) -> list[Row]:
     """The strength of the interaction of pairs of fields: the root mean square over pairs of their frequent
     features."""
@@ -352,6 +379,8 @@ VIEWS = (
          has(v0=2, V=3), hierarchy),
     View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
     View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
+    View("importance", "Frequent features that change scores most: alone, and in pairs (root mean square)",
+         has_pairs, importance),
     View("pairs", "Strongest interactions of frequent features, and how many of pair-rows have both",
          has_pairs, pairs),
     View("field_pairs", "Strongest interactions of fields (root mean square over pairs of their frequent features)",

@@ -27,12 +27,16 @@ class Pairs:
     fields : int32 (n, 2), the fields of the features; None if the model has no fields.
     together : (n), the number of examined training rows that have both; None: not known.
     added : (n, outputs), the interaction: the amount that each pair adds to a score.
+    places : (n, 2), the positions of the features among the frequent ones.
+    alone : (frequent features, outputs), the amount that each frequent feature alone adds to a score.
     """
 
     features: NDArray[np.int32]
     fields: NDArray[np.int32] | None
     together: NDArray[Any] | None
     added: Floats
+    places: NDArray[np.int64]
+    alone: Floats
 
 
 def interactions(scorer: Scorer) -> Pairs:
@@ -68,4 +72,4 @@ def interactions(scorer: Scorer) -> Pairs:
     size = np.abs(score).max(initial=0)
     added[np.abs(added) <= ROUNDINGS * np.finfo(REAL_TYPE).eps * size] = 0
     fields = found.fields[places] if scorer.needs_fields else None
-    return Pairs(found.features[places], fields, together, added)
+    return Pairs(found.features[places], fields, together, added, places, single - empty)

@@ -1,16 +1,14 @@
 """Rows of tables as rows of features: one-hot columns, columns with several values, and columns of numbers."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
 from fmcli.prepare.tables import Row
+from fmcli.text import escaped
 
-# What a name of a feature in libsvm and ffm text cannot have: blanks, colons, and a # at its beginning.
-FORBIDDEN = re.compile(r"[\s:%]|^#")
 GROUP = "qid"
 
 
@@ -115,11 +113,6 @@ def in_order(names: set[str]) -> list[str]:
     if all(value.isdecimal() for value in values.values()):
         return sorted(names, key=lambda name: (int(values[name]), name))
     return sorted(names)
-
-
-def escaped(name: str) -> str:
-    """The name with %XX for the bytes that text of features cannot have in a name, as in addresses."""
-    return FORBIDDEN.sub(lambda found: "".join(f"%{byte:02X}" for byte in found.group().encode()), name)
 
 
 def checked_number(place: str, column: str, cell: str) -> float:

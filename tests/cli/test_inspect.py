@@ -28,7 +28,7 @@ def trained(run, sample):
 def test_the_figures_are_those_of_the_arrays(run, adult_model):
     done = run("inspect", "--json", "--top", "5", adult_model)
     got = figures(done)
-    assert list(got) == ["model", "options", "training", "arrays", "frequent", "weights", "pairs"]
+    assert list(got) == ["model", "options", "training", "arrays", "frequent", "weights", "importance", "pairs"]
     assert got["model"]["model"] == "fm"
     assert got["model"]["labels"] == [-1, 1]
     assert (got["model"]["features"], got["model"]["features_occurring"]) == (122, 117)
@@ -94,12 +94,24 @@ def test_text_has_the_same_figures(run, adult_model):
     frequent = "Most frequent features, and the number of training rows with each"
     pairs = "Strongest interactions of frequent features, and how many of pair-rows have both"
     weights = "Largest linear weights, and the number of training rows with the feature"
-    titles = ("Options", "Training", "Arrays", frequent, weights, pairs)
+    importance = "Frequent features that change scores most: alone, and in pairs (root mean square)"
+    titles = ("Options", "Training", "Arrays", frequent, weights, importance, pairs)
     assert [part.splitlines()[0] for part in text.split("\n\n")[1:]] == list(titles)
     lines = text.split(f"{weights}\n")[1].split("\n\n")[0].splitlines()
     assert lines[0].split() == ["feature", "rows", "weight"]
     assert [int(line.split()[0]) for line in lines[1:]] == [row["feature"] for row in got["weights"]]
     assert f"train-auc      {got['training']['train']['auc']:.6g}\n" in text
+
+
+def test_names_of_features_are_readable(run, tmp_path):
+    (tmp_path / "t").write_text("1 status=never%20married:1 a%3Ab:1\n-1 50%25:1 a%0Ab:1\n")
+    assert run("train", "-q", "-e", "1", "--holdout", "0", "-o", "m", "t").returncode == 0
+    shown = run("inspect", "m").stdout.decode()
+    assert "status=never married " in shown
+    frequent = figures(run("inspect", "--json", "m"))["frequent"]
+    assert {row["feature"] for row in frequent} == {"status=never%20married", "a%3Ab", "50%25", "a%0Ab"}
+    lines = shown.split("each\n")[1].split("\n\n")[0].splitlines()
+    assert {line[: line.index("  ")] for line in lines[1:]} == {"status=never married", "a:b", "50%", "a%0Ab"}
 
 
 @pytest.mark.parametrize("kind", ["shfm", "sha2"])
