@@ -373,7 +373,7 @@ def test_lbfgs_updates_anchors_on_all_blocks(small, tmp_path, variant):
     assert (anchors != start.arrays["anchors"]).any() == (variant != "do")
 
 
-@pytest.mark.parametrize("method", ["standard", "max-abs"])
+@pytest.mark.parametrize("method", ["standard", "max-abs", "zscore"])
 def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     data = planted("fm", "squared", rows=ROWS)[0]
     data = data.changed(value=(1 + 1000 * rng.random(data.nnz)).astype(np.float32))
@@ -385,9 +385,10 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
     whole = job.prepare(replace(settings, holdout=0.0), rows)
     seen = whole.seen
-    assert scale[: len(seen)][seen] == pytest.approx(whole.preprocessing.scale[seen], rel=1e-6)
+    for name, array in scale.arrays().items():
+        assert array[: len(seen)][seen] == pytest.approx(whole.preprocessing.scale.arrays()[name][seen], rel=1e-6)
     trained = joined([data.take(rows) for data, rows in plan.source.every()])
-    assert trained.value == pytest.approx(rows.value / scale[rows.index], rel=1e-6)
+    assert trained.value == pytest.approx(scale.of(rows).value, rel=1e-6)
     assert np.abs(plan.validation.data.value).max() < 50
 
 

@@ -1,11 +1,11 @@
-"""Column scaling: divisors that bring the values near 1, and the detection of columns that need it.
+"""Column scaling: divisors and centers that bring the values near 1 or 0, and the detection of columns that need it.
 
-Values are not shifted, so that a value of 0 stays 0 and rows stay sparse.
+Only zscore shifts values, and only in columns that most rows have, so that rows stay sparse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.registry.options import OPTIONS
 
-NONE, STANDARD, MAX_ABS = "none", "standard", "max-abs"
-# The name of the option, and of the divisors in model files and exported arrays.
-SCALE = "scale"
+NONE, STANDARD, MAX_ABS, ZSCORE = "none", "standard", "max-abs", "zscore"
+# The methods that need the moments of columns.
+BY_DEVIATION = (STANDARD, ZSCORE)
+# The name of the option, and of the divisors in model files and exported arrays; the name of the centers there.
+SCALE, CENTER = "scale", "center"
+# zscore centers columns that at least this share of the rows has, which at most doubles the number of entries.
+MOST_ROWS = 0.5
 # The default step sizes and initial values suit values near 1: with larger values than this, training diverges or is
 # very slow.
 LARGE = 1e3
@@ -25,6 +29,52 @@ LARGE = 1e3
 MOST_RATIO = 1e3
 
 Divisors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What is done to the values of columns: x becomes (x - center) / divisor.
+
+    divisors : float32 (features).
+    centers : float32 (features), 0 for columns that are not shifted; None: no column is.
+    """
+
+    divisors: Divisors
+    centers: NDArray[np.float32] | None = None
+
+    def of(self, data: Dataset) -> Dataset:
+        """The rows with scaled values."""
+        return data.scaled(self.divisors, self.centers)
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The arrays by their names in a model file."""
+        return {SCALE: self.divisors} | ({} if self.centers is None else {CENTER: self.centers})
+
+    @property
+    def centered(self) -> int:
+        """The number of columns that are shifted."""
+        return 0 if self.centers is None else int(np.count_nonzero(self.centers))
+
+    def each(self, change: Callable[[NDArray[np.float32], float], NDArray[np.float32]]) -> Scaling:
+        """The scaling whose arrays are changed by a function of an array and the number for columns without scaling."""
+        return Scaling(change(self.divisors, 1), None if self.centers is None else change(self.centers, 0))
+
+    def keep(self, earlier: Scaling, seen: NDArray[np.bool_]) -> None:
+        """Take over what an earlier run did to the columns that it has seen."""
+        np.copyto(self.divisors[: len(seen)], earlier.divisors, where=seen)
+        if self.centers is not None and earlier.centers is not None:
+            np.copyto(self.centers[: len(seen)], earlier.centers, where=seen)
+
+
+def saved_scaling(method: str, arrays: Mapping[str, NDArray[Any]]) -> Scaling | None:
+    """The scaling by this method in the arrays of a model file; None if columns are not scaled."""
+    names = names_of(method)
+    return Scaling(*(arrays[name].astype(np.float32, copy=False) for name in names)) if names else None
+
+
+def names_of(method: str) -> list[str]:
+    """The names of the arrays of a method in a model file."""
+    return [] if method == NONE else [SCALE, CENTER] if method == ZSCORE else [SCALE]
 
 
 @dataclass(frozen=True)
@@ -59,7 +109,7 @@ class OddColumns:
     def way_out(self) -> str:
         """The option that helps."""
         flag = OPTIONS[SCALE].flag
-        if self.method == STANDARD:
+        if self.method in BY_DEVIATION:
             return f"use {flag} {MAX_ABS}"
         return f"use {flag} {STANDARD}, or {flag} {MAX_ABS} if columns are sparse"
 
@@ -69,9 +119,9 @@ def is_scaled(options: Mapping[str, Any]) -> bool:
     return bool(options[SCALE] != NONE)
 
 
-def scale_array(divisors: Divisors | None) -> dict[str, Divisors]:
-    """The divisors by their name among the arrays of a model; empty if there are none."""
-    return {} if divisors is None else {SCALE: divisors}
+def scale_arrays(scaling: Scaling | None) -> dict[str, NDArray[np.float32]]:
+    """The arrays of a scaling by their names in a model file; none without a scaling."""
+    return {} if scaling is None else scaling.arrays()
 
 
 @dataclass(frozen=True)
@@ -82,6 +132,7 @@ class ColumnStatistics:
     largest, smallest : float32 (features), the largest and the smallest absolute value of the entries; 0 without any.
     mean, squares : float64 (features), the mean, and the sum of the squares of the differences from it; zeros count.
         Empty if the method does not need them.
+    times : int64 (features), the number of the rows that have the column. Empty if the method does not need it.
     """
 
     rows: int
@@ -89,12 +140,14 @@ class ColumnStatistics:
     smallest: Divisors
     mean: NDArray[np.float64]
     squares: NDArray[np.float64]
+    times: NDArray[np.int64]
 
     @classmethod
     def of(cls, data: Dataset, rows: NDArray[np.int32], method: str) -> ColumnStatistics:
         """The statistics of the rows with these indices, as far as the method needs them."""
-        moments = data.moments(rows) if method == STANDARD else (np.zeros(0), np.zeros(0))
-        return cls(len(rows), *data.magnitudes(rows), *moments)
+        moments = data.moments(rows) if method in BY_DEVIATION else (np.zeros(0), np.zeros(0))
+        times = data.counts(rows) if method == ZSCORE else np.zeros(0)
+        return cls(len(rows), *data.magnitudes(rows), *moments, times.astype(np.int64))
 
     def merged(self, other: ColumnStatistics) -> ColumnStatistics:
         """The statistics of these rows and others (Chan, Golub and LeVeque 1979)."""
@@ -107,26 +160,40 @@ class ColumnStatistics:
             np.where(other.smallest > 0, np.minimum(either, other.smallest), either),
             self.mean + difference * share,
             self.squares + other.squares + difference**2 * self.rows * share,
+            self.times + other.times,
         )
 
     def divisors(self, method: str) -> Divisors:
         """The divisors of the columns; 0 for those without entries.
 
         max-abs : the largest absolute value of the column.
-        standard : the standard deviation of the column over all rows, zeros included. A column whose nonzero values are
-            all equal, such as an indicator, is divided by that value instead: divided by its standard deviation, a rare
-            indicator would become huge.
+        standard, zscore : the standard deviation of the column over all rows, zeros included. A column whose nonzero
+            values are all equal, such as an indicator, is divided by that value instead: divided by its standard
+            deviation, a rare indicator would become huge.
         """
         if method == MAX_ABS:
             return self.largest
-        deviation = np.sqrt(self.squares / max(self.rows, 1)).astype(np.float32)
-        usable = (self.largest > self.smallest) & (deviation > 0)
-        divisors: Divisors = np.where(usable, deviation, self.largest)
+        divisors: Divisors = np.where(self.varies, self.deviation, self.largest)
         return divisors
 
+    @property
+    def deviation(self) -> Divisors:
+        """float32 (features), the standard deviation over all rows."""
+        return np.sqrt(self.squares / max(self.rows, 1)).astype(np.float32)
 
-def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str) -> Divisors:
-    """The divisors of the columns, from the rows to train on.
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """bool (features), whether a column has several values besides 0."""
+        return (self.largest > self.smallest) & (self.deviation > 0)
+
+    def centers(self) -> NDArray[np.float32]:
+        """float32 (features), the mean of each column that at least MOST_ROWS of the rows have, unless it is an
+        indicator; 0 for the others."""
+        return np.where(self.varies & (self.times >= MOST_ROWS * self.rows), self.mean, 0).astype(np.float32)
+
+
+def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str) -> Scaling:
+    """The scaling of the columns, from the rows to train on.
 
     A column that does not occur in them gets its divisor from all rows, because a final model may be trained on these.
     A column that does not occur at all has the divisor 1.
@@ -135,7 +202,7 @@ def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str)
     if everything is not training:
         divisors = np.where(divisors > 0, divisors, everything.divisors(method))
     divisors[divisors == 0] = 1
-    return divisors
+    return Scaling(divisors, training.centers() if method == ZSCORE else None)
 
 
 def find_odd_columns(data: Dataset, rows: NDArray[np.int32], method: str) -> OddColumns | None:

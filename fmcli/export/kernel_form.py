@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.finite import are_finite
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.scaling import scale_array
+from fmcli.data.scaling import scale_arrays
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.model_file.check import FEATURES, SEEN, dictionary_entries
@@ -63,7 +63,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
     form[factors] = p[:, :features]
     if "gamma" in arrays:  # (C, k) for pn, (C, 1, k) for anova
         form["gamma"] = p[:, features] if direct == "pn" else p[:, features:]
-    return direct, form | scale_array(scorer.scale) | ids
+    return direct, form | scale_arrays(scorer.scale) | ids
 
 
 def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
@@ -119,7 +119,7 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
             form_meta,
             {
                 **arrays,
-                **scale_array(scorer.scale),
+                **scale_arrays(scorer.scale),
                 **scorer.occurrences.arrays(),
                 **(dictionary_entries(scorer.numbering)[1] if isinstance(scorer.numbering, Dictionary) else {}),
                 SEEN: np.packbits(scorer.seen, bitorder="little"),

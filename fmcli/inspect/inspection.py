@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import NO_GROUP
-from fmcli.data.scaling import SCALE
+from fmcli.data.scaling import CENTER, SCALE
 from fmcli.inspect.interactions import interactions
 from fmcli.losses.links import Floats
 from fmcli.model_file.check import GROUPS, HASH
@@ -352,7 +352,7 @@ def field_pairs(subject: Subject) -> list[Row]:
 
 def has_pairs(subject: Subject) -> bool:
     """A condition for views of models that have more than linear weights."""
-    return bool(subject.arrays.keys() - {"bias", "w", SCALE})
+    return bool(subject.arrays.keys() - {"bias", "w", SCALE, CENTER})
 
 
 def has_fields(subject: Subject) -> bool:
@@ -379,7 +379,7 @@ VIEWS = (
          has(v0=2, V=3), hierarchy),
     View("degrees", "Norm of the factors by degree", has(P2=3), degrees),
     View("theta", "Weights of the degrees", has(theta=2), shares_of_degrees),
-    View("importance", "Frequent features that change scores most: alone, and in pairs (root mean square)",
+    View("importance", "Frequent features that change scores most, alone and in pairs (root mean square)",
          has_pairs, importance),
     View("pairs", "Strongest interactions of frequent features, and how many of pair-rows have both",
          has_pairs, pairs),

@@ -22,7 +22,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.numbering import Numbering
-from fmcli.data.scaling import SCALE, is_scaled
+from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
 from fmcli.models.model import Model
@@ -382,12 +382,13 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         if COUNTS in arrays:  # optional, as large models may lack it
             of = next((of for of in TYPES if of == arrays[COUNTS].dtype), TYPES[-1])
             expected[COUNTS] = ((columns,), of.str[1:])
-    if is_scaled(meta["options"]):
-        expected[SCALE] = ((columns,), "f")
+    expected |= dict.fromkeys(names_of(meta["options"][SCALE]), ((columns,), "f"))
     if GROUPS in arrays:  # optional
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
+    if CENTER in expected and not np.isfinite(arrays[CENTER]).all():
+        refuse(f"the array {CENTER} has numbers that are not finite")
     if SCALE in expected and not (np.isfinite(arrays[SCALE]) & (arrays[SCALE] > 0)).all():
         refuse(f"the array {SCALE} has numbers that are not positive and finite")
     if COUNTS in expected and (arrays[COUNTS] < 0).any():

@@ -355,10 +355,10 @@ _OPTIONS = (
         str,
         "none",
         "Divide each column by its standard deviation (an indicator by its value) or by its largest absolute value in "
-        "the training rows; the model keeps the divisors. Zeros stay zeros, because nothing is shifted. Use max-abs if "
-        "columns are sparse.",
+        "the training rows; the model keeps the divisors. Zeros stay zeros; use max-abs if columns are sparse. zscore "
+        "is standard, and subtracts the mean from columns of numbers that at least half of the rows have.",
         "run",
-        choices=("none", "standard", "max-abs"),
+        choices=("none", "standard", "max-abs", "zscore"),
     ),
     Option("norm", bool, False, "Scale each row to unit length, after --scale.", "run"),
     Option("shuffle", bool, True, "Use the rows in a new random order in each epoch, or in file order.", "run"),

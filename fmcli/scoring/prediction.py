@@ -22,7 +22,7 @@ from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.related.files import Joiner, RelationFiles, block_of, refuse_labels
-from fmcli.data.scaling import SCALE, Divisors, is_scaled, scale_array
+from fmcli.data.scaling import CENTER, SCALE, Scaling, saved_scaling, scale_arrays
 from fmcli.data.sources import Input
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError, UsageError
@@ -74,7 +74,7 @@ class Scorer:
     marks : uint8, a bit for each feature: whether it occurred in training.
     meta : the metadata of the model file.
     path : the path of the model file, for messages.
-    scale : float32 (features), the divisors of the columns, which are applied first; None: columns are not scaled.
+    scale : what is done to the values of columns, before all else; None: nothing.
     occurrences : how often features, and pairs of features, occur.
     numbering : of the features that have columns; None: all features have.
     draws : the same model with the parameters of earlier draws, or of other members of an ensemble; predictions are
@@ -87,7 +87,7 @@ class Scorer:
     marks: NDArray[np.uint8]
     meta: dict[str, Any]
     path: str
-    scale: Divisors | None = None
+    scale: Scaling | None = None
     occurrences: Occurrences = UNKNOWN
     numbering: Numbering | Dictionary | None = None
     draws: tuple[Model, ...] = ()
@@ -170,7 +170,7 @@ class Scorer:
         room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
         require_if_large(room + SCORE_BYTES * data.rows * self.model.columns, f"scoring rows with {self.path}")
         if self.scale is not None:
-            data = data.scaled(self.scale)
+            data = self.scale.of(data)
         return data.normalised(self.seen) if self.norm else data
 
     def default_output(self) -> OutputType:
@@ -305,7 +305,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         raise BadInputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    scale = arrays[SCALE].astype(np.float32, copy=False) if is_scaled(meta["options"]) else None
+    scale = saved_scaling(meta["options"][SCALE], arrays)
     occurrences = kept(meta, arrays, numbering)
     return Scorer(
         model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, occurrences, numbering, draws
@@ -493,8 +493,7 @@ def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
 
 
 def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
-    """The arrays of a model by their exported names, in their own types, with the divisors of the columns if these are
-    scaled.
+    """The arrays of a model by their exported names, in their own types, and those of its scaling of columns.
 
     dense : whether arrays by feature have zeros, and the divisor 1, for features that have no column. If these arrays
         would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
@@ -503,12 +502,12 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     """
     model, numbering = scorer.model, scorer.numbering
     require_if_large(model.export_needed(), f"making the arrays of {scorer.path}")
-    arrays = {**model.exported(), **scale_array(scorer.scale)}
+    arrays = {**model.exported(), **scale_arrays(scorer.scale)}
     if numbering is None or not dense:
         return arrays
     if isinstance(numbering, Dictionary):
         return {**arrays, FEATURES: np.array(scorer.ids(np.arange(model.features)))}
-    of_names = {name: 0 if name == SCALE else model.feature_axis(name) for name in arrays}
+    of_names = {name: 0 if name in (SCALE, CENTER) else model.feature_axis(name) for name in arrays}
     axes = {name: axis for name, axis in of_names.items() if axis is not None}
     numbers = sum(arrays[name].size for name in axes) // max(len(numbering), 1) * scorer.dimension
     if np.dtype(np.float64).itemsize * numbers > MOST_DENSE:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fmcli.data.counts import occurrences
 from fmcli.data.dataset import Dataset
-from fmcli.data.scaling import is_scaled
+from fmcli.data.scaling import SCALE, ZSCORE, is_scaled
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
 from fmcli.scoring.metrics import Outcome
@@ -46,6 +46,8 @@ def copies(spec: Spec, data: Dataset, held_out: int) -> int:
     value, label = np.dtype(np.float32).itemsize, np.dtype(np.float64).itemsize
     changes = int(bool(spec.values["norm"])) + int(is_scaled(spec.values))
     scaled = changes * value * data.nnz
+    if spec.values[SCALE] == ZSCORE:  # at most twice the entries
+        scaled += data.nbytes
     columns = COLUMNS * value * data.features if is_scaled(spec.values) or data.value is not None else data.features
     return int(held_out / max(data.rows, 1) * (data.nbytes + scaled)) + scaled + label * data.rows + columns
 

@@ -15,7 +15,17 @@ from fmcli.data.fields import fields_of_features, without_fields, without_gaps
 from fmcli.data.labels import NUMBERS, Labels, fit_labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.paired_rows import PairedRows
-from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, OddColumns, find_odd_columns, is_scaled, learn
+from fmcli.data.scaling import (
+    SCALE,
+    STANDARD,
+    ZSCORE,
+    ColumnStatistics,
+    OddColumns,
+    Scaling,
+    find_odd_columns,
+    is_scaled,
+    learn,
+)
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
@@ -185,7 +195,6 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
     groups = groups_of(data, settings)
     if groups is not None and spec.solver_entry.samples:
         fields = without_gaps(groups, data.seen())
-    seen, counts = TrainingRows(data, rows).occurrences(settings.threads)
     if valid is None:
         validation_data = data.take(held)
     else:
@@ -197,7 +206,8 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
         if len(rows) < data.rows:
             everything = ColumnStatistics.of(data, np.arange(data.rows, dtype=np.int32), method)
         scale = learn_scale(spec, training, everything, warm_start)
-        data, validation_data = data.scaled(scale), validation_data.scaled(scale)
+        data, validation_data = scale.of(data), scale.of(validation_data)
+    seen, counts = TrainingRows(data, rows).occurrences(settings.threads)
     odd = find_odd_columns(data, rows, spec.values[SCALE])
     if spec.values["norm"]:
         data = data.normalised()
@@ -349,11 +359,16 @@ def with_loss(spec: Spec, loss: str) -> Spec:
 
 def learn_scale(
     spec: Spec, training: ColumnStatistics, everything: ColumnStatistics, warm_start: WarmStart | None
-) -> Divisors:
-    """The divisors of the columns: those of the warm start for columns that it has seen, if it has the same method."""
-    scale = learn(training, everything, spec.values[SCALE])
+) -> Scaling:
+    """The scaling of the columns: that of the warm start for columns that it has seen, if it has the same method."""
+    method = spec.values[SCALE]
+    if method == ZSCORE and MODELS[spec.model].needs_fields(spec.values):
+        raise UsageError(
+            f"{spec.model} has fields, and an entry that centering adds to a row would have none", scale=STANDARD
+        )
+    scale = learn(training, everything, method)
     if warm_start:
-        warm_start.keep_scale(scale, spec.values[SCALE])
+        warm_start.keep_scale(scale, method)
     return scale
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fmcli.data.fields import Groups
 from fmcli.data.labels import Labels
-from fmcli.data.scaling import Divisors
+from fmcli.data.scaling import Scaling
 from fmcli.scoring.metrics import Range
 
 
@@ -19,18 +19,18 @@ class Preprocessing:
     fields : number of fields, including those of the warm start; 0 if the model needs none.
     label_range : the smallest and largest label, including those of the warm start; None if predictions cannot be
         clipped to them.
-    scale : float32 (features), what the columns were divided by; None: nothing.
+    scale : what was done to the values of columns; None: nothing.
     groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
     """
 
     labels: Labels
     fields: int
     label_range: Range | None
-    scale: Divisors | None
+    scale: Scaling | None
     groups: Groups | None = None
 
     def entries(self) -> dict[str, Any]:
-        """The entries of the model file. The divisors and the groups are arrays in it."""
+        """The entries of the model file. The scaling and the groups are arrays in it."""
         return {
             "fields": self.fields,
             "labels": self.labels.shown,

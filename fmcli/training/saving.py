@@ -13,7 +13,7 @@ from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
-from fmcli.data.scaling import scale_array
+from fmcli.data.scaling import scale_arrays
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import FEATURES, GROUPS, HASH, SEEN, dictionary_entries
 from fmcli.model_file.container import ModelFile, load, save
@@ -84,7 +84,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         **plan.model.constants,
         **state,
         **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
-        **scale_array(plan.preprocessing.scale),
+        **scale_arrays(plan.preprocessing.scale),
         **({} if plan.preprocessing.groups is None else {GROUPS: plan.preprocessing.groups}),
         **occurrences.arrays(),
         **ids,

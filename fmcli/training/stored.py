@@ -20,7 +20,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import joined
-from fmcli.data.scaling import SCALE, ColumnStatistics, Divisors, find_odd_columns, is_scaled
+from fmcli.data.scaling import SCALE, ColumnStatistics, Scaling, find_odd_columns, is_scaled
 from fmcli.data.stored.cache import Cache, Facts
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
@@ -73,7 +73,7 @@ class View:
     known, columns : the dictionary of the cache, if there is one, and int32, the column of each feature of the cache;
         None if the numbering is that dictionary, or finds columns without it.
     kept : bool (features), whether a feature is not rare; None if the numbering has only those that are not.
-    scale : float32 (features), what the columns are divided by; None: nothing.
+    scale : what is done to the values of columns; None: nothing.
     norm : whether rows are scaled to unit norm.
     """
 
@@ -85,7 +85,7 @@ class View:
     known: Dictionary | None = None
     columns: NDArray[np.int32] | None = None
     kept: NDArray[np.bool_] | None = None
-    scale: Divisors | None = None
+    scale: Scaling | None = None
 
     @property
     def shares_column(self) -> bool:
@@ -103,7 +103,7 @@ class View:
             data = data.within(self.features)
             data = data if self.kept is None else data.only(self.kept)
         data = data.changed(label=self.labels.encode(data.label, source))
-        return data if self.scale is None else data.scaled(self.scale)
+        return data if self.scale is None else self.scale.of(data)
 
     def weighted(self, data: Dataset) -> Dataset:
         """Rows as they were read, with the weights of their labels."""

@@ -14,7 +14,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
-from fmcli.data.scaling import SCALE, Divisors
+from fmcli.data.scaling import SCALE, Scaling
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.state import parameter_of, state_name
 from fmcli.models.model import Model
@@ -101,7 +101,7 @@ class WarmStart:
         model.attach(arrays)
         occurrences, counts, scale = self.occurrences, self.occurrences.counts, self.preprocessing.scale
         if scale is not None:
-            scale = moved(scale, 0, source, target, size, fill=1)
+            scale = scale.each(lambda array, fill: moved(array, 0, source, target, size, fill))
         if counts is not None:
             counts = moved(counts, 0, source, target, size)
         groups = self.preprocessing.groups
@@ -169,11 +169,11 @@ class WarmStart:
         if kind in MODELS and MODELS[kind].closed_form:
             raise UsageError(f"{kind} is solved from its data and cannot resume from {self.path}", init_model=LEAVE_OUT)
 
-    def keep_scale(self, divisors: Divisors, method: str) -> None:
-        """Replace the divisors of columns that this model has seen by its own, if they are from the same method."""
+    def keep_scale(self, scaling: Scaling, method: str) -> None:
+        """Replace the scaling of columns that this model has seen by its own, if it is from the same method."""
         scale = self.preprocessing.scale
         if scale is not None and self.run.options[SCALE] == method:
-            np.copyto(divisors[: len(self.seen)], scale, where=self.seen)
+            scaling.keep(scale, self.seen)
 
     def has_state(self, spec: Spec, slots: int) -> bool:
         """Whether its file has the state of the spec's solver: `slots` state arrays beside each parameter array."""

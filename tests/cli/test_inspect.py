@@ -94,7 +94,7 @@ def test_text_has_the_same_figures(run, adult_model):
     frequent = "Most frequent features, and the number of training rows with each"
     pairs = "Strongest interactions of frequent features, and how many of pair-rows have both"
     weights = "Largest linear weights, and the number of training rows with the feature"
-    importance = "Frequent features that change scores most: alone, and in pairs (root mean square)"
+    importance = "Frequent features that change scores most, alone and in pairs (root mean square)"
     titles = ("Options", "Training", "Arrays", frequent, weights, importance, pairs)
     assert [part.splitlines()[0] for part in text.split("\n\n")[1:]] == list(titles)
     lines = text.split(f"{weights}\n")[1].split("\n\n")[0].splitlines()

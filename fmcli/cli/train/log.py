@@ -11,6 +11,7 @@ from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table
+from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.errors import UsageError
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -124,6 +125,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
+    if plan.preprocessing.scale and plan.preprocessing.scale.centers is not None:
+        log_centers(log, plan.preprocessing.scale)
     if plan.odd_columns:
         odd = plan.odd_columns
         log.warning(f"{odd.found}; training works best on values near 1: {odd.way_out}")
@@ -136,6 +139,18 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     for name, value in spec.values.items():
         rule = asked.values.get(name)
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
+
+
+def log_centers(log: Log, scaling: Scaling) -> None:
+    """Log how many columns zscore centers, or warn if it centers none."""
+    flag = OPTIONS[SCALE].flag
+    if scaling.centered:
+        log.line(f"{flag} {ZSCORE}: {scaling.centered:,} columns are centered, so that every row has them")
+    else:
+        log.warning(
+            f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; {flag} {STANDARD} "
+            "does the same"
+        )
 
 
 def hints(plan: Plan) -> Iterator[str]:
