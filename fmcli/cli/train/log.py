@@ -148,8 +148,8 @@ def log_centers(log: Log, scaling: Scaling) -> None:
         log.line(f"{flag} {ZSCORE}: {scaling.centered:,} columns are centered, so that every row has them")
     else:
         log.warning(
-            f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; {flag} {STANDARD} "
-            "does the same"
+            f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; "
+            f"{flag} {STANDARD} does the same"
         )
 
 
