@@ -40,12 +40,6 @@ EVERY_PAGE = pytest.mark.parametrize("page", GUIDE)
 LEFT_OUT = re.compile(r"(?:python3 -m venv \S+|\. \S+/activate|pip install \S+|python -m pytest)(?: && )?")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The working directory for the README's commands."""
-    return workplace(tmp_path_factory.mktemp("readme"))
-
-
 def workplace(folder: Path) -> Path:
     """Prepare a folder with the sample data and a command fmcli that runs the package under test."""
     shutil.copytree(ROOT / "sample_data", folder / "sample_data")
@@ -64,10 +58,10 @@ def shape(text: str) -> list[str]:
     return re.sub(r"[\d.,]*\d", "#", text).split()
 
 
-# The blocks run in order, because later blocks use the files of earlier ones.
-@pytest.mark.parametrize(("block", "shown"), BLOCKS, ids=[block.splitlines()[0] for block, _ in BLOCKS])
-def test_shell_block(folder, block, shown):
-    run(folder, block, shown)
+def test_shell_blocks_of_the_readme(tmp_path):
+    workplace(tmp_path)
+    for block, shown in BLOCKS:  # later blocks use the files of earlier ones
+        run(tmp_path, block, shown)
 
 
 @pytest.mark.parametrize("page", [page for page, text in GUIDE.items() if BLOCK.search(text)])
@@ -294,11 +288,12 @@ def test_every_shell_has_its_line():
     assert all(f"fmcli completion {shell}" in text for shell in SHELLS)
 
 
-def test_the_events_of_the_json_log_are_those_that_are_written(folder):
+def test_the_events_of_the_json_log_are_those_that_are_written(tmp_path):
+    workplace(tmp_path)
     options = ["-q", "-e", "1", "--holdout", "0.1", "--log-every", "1000", "--log-json", "-", "-o", "log.fm"]
     done = subprocess.run(
-        [folder / "bin" / "fmcli", "train", *options, folder / "sample_data" / "adult.train.libsvm"],
-        cwd=folder, capture_output=True, check=True, timeout=60,
+        [tmp_path / "bin" / "fmcli", "train", *options, tmp_path / "sample_data" / "adult.train.libsvm"],
+        cwd=tmp_path, capture_output=True, check=True, timeout=60,
     )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     written = {line["event"]: [name for name in line if name != "event"] for line in lines}
