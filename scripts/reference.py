@@ -12,10 +12,12 @@ import click
 
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
+from fmcli.cli.registered import defaults_in_words, takers
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.registry.catalogue import catalogue
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
@@ -134,6 +136,14 @@ def rows(command: click.Command, context: click.Context, section: str) -> Iterat
             yield [f"`{record[0]}`", record[1]]
 
 
+def defaults() -> Iterator[str]:
+    """The options of models, solvers and losses: which of these take each, and its defaults."""
+    yield from table(
+        ["option", "of", "default"],
+        ([f"`{choice.flag}`", takers(choice), defaults_in_words(choice)] for choice in OPTIONS.values()),
+    )
+
+
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "models": models,
     "solvers": solvers,
@@ -141,6 +151,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "metrics": metrics,
     "spellings": spellings,
     "options": options,
+    "defaults": defaults,
 }
 MARKS = re.compile(r"(<!-- (?P<part>\w+): [^\n]* -->\n).*?(<!-- end of (?P=part) -->)", re.S)
 

@@ -1,10 +1,10 @@
-"""Defaults: the default in the help of each option is the one used by a run of each model and solver."""
+"""Defaults: the default in the guide of each option is the one used by a run of each model and solver."""
 
 import re
 
 import pytest
 
-from fmcli.cli.registered import in_words, notes
+from fmcli.cli.registered import defaults_in_words, in_words
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
@@ -20,10 +20,9 @@ PAIRS = [
 
 
 def said(option, model, solver):
-    """Return the default in force according to the help: the first that exists of the model with the solver, the model,
-    the solver, and the general one."""
-    text = notes(option).removesuffix("]").removesuffix(f"; {option.range(exact=False)}").partition("default: ")[2]
-    usual, *special = re.split(" unless |; at most", text)[0].split("; ")
+    """Return the default that the guide gives: the first that exists of the model with the solver, the model, the
+    solver, and the general one."""
+    usual, *special = re.split("; at most", defaults_in_words(option))[0].split("; ")
     found = {}
     for default in special:
         words, _, names = default.rpartition(" for ")
@@ -36,7 +35,7 @@ def said(option, model, solver):
 
 
 @pytest.mark.parametrize(("model", "solver"), PAIRS)
-def test_the_help_says_the_default_in_force(model, solver):
+def test_the_guide_says_the_default_in_force(model, solver):
     values = make_spec(model, solver).values
     pieces = [MODELS[model], *([SOLVERS[solver]] if solver else [])]
     for name, value in values.items():

@@ -8,7 +8,7 @@ import pytest
 from problems import dataset
 
 from fmcli.cli.models import lines
-from fmcli.cli.registered import notes
+from fmcli.cli.registered import defaults_in_words, notes
 from fmcli.registry import catalogue
 from fmcli.registry.derived import Derived
 from fmcli.registry.options import OPTIONS
@@ -86,6 +86,7 @@ def test_rows_are_held_out_where_the_number_of_epochs_is_derived(rules, data):
 
 def test_derived_defaults_are_described_in_the_help(rules):
     assert "default: 1 / 2^rows; " in notes(OPTIONS["init_std"])
+    assert defaults_in_words(OPTIONS["init_std"]).startswith("1 / 2^rows; ")
     listed = catalogue.catalogue()
     json.dumps(listed)
     assert next(piece for piece in listed["solvers"] if piece["name"] == "ftrl")["options"]["alpha"] == "1/non-zeros"
@@ -93,4 +94,4 @@ def test_derived_defaults_are_described_in_the_help(rules):
 
 
 def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
-    assert "default: --l2; 10/rows for cd, lbfgs" in notes(OPTIONS["l2_v"])
+    assert defaults_in_words(OPTIONS["l2_v"]).startswith("--l2; 10/rows for cd, lbfgs; ")

@@ -264,7 +264,7 @@ def test_every_penalty_is_described():
 
 
 def test_the_reference_has_every_command_and_option():
-    assert headings("options") == [f"fmcli {name}" for name in COMMANDS]
+    assert headings("options") == [*(f"fmcli {name}" for name in COMMANDS), "Defaults by kind"]
     for option in OPTIONS.values():
         assert f"{option.flag}" in GUIDE["options"]
 

@@ -71,11 +71,11 @@ class ClusterChoice:
 def cluster_options(function: F) -> F:
     """--cluster and the certificates; the command gets a ClusterChoice, or None, as `cluster`."""
 
-    @option("run", "--tls-key", metavar="FILE", help="With --cluster tls://: the key of this client.")
-    @option("run", "--tls-cert", metavar="FILE", help="With --cluster tls://: the certificate of this client.")
-    @option("run", "--tls-ca-file", metavar="FILE", help="With --cluster tls://: the certificate of the authority.")
+    @option("machine", "--tls-key", metavar="FILE", help="With --cluster tls://: the key of this client.")
+    @option("machine", "--tls-cert", metavar="FILE", help="With --cluster tls://: the certificate of this client.")
+    @option("machine", "--tls-ca-file", metavar="FILE", help="With --cluster tls://: the certificate of the authority.")
     @option(
-        "run",
+        "machine",
         "--cluster",
         metavar="ADDRESS",
         help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT of its scheduler, or local:N for N processes "

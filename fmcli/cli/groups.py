@@ -23,7 +23,7 @@ METRICS_OF_GROUPS = "the metrics gauc, ndcg, ndcg@K (of the first K places) and 
 RANKING = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
 
 
-def group_field_option(needed_by: str, section: str = "run") -> Callable[[F], F]:
+def group_field_option(needed_by: str, section: str = "data") -> Callable[[F], F]:
     """--group-field: the field that tells the groups of rows. They are `needed_by` something, in words."""
     return option(
         section,

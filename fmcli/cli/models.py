@@ -1,4 +1,4 @@
-"""fmcli models: list the models, solvers, losses and penalties, and which of them can be combined."""
+"""fmcli models: list the models, solvers, losses and penalties, and which of them can be combined; or describe one."""
 
 from __future__ import annotations
 
@@ -19,21 +19,65 @@ YES, NO = "yes", "-"
 @click.command(
     cls=SectionCommand,
     name="models",
-    examples=["# As tables.", "fmcli models", "# As JSON.", "fmcli models --json"],
+    examples=[
+        "# As tables.",
+        "fmcli models",
+        "# One of them, with its defaults by solver.",
+        "fmcli models shfm",
+        "# As JSON.",
+        "fmcli models --json",
+    ],
 )
+@click.argument("name", metavar="[NAME]", required=False)
 @option("output", "--json", is_flag=True, help="Print one JSON object.")
 @logging_options
-def command(json: bool, quiet: int, verbose: bool) -> None:
-    """List models, solvers, losses and penalties, with the defaults of their options, and unsupported combinations."""
+def command(name: str | None, json: bool, quiet: int, verbose: bool) -> None:
+    """List models, solvers, losses and penalties, with the defaults of their options, and unsupported combinations.
+    With the NAME of a model, solver or loss, describe it."""
     from fmcli.registry.catalogue import catalogue, refusals
 
     listed = catalogue()
+    found: dict[str, Any] = {**listed, "refused": refusals()}
+    text = lines(listed, refusals())
+    if name is not None:
+        found = named(listed, name)
+        text = described(found)
     if json:
-        import json as text
+        from json import dumps
 
-        write_report(text.dumps({**listed, "refused": refusals()}) + "\n")
+        write_report(dumps(found) + "\n")
     else:
-        write_report("".join(f"{line}\n" for line in lines(listed, refusals())))
+        write_report("".join(f"{line}\n" for line in text))
+
+
+def named(listed: dict[str, list[dict[str, Any]]], name: str) -> dict[str, Any]:
+    """The component of this name. Raises UsageError if there is none."""
+    from fmcli.names import find_name
+    from fmcli.registry.catalogue import defaults_by_solver
+    from fmcli.registry.models import MODELS
+
+    pieces = {piece["name"]: piece for kind in ("models", "solvers", "losses") for piece in listed[kind]}
+    piece = pieces[find_name("model, solver or loss", name, pieces)]
+    return {**piece, "defaults": defaults_by_solver(name)} if name in MODELS else piece
+
+
+def described(piece: dict[str, Any]) -> Iterator[str]:
+    """A component as text: what it combines with, its options and their defaults, for a model by solver."""
+    yield from wrapped(f"{piece['name']}: {piece['help']}", columns())
+    yield ""
+    solvers = [f"{name} (default)" if name == piece.get("solver") else name for name in piece.get("solvers", ())]
+    facts = {"Solvers": solvers, "Losses": piece.get("losses", ()), "Labels": filter(None, [piece.get("labels")])}
+    for title, names in facts.items():
+        if listed := ", ".join(names):
+            yield from entry(title, listed, "")
+    (usual, defaults), *others = piece.get("defaults", {"": piece["options"]}).items()
+    yield ""
+    yield f"Options, and their defaults with {usual}" if usual else "Options, and their defaults"
+    for name, value in defaults.items():
+        yield from wrapped(f"{options({name: value})}: {OPTIONS[name].help}", columns(), "  ", "      ")
+    for solver, values in others:
+        own = {name: value for name, value in values.items() if name not in defaults or defaults[name] != value}
+        yield from ["", *wrapped(f"With {solver}: {options(own)}", columns(), "", "  ")] if own else []
 
 
 def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterator[str]:

@@ -10,8 +10,9 @@ import click
 from click.types import StringParamType
 
 from fmcli.cli import HELP_NAMES
-from fmcli.cli.layout import HelpContext
+from fmcli.cli.layout import HelpContext, wrapped
 from fmcli.cli.output import stamp_lines
+from fmcli.cli.screen import MOST_LINES, SCREENS
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.system.addresses import is_remote
 
@@ -26,6 +27,8 @@ SECTIONS = {
     "model": "Model",
     "penalty": "Loss and penalty",
     "solver": "Solver",
+    "data": "Data",
+    "machine": "Memory, threads and cluster",
     "run": "Run",
     "validation": "Validation",
     "output": "Output",
@@ -113,12 +116,15 @@ class SectionOption(click.Option):
         return record and (record[0].removeprefix(" / "), text)
 
 
+# The key of a context's meta under which help shows all options.
+ALL, ALL_FLAG = "fmcli.help-all", "--help-all"
 # The address space that numpy and its libraries need.
 NUMPY_BYTES = 88 << 20
 
 
 class SectionCommand(click.Command):
-    """A command whose help lists options in sections and does not wrap examples.
+    """A command whose help lists options in sections and does not wrap examples. If it has a screen, --help shows that,
+    and --help-all all options.
 
     Parameters
     ----------
@@ -127,6 +133,8 @@ class SectionCommand(click.Command):
     """
 
     context_class = HelpContext
+    # What the first screen says about further help.
+    more = f"{ALL_FLAG} shows all options and examples."
 
     def __init__(
         self,
@@ -138,6 +146,8 @@ class SectionCommand(click.Command):
         kwargs.setdefault("context_settings", {"help_option_names": HELP_NAMES})
         super().__init__(*args, **kwargs)
         self.examples, self.lists = examples, lists or {}
+        if self.name in SCREENS:
+            self.params.append(all_options())
         for parameter in self.params:
             if isinstance(parameter, click.Argument) and parameter.type is click.STRING:
                 parameter.type = FileName()
@@ -156,6 +166,30 @@ class SectionCommand(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.on_one_screen(ctx):
+            self.format_screen(ctx, formatter)
+        else:
+            self.format_all(ctx, formatter)
+
+    def on_one_screen(self, ctx: click.Context) -> bool:
+        """Whether help shows the first screen only."""
+        return self.name in SCREENS and not ctx.meta.get(ALL)
+
+    def format_screen(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options that most people use, a line each."""
+        parameters = {parameter.name or "": parameter for parameter in self.get_params(ctx)}
+        for title, lines in self.screen(ctx).items():
+            rows = [(flags(parameters[name], ctx), text) for name, text in lines.items() if name in parameters]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def screen(self, ctx: click.Context) -> Mapping[str, Mapping[str, str]]:
+        """Title -> option -> its line, for the first screen of the help."""
+        return SCREENS[self.name or ""]
+
+    def format_all(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write all options, in sections, and the lists."""
         for section, title in SECTIONS.items():
             records = [
                 record
@@ -171,7 +205,20 @@ class SectionCommand(click.Command):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.on_one_screen(ctx):
+            super().format_help_text(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        with formatter.indentation():
+            text = f"{(self.help or '').partition('. ')[0]}. {self.more}"
+            indent = " " * formatter.current_indent
+            formatter.write("".join(f"{line}\n" for line in wrapped(text, formatter.width, indent, indent)))
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = formatter.getvalue().count("\n") + len(self.examples) + 2
+        if self.on_one_screen(ctx) and lines > MOST_LINES:
+            return
         if self.examples:
             with formatter.section("Examples"):
                 for example in self.examples:
@@ -179,12 +226,39 @@ class SectionCommand(click.Command):
         super().format_epilog(ctx, formatter)
 
 
+def flags(parameter: click.Parameter, ctx: click.Context) -> str:
+    """The flags of an option and its metavar: "-k, --rank N"."""
+    record = parameter.get_help_record(ctx)
+    assert record
+    return record[0]
+
+
+def all_options() -> click.Option:
+    """--help-all, which shows all options."""
+
+    def show(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
+        if given and not ctx.resilient_parsing:
+            ctx.meta[ALL] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    return SectionOption(
+        [ALL_FLAG],
+        section="output",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show all options, and exit.",
+    )
+
+
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
     """An option in a section of the help. If it has no default and is not given, its value is None."""
     return click.option(*flags, cls=SectionOption, section=section, **attributes)
 
 
-def threads_option(section: str = "run") -> Callable[[F], F]:
+def threads_option(section: str = "machine") -> Callable[[F], F]:
     """-j: the number of threads."""
     return option(
         section,
@@ -196,7 +270,7 @@ def threads_option(section: str = "run") -> Callable[[F], F]:
     )
 
 
-def format_option(section: str = "run") -> Callable[[F], F]:
+def format_option(section: str = "data") -> Callable[[F], F]:
     """-f: the format of the input."""
     return option(
         section,
@@ -208,7 +282,7 @@ def format_option(section: str = "run") -> Callable[[F], F]:
     )
 
 
-def label_weights_option(section: str = "run") -> Callable[[F], F]:
+def label_weights_option(section: str = "data") -> Callable[[F], F]:
     """--label-weights: labels with weights."""
     return option(
         section,
@@ -219,7 +293,7 @@ def label_weights_option(section: str = "run") -> Callable[[F], F]:
     )
 
 
-def bad_line_options(section: str = "run") -> Callable[[F], F]:
+def bad_line_options(section: str = "data") -> Callable[[F], F]:
     """--on-bad-line and --max-bad-lines, the arguments of `bad_lines`."""
 
     def decorate(function: F) -> F:

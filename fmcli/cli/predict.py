@@ -98,7 +98,7 @@ class Request:
     "members of an ensemble.",
 )
 @option(
-    "run",
+    "data",
     "--unseen",
     type=click.Choice(["zero", "warn", "error"]),
     default="zero",

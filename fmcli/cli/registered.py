@@ -1,4 +1,4 @@
-"""Options of the registry as options of the command line, and their notes in help: who takes them, defaults, ranges."""
+"""Options of the registry as options of the command line, their notes in help, and their defaults by component."""
 
 from __future__ import annotations
 
@@ -72,26 +72,39 @@ def _registered(choice: Option) -> Callable[[F], F]:
 
 
 def notes(choice: Option) -> str:
-    """The components that take an option, its defaults and its range: "[ftrl; default: 0.5; 0 to 1]"."""
-    tables = (MODELS, SOLVERS, LOSSES)
-    takers = [] if choice.name in COMMON else [name for table in tables for name in takers_of(table, choice.name)]
-    parts = [", ".join(takers)] if takers else []
-    refusers = [entry.name for table in tables for entry in table.values() if choice.name in entry.refuses]
-    parts += [f"not {', '.join(refusers)}"] if refusers else []
-    parts += [choice.range()] if choice.choices else []
-    usual = OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
-    if usual and not choice.negative:
-        special = [
-            f"{value} for {', '.join(names)}{f' with {solver}' if solver else ''}"
-            for (value, solver), names in special_defaults(choice).items()
-        ]
-        unless = f" unless {usual} or the model says otherwise" if special and choice.name in REFINES else ""
-        parts.append(f"default: {'; '.join([usual, *special])}{unless}")
-    limits = {kind.name: kind.limits[choice.name] for kind in MODELS.values() if choice.name in kind.limits}
-    parts += [f"at most {limit} for {name}" for name, limit in limits.items()]
+    """The usual default of an option and its range: "[default: 0.5; 0 to 1]"."""
+    parts = [choice.range()] if choice.choices else []
+    usual = usual_default(choice)
+    parts += [f"default: {usual}"] if usual and not choice.negative else []
     permitted = choice.range(exact=False)
     parts += [permitted] if permitted and not choice.choices else []
     return f"[{'; '.join(parts)}]" if parts else ""
+
+
+def usual_default(choice: Option) -> str:
+    """The default of an option, unless a component has one of its own."""
+    return OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
+
+
+def takers(choice: Option) -> str:
+    """The components that take an option: "fm, ffm", "all", or "all but mcmc"."""
+    tables = (MODELS, SOLVERS, LOSSES)
+    refusers = [entry.name for table in tables for entry in table.values() if choice.name in entry.refuses]
+    if choice.name in COMMON:
+        return f"all but {', '.join(refusers)}" if refusers else "all"
+    return ", ".join(name for table in tables for name in takers_of(table, choice.name))
+
+
+def defaults_in_words(choice: Option) -> str:
+    """All defaults of an option: "0.01; 0.03 for ffm; 0.05 for shfm with ftrl; at most 8 for lifted-anova"."""
+    special = [
+        f"{value} for {', '.join(names)}{f' with {solver}' if solver else ''}"
+        for (value, solver), names in special_defaults(choice).items()
+    ]
+    limits = {kind.name: kind.limits[choice.name] for kind in MODELS.values() if choice.name in kind.limits}
+    most = [f"at most {limit} for {name}" for name, limit in limits.items()]
+    usual = "not given" if choice.negative else usual_default(choice) or "see the option"
+    return "; ".join([usual, *special, *most])
 
 
 def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:

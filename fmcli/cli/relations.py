@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def relation_option(rows: str, *, more: str = "", section: str = "run") -> Callable[[F], F]:
+def relation_option(rows: str, *, more: str = "", section: str = "data") -> Callable[[F], F]:
     """--relation for the rows of the inputs, as help calls them: an argument `relations` with texts BLOCK=MAP."""
     return option(
         section,

@@ -13,7 +13,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import COMMON, OPTIONS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import make_spec
+from fmcli.registry.specs import REFINES, make_spec, takes
 
 # Penalties by option name.
 PENALTIES = {name: OPTIONS[name] for name in COMMON if OPTIONS[name].group == "penalty"}
@@ -52,6 +52,27 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
             for name, penalty in PENALTIES.items()
         ],
     }
+
+
+def defaults_by_solver(model: str) -> dict[str, dict[str, Any]]:
+    """Solver -> option -> its default in a run of a model, for the options that such runs take, except for parts of an
+    option that have the value of the whole. The model's own solver and options come first."""
+    usual = MODELS[model].solver
+    solvers = [usual, *(name for name in SOLVERS if name != usual and not refusal(model, name))]
+    specs = [make_spec(model, None if name == usual else name) for name in solvers]
+    return {
+        spec.solver: {
+            name: in_json(spec.values[name])
+            for name in dict.fromkeys((*MODELS[model].options, *spec.solver_entry.options, *spec.values))
+            if takes(name, model, spec.solver, spec.loss or "") and not is_whole(name, spec.values)
+        }
+        for spec in specs
+    }
+
+
+def is_whole(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether an option refines another one, and has its value."""
+    return name in REFINES and REFINES[name] in values and values[name] == values[REFINES[name]]
 
 
 def described(entry: Entry) -> dict[str, Any]:

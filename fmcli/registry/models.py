@@ -278,7 +278,6 @@ _MODELS = (
         "Locally linear FM: a weighted combination of FMs at the anchors nearest to a row.",
         "fmcli.models.local.llfm:LLFM",
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
-        {"anchors": 3},
         with_solver={"ftrl": {"anchor_rate": 0.01}},
         apart=False,
         blocks=False,

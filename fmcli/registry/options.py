@@ -23,7 +23,7 @@ class Option:
     kind: type  # int, float, bool, or str for a choice
     default: Any  # None: the default is explained in the help; Derived: computed from the training data
     help: str
-    group: str  # the section of the help: model, penalty, solver or run
+    group: str  # the section of the help: model, penalty, solver or data
     flags: tuple[str, ...] = ()  # short flag; the long flag is derived from the name
     low: float | None = None
     high: float | None = None
@@ -126,7 +126,7 @@ _OPTIONS = (
         high=30,
     ),
     Option("split_index", int, None, "First index of the second group, instead of fields 0 and 1.", "model", low=0),
-    Option("anchors", int, 10, "Number of anchors; each has its own FM.", "model", low=1, high=1 << 16),
+    Option("anchors", int, 3, "Number of anchors; each has its own FM.", "model", low=1, high=1 << 16),
     Option(
         "neighbours",
         int,
@@ -263,7 +263,7 @@ _OPTIONS = (
         "solver",
         low=0,
     ),
-    Option("epochs", int, _EPOCHS, "Passes over the data; 0 writes the initial model.", "run", ("-e",), low=0),
+    Option("epochs", int, _EPOCHS, "Passes over the data; 0 writes the initial model.", "solver", ("-e",), low=0),
     Option(
         "burn_in",
         int,
@@ -329,7 +329,13 @@ _OPTIONS = (
     ),
     Option("bias_precision", float, 0.0, "Precision of the prior of the bias; 0: flat.", "solver", low=0),
     Option(
-        "batch_size", int, 1, "Number of rows whose gradients are averaged for one update.", "run", low=1, high=1 << 24
+        "batch_size",
+        int,
+        1,
+        "Number of rows whose gradients are averaged for one update.",
+        "solver",
+        low=1,
+        high=1 << 24,
     ),
     Option(
         "block_size",
@@ -337,7 +343,7 @@ _OPTIONS = (
         1,
         "Number of rows in a block step, which threads share without any effect on the result, for adagrad, ftrl and "
         "fobos with --adaptive; 1 means a step for each row.",
-        "run",
+        "solver",
         low=1,
         high=1 << 16,
     ),
@@ -348,7 +354,7 @@ _OPTIONS = (
         "Clip predictions to the range of the training labels, for loss squared. [default: if there are at most 20 "
         "distinct labels and none is more than a quarter of their range from the next one, not from standard input; "
         "with -i, as that model]",
-        "run",
+        "data",
     ),
     Option(
         "scale",
@@ -357,12 +363,12 @@ _OPTIONS = (
         "Divide each column by its standard deviation (an indicator by its value) or by its largest absolute value in "
         "the training rows; the model keeps the divisors. Zeros stay zeros; use max-abs if columns are sparse. zscore "
         "is standard, and subtracts the mean from columns of numbers that at least half of the rows have.",
-        "run",
+        "data",
         choices=("none", "standard", "max-abs", "zscore"),
     ),
-    Option("norm", bool, False, "Scale each row to unit length, after --scale.", "run"),
-    Option("shuffle", bool, True, "Use the rows in a new random order in each epoch, or in file order.", "run"),
-    Option("seed", int, 0, "Seed of the random numbers.", "run", low=0, high=LARGEST),
+    Option("norm", bool, False, "Scale each row to unit length, after --scale.", "data"),
+    Option("shuffle", bool, True, "Use the rows in a new random order in each epoch, or in file order.", "solver"),
+    Option("seed", int, 0, "Seed of the random numbers.", "solver", low=0, high=LARGEST),
 )
 OPTIONS = {option.name: option for option in _OPTIONS}
 

@@ -8,8 +8,12 @@ import click
 import pytest
 
 from fmcli.cli import COMMANDS, group
-from fmcli.cli.options import METRIC_NAMES, SECTIONS, SectionCommand, SectionOption
+from fmcli.cli.options import ALL, METRIC_NAMES, SECTIONS, SectionCommand, SectionOption
+from fmcli.cli.screen import SCREENS
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS
 from fmcli.scoring.sparsity import SPARSITY
 
@@ -32,9 +36,11 @@ EVERY_OPTION = pytest.mark.parametrize(
 )
 
 
-def help_of(name, width=10_000):
+def help_of(name, width=10_000, *, everything=False):
     command = commands()[name]
-    return command.get_help(click.Context(command, TOP, info_name=name, max_content_width=width, terminal_width=width))
+    context = click.Context(command, info_name=name, max_content_width=width, terminal_width=width)
+    context.meta[ALL] = everything
+    return command.get_help(context)
 
 
 def examples(command):
@@ -77,14 +83,58 @@ def test_examples_say_what_they_do_and_parse(name):
         for called, *arguments in calls(line):
             with warnings.catch_warnings(), click.Context(group, info_name="fmcli") as top:
                 commands()[called].make_context(called, arguments, parent=top)
-    assert help_of(name).count("\n  # ") == len(examples(command))
+    assert help_of(name, everything=True).count("\n  # ") == len(examples(command))
 
 
 @EVERY_COMMAND
 def test_lines_fit_a_terminal(name):
-    text = help_of(name, 80)
-    options = text.split("\nExamples:")[0]
-    assert max(map(len, options.splitlines())) <= 80
+    for everything in (False, True):
+        options = help_of(name, 80, everything=everything).split("\nExamples:")[0]
+        assert max(map(len, options.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_the_first_screen_has_45_lines_and_options_that_exist(name):
+    command = commands()[name]
+    listed = [option for lines in SCREENS[name].values() for option in lines]
+    assert len(listed) == len(set(listed)) <= 25
+    assert {"quiet", "threads"} < set(listed) <= {parameter.name for parameter in command.params}
+    assert len(help_of(name, 80).splitlines()) <= 45
+    assert "--help-all" in help_of(name)
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert (parameter.opts or parameter.secondary_opts)[-1] in help_of(name, everything=True)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SCREENS])
+def test_help_without_a_screen_is_short(name):
+    assert "help_all" not in {parameter.name for parameter in commands()[name].params}
+    assert len(help_of(name, 80).splitlines()) <= 60
+
+
+def test_the_first_screen_has_all_names_and_the_defaults_of_the_kind(run):
+    text = run("train", "--help").stdout.decode()
+    words = text.split()
+    for name in (*MODELS, *SOLVERS, *LOSSES):
+        assert name in words
+    assert "Number of factors [8]" in text
+    assert "--anchors" not in text
+    of_kind = run("train", "-m", "ffm", "-s", "ftrl", "--help").stdout.decode()
+    assert "Number of factors [4]" in of_kind
+    assert "Step size of FTRL [0.1]" in of_kind
+    assert not {"--learning-rate", "poly2"} & set(of_kind.split())
+    every = run("train", "-m", "ffm", "-s", "ftrl", "--help-all").stdout.decode()
+    assert "--ftrl-power" in every
+    assert "--anchors" not in every
+    assert every.count("\n") > 2 * of_kind.count("\n")
+
+
+def test_no_option_lists_kinds():
+    """Which components take an option, and their defaults, stands in the guide and in `fmcli models`."""
+    for option in commands()["train"].params:
+        if option.name not in ("model", "solver", "loss"):
+            named = set(re.findall(r"[a-z][a-z0-9-]*", getattr(option, "help", None) or "")) & set(MODELS)
+            assert len(named) < 3, option
 
 
 @EVERY_OPTION
@@ -116,7 +166,7 @@ def test_ranges_are_said(name, option):
 
 @EVERY_COMMAND
 def test_every_section_that_is_listed_has_something_in_it(name):
-    titles = re.findall(r"^([A-Z][\w ]+):$", help_of(name), re.M)
+    titles = re.findall(r"^([A-Z][\w ,]+):$", help_of(name, everything=True), re.M)
     assert len(titles) == len(set(titles))
     order = [title for title in titles if title in SECTIONS.values()]
     assert order == [title for title in SECTIONS.values() if title in titles]

@@ -73,6 +73,25 @@ def test_what_is_refused_is_marked(monkeypatch):
     assert row.split()[1 + list(SOLVERS).index("ftrl")] == "-"
 
 
+def test_a_model_is_described_with_its_defaults_by_solver(run):
+    text = run("models", "shfm").stdout.decode()
+    assert text.startswith("shfm: Strongly hierarchical FM")
+    assert "cd (default)" in text
+    assert "--l2-v 15/rows: " in text
+    assert "--batch-size" not in text.partition("With ")[0]  # cd has none
+    ftrl = " ".join(text.split("With ftrl: ")[1].split("\n\n")[0].split())
+    assert {"--init-std 0.05", "--alpha 0.1", "--l1 min(1"} <= set(ftrl.split(", "))
+    assert "--rank" not in ftrl  # as with cd
+    piece = json.loads(run("models", "--json", "shfm").stdout)
+    assert list(piece["defaults"]) == ["cd", *(name for name in SOLVERS if name != "cd")]
+    assert piece["defaults"]["cd"]["tol"] == 1e-5
+    assert "learning_rate_w" not in piece["defaults"]["sgd"]  # it is --learning-rate
+    for name in ("kernel-basis", "ftrl", "huber"):
+        assert run("models", name).stdout.decode().startswith(f"{name}: ")
+    done = run("models", "ffn")
+    assert (done.returncode, "did you mean" in done.stderr) == (2, True)
+
+
 def test_without_refusals_everything_combines():
     assert list(models.lines(catalogue.catalogue(), []))[-1].endswith("combine.")
 

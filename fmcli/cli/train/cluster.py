@@ -33,7 +33,7 @@ FEW_ROWS = 10_000_000
 def cluster_dir_option(function: F) -> F:
     """--cluster-dir, as the argument `cluster_dir`."""
     return option(
-        "run",
+        "machine",
         "--cluster-dir",
         metavar="FOLDER",
         help="With --cluster: where workers keep their rows, in binary form, until the run ends. [default: their "

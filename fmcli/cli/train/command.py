@@ -51,15 +51,6 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
     return {entry.name: entry.help for entry in table.values()}
 
 
-def usual_solvers() -> str:
-    """The default solvers of the models, in words: "adagrad; ftrl for shfm, sha2"."""
-    models: dict[str, list[str]] = {}
-    for kind in MODELS.values():
-        if kind.solver != DEFAULT_SOLVER and not kind.closed_form:
-            models.setdefault(kind.solver, []).append(kind.name)
-    return "; ".join([DEFAULT_SOLVER, *(f"{solver} for {', '.join(names)}" for solver, names in models.items())])
-
-
 @click.command(
     cls=KindCommand,
     name="train",
@@ -108,11 +99,11 @@ def usual_solvers() -> str:
     "--solver",
     metavar="NAME",
     names=helps(SOLVERS),
-    help=f"Solver; see Solvers. [default: {usual_solvers()}]",
+    help=f"Solver; see Solvers. [default: that of the model, {DEFAULT_SOLVER} for most]",
 )
 @registered("solver")
 @sampling_options
-@registered("run")
+@registered("data")
 @option(
     "run",
     "-i",
@@ -128,13 +119,13 @@ def usual_solvers() -> str:
 @bad_line_options()
 @relation_option(
     "TRAIN",
-    more=" Models linear, fm and shfm with -s cd or mcmc, whose time and memory depend on the distinct parts.",
+    more=" Takes few models, by cd or mcmc, whose time and memory depend on the distinct parts.",
 )
 @disk_options
 @cluster_options
 @cluster_dir_option
 @option(
-    "run",
+    "machine",
     "--online",
     is_flag=True,
     help="Train in one pass (-e 1) on rows as they are read, without keeping them: the memory does not depend on their "
@@ -273,10 +264,10 @@ def command(
     verbose: bool,
     **options: Any,
 ) -> None:
-    """Train a model on examples in libsvm or ffm text, which may be compressed. "-" is standard input; several files
-    are concatenated.
+    """Train a model on examples in libsvm or ffm text. Files may be compressed; several are concatenated, and "-" is
+    standard input.
 
-    With -m KIND, --help shows only the options of this kind and its solver, with their defaults.
+    With -m KIND, --help and --help-all show only the options of this kind and its solver, with their defaults.
     """
     begin = time.perf_counter()
     choices = {name: value for name, value in options.items() if value is not None}

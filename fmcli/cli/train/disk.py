@@ -33,7 +33,7 @@ class Disk:
 def disk_options(function: F) -> F:
     """--disk, --cache and --memory, the arguments of `parse_disk`."""
     function = option(
-        "run",
+        "machine",
         "--memory",
         type=positive,
         metavar="MB",
@@ -41,14 +41,14 @@ def disk_options(function: F) -> F:
         f"the solver. [default: {USUAL_MEMORY}; > 0]",
     )(function)
     function = option(
-        "run",
+        "machine",
         "--cache",
         metavar="FILE",
         help="Where --disk keeps the rows, in binary form. An earlier cache of the same inputs is used again; another "
         "one is replaced. It remains after training.",
     )(function)
     return option(
-        "run",
+        "machine",
         "--disk",
         is_flag=True,
         help="Read the rows from a cache in every epoch (--cache FILE), for data larger than memory. The rows get a "

@@ -21,21 +21,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 def id_options(function: F) -> F:
     """--hash-bits, --min-count and --rare."""
     function = option(
-        "model",
+        "data",
         "--rare",
         type=click.Choice(["drop", "share"]),
         help="What happens to rare features (--min-count): drop: they count as unseen; share: they share one column, "
         "as do features that occur in no training row. [default: drop]",
     )(function)
     function = option(
-        "model",
+        "data",
         "--min-count",
         type=click.IntRange(min=1),
         metavar="N",
         help="Features that occur in fewer than N training rows, without held-out ones, are rare. [default: 1; >= 1]",
     )(function)
     return option(
-        "model",
+        "data",
         "--hash-bits",
         type=click.IntRange(1, MOST_HASH_BITS),
         metavar="N",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
-from fmcli.cli.options import SectionCommand, SectionOption
+from fmcli.cli.options import ALL_FLAG, SectionCommand, SectionOption
 from fmcli.cli.registered import in_words
 from fmcli.cli.train.sampling import SAMPLING
 from fmcli.registry.catalogue import refusal
@@ -28,7 +28,7 @@ class KindCommand(SectionCommand):
     """A command whose help can be narrowed to a model kind: --help with -m, and perhaps -s and --loss."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing and any(word in ctx.help_option_names for word in args):
+        if not ctx.resilient_parsing and any(word in (*ctx.help_option_names, ALL_FLAG) for word in args):
             # --help is eager, so that click shows it before it looks at the other options.
             given, _, _ = self.make_parser(ctx).parse_args(list(args))
             if given.get("model") or given.get("solver"):
@@ -42,12 +42,48 @@ class KindCommand(SectionCommand):
             return parameters
         return [_narrowed(parameter, ctx.obj) for parameter in parameters if _belongs(parameter, ctx.obj)]
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    more = f"{ALL_FLAG} shows all options and examples, -m KIND --help those of a kind of model."
+
+    def screen(self, ctx: click.Context) -> Mapping[str, Mapping[str, str]]:
+        """The first screen, with the defaults of the components, which are those of DEFAULT_MODEL if no others are
+        given. If they are, their own options are added."""
+        spec = ctx.obj if isinstance(ctx.obj, Spec) else make_spec(DEFAULT_MODEL)
+        chosen = {"model": spec.model, "solver": spec.solver, **spec.values}
+        screen = {
+            title: {name: with_default(name, line, chosen) for name, line in lines.items()}
+            for title, lines in super().screen(ctx).items()
+        }
+        if isinstance(ctx.obj, Spec):
+            listed = {name for lines in screen.values() for name in lines}
+            own = [
+                name
+                for name in (*MODELS[spec.model].options, *spec.solver_entry.options)
+                if name not in listed and name not in REFINES
+            ]
+            more = {name: with_default(name, OPTIONS[name].help.removesuffix("."), chosen) for name in own}
+            return {f"Of {spec.model} and {spec.solver}": more, **screen}
+        return screen
+
+    def format_screen(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_screen(ctx, formatter)
+        lists = _lists(self.lists, ctx.obj) if isinstance(ctx.obj, Spec) else self.lists
+        formatter.write_paragraph()
+        formatter.write_dl([(title, " ".join(name for name, _ in rows)) for title, rows in lists.items()])
+
+    def format_all(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         lists = self.lists
         if isinstance(ctx.obj, Spec):
             self.lists = _lists(lists, ctx.obj)
-        super().format_options(ctx, formatter)
+        super().format_all(ctx, formatter)
         self.lists = lists
+
+
+def with_default(name: str, line: str, chosen: Mapping[str, Any]) -> str:
+    """A line of the screen, with the default of its option."""
+    if name not in chosen or "[" in line:
+        return line
+    value = in_words(OPTIONS[name], chosen[name]) if name in OPTIONS else chosen[name]
+    return f"{line} [{value}]" if value and not (name in OPTIONS and OPTIONS[name].negative) else line
 
 
 def _spec(model: str | None, solver: str | None, loss: str | None) -> Spec:

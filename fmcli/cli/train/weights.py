@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def weight_options(function: F) -> F:
     """--sample-weights, --label-weights, --class-weight and --pos-weight, the arguments of `parse_weights`."""
     function = option(
-        "penalty",
+        "data",
         "--pos-weight",
         type=positive,
         metavar="W",
@@ -27,7 +27,7 @@ def weight_options(function: F) -> F:
         "about W. [default: 1; > 0]",
     )(function)
     function = option(
-        "penalty",
+        "data",
         "--class-weight",
         "class_weights",
         multiple=True,
@@ -35,9 +35,9 @@ def weight_options(function: F) -> F:
         help="Weight of rows with a label; may be repeated. balanced: all labels get the same total weight. "
         "Probabilities are then those for labels whose frequencies were multiplied by the weights. [default: all 1]",
     )(function)
-    function = label_weights_option("penalty")(function)
+    function = label_weights_option()(function)
     return option(
-        "penalty",
+        "data",
         "--sample-weights",
         metavar="FILE",
         help="Weights of the rows of TRAIN: a file with one number per line. A row of weight 2 counts like two equal "

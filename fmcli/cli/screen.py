@@ -1,0 +1,84 @@
+"""The first screen of a command's help: the options that most people use, a line each. --help-all has all of them."""
+
+from __future__ import annotations
+
+# The first screen has at most so many lines of 80 columns; examples are shown if they fit.
+MOST_LINES = 45
+
+# command -> title -> option, by its name as an argument -> its line. Commands with short help have no screen.
+# The lines of registered options end with the default of the model kind, which is added.
+SCREENS: dict[str, dict[str, dict[str, str]]] = {
+    "train": {
+        "Model and solver": {
+            "model": "Kind of model",
+            "rank": "Number of factors",
+            "loss": "Loss [by the labels]",
+            "l1": "Strength of the L1 penalty",
+            "l2": "Strength of the L2 penalty",
+            "solver": "Solver",
+            "learning_rate": "Step size",
+            "epochs": "Passes over the rows",
+            "init_model": "Update this model",
+            "ensemble": "Average N models with different seeds [1]",
+            "seed": "Seed of the random numbers",
+            "threads": "Threads [all cores]",
+        },
+        "Data": {
+            "scale": "Scale columns of numbers",
+            "min_count": "Drop features of fewer than N rows [1]",
+            "hash_bits": "Hash features to 2^N columns [no hashing]",
+            "disk": "Read the rows from --cache FILE in each epoch",
+        },
+        "Validation": {
+            "valid": "Choose the best epoch on this file",
+            "holdout": "Choose it on a share of the rows [by their number]",
+            "metrics": "Choose it by this metric [by the loss]",
+            "patience": "Stop after N epochs without a better one",
+        },
+        "Output": {
+            "output": "Model file [TRAIN.fm in the current folder]",
+            "checkpoint": "Keep the state in FILE, to --resume a killed run",
+            "dry_run": "Show the memory needed, and exit",
+            "log_json": "Write the figures of each epoch as JSON",
+            "quiet": "Print only warnings and errors",
+        },
+    },
+    "predict": {
+        "Input": {
+            "format": "Format of the rows [auto]",
+            "id_column": "The N-th token of a line is an id",
+            "unseen": "Features that were not in training [zero]",
+            "on_bad_line": "Lines with errors [error]",
+        },
+        "Run": {
+            "threads": "Threads [all cores]",
+            "cluster": "Run on a Dask cluster",
+        },
+        "Output": {
+            "output_type": "Type of predictions [by the loss]",
+            "std": "Add the standard deviation",
+            "passthrough": "Write each line, a tab, and its prediction",
+            "unbuffered": "Predict each line at once",
+            "output": "Write to FILE [standard output]",
+            "quiet": "Print only warnings and errors",
+        },
+    },
+    "evaluate": {
+        "Metrics": {
+            "metrics": "Metric; may be repeated [all that fit the loss]",
+            "predictions": "Evaluate these predictions instead of a model",
+            "limits": "Exit with 1 if METRIC is worse than X",
+            "current": "Exit with 1 if MODEL is worse than CURRENT",
+        },
+        "Run": {
+            "format": "Format of the rows [auto]",
+            "on_bad_line": "Lines with errors [error]",
+            "threads": "Threads [all cores]",
+            "cluster": "Run on a Dask cluster",
+        },
+        "Output": {
+            "json": "Print one JSON object",
+            "quiet": "Print only warnings and errors",
+        },
+    },
+}
