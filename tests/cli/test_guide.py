@@ -159,14 +159,14 @@ def test_blocks_of_markdown():
 
 @pytest.fixture
 def narrowed(capsys):
-    """A function that returns the text of train --help with the given options, and the flags that it lists."""
+    """A function that returns the text of train --help-all with the given options, and the flags that it lists."""
 
     def run(*arguments):
         top = click.Context(group, info_name="fmcli")
         command = group.get_command(top, "train")
         width = {"max_content_width": 10_000, "terminal_width": 10_000}
         with pytest.raises(click.exceptions.Exit):
-            command.make_context("train", ["--help", *arguments], top, **width)
+            command.make_context("train", ["--help-all", *arguments], top, **width)
         text = capsys.readouterr().out
         return text, set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.M))
 
