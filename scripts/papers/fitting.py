@@ -26,6 +26,20 @@ def grid(**values: Sequence[Any]) -> list[Options]:
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
+def flags(options: Options) -> str:
+    """The options as flags of `fmcli train`, for tables that compare models with the same options."""
+    names = {"solver": "-s", "learning_rate": "-r", "epochs": "-e", "rank": "-k"}
+
+    def flag(name: str, value: Any) -> str:
+        long = name.replace("_", "-")
+        if isinstance(value, bool):
+            return f"--{long}" if value else f"--no-{long}"
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        return f"{names.get(name, f'--{long}')} {shown}"
+
+    return f"`{' '.join(flag(name, value) for name, value in options.items())}`"
+
+
 def spec_of(model: str, options: Options) -> Spec:
     """The spec of a model with these options, which include "solver" and "loss"."""
     rest = dict(options)

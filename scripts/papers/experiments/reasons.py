@@ -22,10 +22,10 @@ FORMS: dict[str, tuple[str, Options]] = {
     "augmented pn": ("pn", {"augment": True, "linear": False}),
 }
 BASES_SET, BASES_AT, BASES_L2 = "cadata", (10, 20, 30), 1e-5
-COLD_STD, COLD_EPOCHS, COLD_SPLITS = 0.1, 14, 3
+COLD_STD, COLD_EPOCHS, COLD_SPLITS, MACRO_F1 = 0.1, 14, 3, "macro-f1-pr"
 LC, LLFM_EPOCHS = {"jo, L/C = 0.4": 0.4, "jo, L/C = 0.02": 0.02}, 4
 LLFM: Options = {"solver": "adagrad", "loss": "logistic", "learning_rate": 0.2, "anchors": 20, "epochs": LLFM_EPOCHS}
-SGL: Options = {"solver": "fobos", "loss": "squared", "adaptive": True, "learning_rate": 0.1, "rank": 20, "epochs": 15}
+SGL: Options = sgl.COMMON | {"rank": 20, "epochs": 15}
 SGL_L2 = {"sglfm": 0.0, "sglfm, l2 5e-05": 5e-5}
 SGL_STRENGTHS: Options = {"l1": 5e-7, "group_l1": 2e-5, "init_std": 0.01}
 SGL_EARLY, SGL_OVER, SGL_ZEROS = 3, 1.0, 0.2
@@ -62,9 +62,9 @@ def of_cold(raw: Raw) -> Numbers:
     splits = [cold_films(raw, seed) for seed in range(COLD_SPLITS)]
     found: Numbers = {}
     for model in sh.COLD_MODELS[1:]:
-        options = sh.COLD | {"rank": 10, "init_std": COLD_STD, "epochs": COLD_EPOCHS}
-        runs = [fit(model, options | {"seed": i}, *pair, ("macro-f1",)).epochs for i, pair in enumerate(splits)]
-        found[model] = mean([max(epoch.valid["macro-f1"] for epoch in one) for one in runs])
+        options = sh.COLD | {"rank": sh.COLD_RANK, "init_std": COLD_STD, "epochs": COLD_EPOCHS}
+        runs = [fit(model, options | {"seed": i}, *pair, (MACRO_F1,)).epochs for i, pair in enumerate(splits)]
+        found[model] = mean([max(epoch.valid[MACRO_F1] for epoch in one) for one in runs])
     return found
 
 
@@ -217,6 +217,18 @@ def tables(numbers: Numbers) -> list[Table]:
     ]
 
 
+LIFTED = (
+    "The lifted form is better, by 0.003, and fitted signs are not. When this rule was stated, shfm had an L1 penalty"
+    " by default, and 0.931."
+)
+TIE = (
+    "All four are within 0.0025 of each other, less than the standard deviation of the splits. When this rule was"
+    " stated, shfm and sha2 had their default lambda_1, and fm and anova none."
+)
+DELAYED = (
+    "It was measured with penalties that began in epoch 6, the default of sglfm. With penalties from the first epoch,"
+    " the RMSE is lowest after 5 epochs."
+)
 EARLIER = (
     "An earlier version of this page claimed this, from measurements with other options that were not kept. The reason"
     " above has been corrected."
@@ -240,7 +252,7 @@ A rule that fails has a reason. These are the measurements that the reasons quot
                 min(numbers["ratings"]["forms"][name] for name in ("sha2", "lifted-anova"))
                 >= numbers["ratings"]["forms"]["shfm"]
             ),
-            EARLIER,
+            LIFTED,
         ),
         Rule(
             "[PN] Figure 4: on cadata, R^2 still rises after 20 epochs.",
@@ -253,6 +265,7 @@ A rule that fails has a reason. These are the measurements that the reasons quot
         Rule(
             "[SH] unseen films: with larger initial factors and more epochs, shfm and sha2 are not better than fm.",
             lambda numbers: max(numbers["cold"][model] for model in sh.HIERARCHICAL) <= numbers["cold"]["fm"],
+            TIE,
         ),
         Rule(
             "[SH] planted documents: shfm and sha2 compare better with fm and anova if the main effects are planted as"
@@ -266,6 +279,7 @@ A rule that fails has a reason. These are the measurements that the reasons quot
             f"[SGL]: the RMSE of sglfm is lowest within {SGL_EARLY} epochs, and above {SGL_OVER:g} after 15, with less"
             f" than {SGL_ZEROS:.0%} zeros.",
             early_without_zeros,
+            DELAYED,
         ),
         Rule(
             "[SGL]: l2 lowers the lowest RMSE of sglfm.",
