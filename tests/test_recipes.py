@@ -117,7 +117,7 @@ def test_the_command_line_has_the_toys(environment, tmp_path):
     labels = np.array([float(line.split()[0]) for line in lines])
     assert np.sqrt(((predicted - labels) ** 2).mean()) == pytest.approx(summary["train"]["rmse"], rel=1e-5)
     assert toys.MODEL.name in fmcli("inspect", "m").stdout
-    helps, listed = fmcli("train", "--help").stdout, fmcli("models").stdout
+    helps, listed = fmcli("train", "--help-all").stdout, fmcli("models").stdout
     for piece in names.values():
         assert re.search(rf"^  {piece.name} +{re.escape(piece.help)}$", helps, re.M)
         assert piece.help in listed

@@ -216,8 +216,8 @@ def test_refusals(run, files, options, status, message):
 
 
 def test_help_shows_the_option_only_with_mcmc(run):
-    assert b"--groups" in run("train", "--help", "-s", "mcmc").stdout
-    assert b"--groups" not in run("train", "--help", "-s", "cd").stdout
+    assert b"--groups" in run("train", "--help-all", "-s", "mcmc").stdout
+    assert b"--groups" not in run("train", "--help-all", "-s", "cd").stdout
 
 
 def test_a_model_file_with_other_groups_is_refused(run, train, files):

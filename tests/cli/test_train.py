@@ -11,12 +11,12 @@ import click
 import numpy as np
 import pytest
 
+from fmcli.cli.options import ALL
 from fmcli.cli.train.command import command
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import takers_of
 from fmcli.scoring.metrics import METRICS
 from fmcli.scoring.prediction import load_model
 
@@ -26,7 +26,9 @@ def files(folder):
 
 
 def help_text():
-    return command.get_help(click.Context(command, info_name="train", terminal_width=1000, max_content_width=1000))
+    context = click.Context(command, info_name="train", terminal_width=1000, max_content_width=1000)
+    context.meta[ALL] = True
+    return command.get_help(context)
 
 
 def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_only(run, sample, tmp_path):
@@ -247,6 +249,8 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Model:",
         "Loss and penalty:",
         "Solver:",
+        "Data:",
+        "Memory, threads and cluster:",
         "Run:",
         "Validation:",
         "Output:",
@@ -256,19 +260,11 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Examples:",
     ]
     assert [line for line in text.splitlines() if line in sections] == sections
-    assert "longest row's norm); 0.05 for adagrad; 0.2 for poly2 with adagrad; 0.05 for sglfm" in text
-    assert "[default: adagrad; cd for shfm, hofm-shared, hofm-simplex, all-subsets; ftrl for sha2; fobos for" in text
-    assert f"[{', '.join(takers_of(MODELS, 'rank'))}; default: 8; 4 for ffm; 100 for kernel-basis; 1 to 65536]" in text
-    text_of_l2_w = "1/rows for cd, lbfgs; 5/rows for kernel-basis unless --l2 or the model says otherwise"
-    assert f"[not mcmc; default: --l2; {text_of_l2_w}; >= 0]" in text
-    assert (
-        "[not glfm, kernel-basis, lbfgs, mcmc; default: 0; min(1, rows/1000) for shfm, sha2 with ftrl; 2e-05 "
-        "for sglfm;" in text
-    )
-    assert "standard normal numbers. [anova, sha2, pn; alternate, ones or random]" in text
-    assert "fitted if the order is even. [anova, sha2, pn]" in text
-    assert "default: 2; 3 for hofm, hofm-shared; at most 8 for lifted-anova; 2 to 64]" in text
-    assert "[huber; default: 1; > 0]" in text
+    assert "[default: that of the model, adagrad for most]" in text
+    assert "or of landmarks. [default: 8; 1 to 65536]" in text
+    assert "linear weights only. [default: --l2; >= 0]" in text
+    assert "standard normal numbers. [alternate, ones or random]" in text
+    assert "fitted if the order is even." in text
     assert "--adaptive / --no-adaptive" in text
     assert f": {', '.join([*METRICS, 'sparsity'])}. [" in text
     for piece in (*MODELS.values(), *SOLVERS.values(), *LOSSES.values()):
