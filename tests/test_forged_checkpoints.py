@@ -79,6 +79,25 @@ def test_an_invalid_array_is_refused(name, files, tmp_path):
     assert message in outcome.message
 
 
+SHAPES = {
+    "a single number": lambda array: array.reshape(-1)[:1].reshape(()) if array.size else np.zeros((), array.dtype),
+    "no numbers": lambda array: np.zeros(0, array.dtype),
+    "one axis more": lambda array: array[None],
+    "one row less": lambda array: array[:-1] if array.ndim else array[None],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_arrays_of_other_shapes_are_refused_or_can_be_continued_from(shape, files, tmp_path):
+    """Every array of every run is tried: what is no FmcliError is a bug."""
+    path, kinds = str(tmp_path / "c"), Counter()
+    for file in files:
+        for name, array in file.tensors.items():
+            save(path, ModelFile(file.meta, {**file.tensors, name: SHAPES[shape](array)}, kind=file.kind))
+            kinds[forged.use(path).kind] += 1
+    assert kinds["refused"] > 80
+
+
 IDENTITIES = {
     "no table": (7, "does not say which run it belongs to"),
     "control characters": ({"program": "\x1b[31m"}, "does not say which run it belongs to"),

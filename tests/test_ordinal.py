@@ -146,3 +146,8 @@ def test_files_with_cutpoints_that_do_not_increase_are_refused(cutpoints, tmp_pa
     container.save(str(tmp_path / "forged"), file)
     with pytest.raises(BadInputError, match="cutpoints does not begin with 0 and increase"):
         prediction.load_model(str(tmp_path / "forged"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_infinite_score_has_the_first_or_the_last_label():
+    assert level_probabilities(np.array([[np.inf] * 2, [-np.inf] * 2])).tolist() == [[0, 0, 1], [1, 0, 0]]

@@ -94,10 +94,12 @@ def class_probabilities(score: Floats) -> Floats:
 
 
 def level_probabilities(score: Floats) -> Floats:
-    """Return the probabilities of ordered labels (rows, levels), from scores minus the cutpoints (rows, levels - 1)."""
+    """Return the probabilities of ordered labels (rows, levels), from scores minus the cutpoints (rows, levels - 1); of
+    an infinite score, the first or the last label has probability 1."""
     above = np.pad(score, ((0, 0), (1, 1)), constant_values=((0, 0), (np.inf, -np.inf)))
     high, low = above[:, :-1], above[:, 1:]
-    flipped = high + low < 0  # the smaller tails, so that small probabilities keep their digits
+    with np.errstate(invalid="ignore"):  # if a score is infinite
+        flipped = high + low < 0  # the smaller tails, so that small probabilities keep their digits
     high, low = np.where(flipped, -low, high), np.where(flipped, -high, low)
     return normal(-low) - normal(-high)
 

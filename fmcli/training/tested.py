@@ -14,6 +14,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.pieces import joined
+from fmcli.errors import BadInputError
 from fmcli.losses.links import Floats
 from fmcli.models.model import Model
 from fmcli.scoring.averages import average_of
@@ -104,6 +105,8 @@ def with_tested(
         skipped.append(gaps + read)
         read += data.rows
         require_if_large(sum(piece.nbytes for piece in pieces), "reading the rows to predict", held=plan.memory.held)
+    if not pieces:
+        raise BadInputError(f"{' and '.join(paths)}: there are no rows to predict")
     tested = TestedRows(scorer, joined(pieces), np.concatenate(skipped), counts, plan.settings.threads)
     memory = replace(
         plan.memory, total=plan.memory.total + tested.nbytes, held=plan.memory.held + int(tested.data.nbytes)

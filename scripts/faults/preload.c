@@ -3,6 +3,7 @@
 //
 //     FAULT_WRITE=N   the N-th operation that writes to a regular file in FAULT_FOLDER fails: opening it to be created,
 //                     writing (half of the bytes are written), fsync, or rename; and so do all that follow, with ENOSPC
+//     FAULT_ERROR=E   with this number of an error instead
 //     FAULT_READ=N    what FAULT_ACTION says happens at the N-th read of FAULT_INPUT: it fails with EIO ("error"), or the
 //                     file is truncated ("truncate") or removed ("remove") before it
 //     FAULT_COUNT=F   the numbers of operations that write and read are written to this file at the end
@@ -25,6 +26,8 @@ static long number(const char* name) {
     return text ? atol(text) : 0;
 }
 
+static int error(void) { return getenv("FAULT_ERROR") ? (int)number("FAULT_ERROR") : ENOSPC; }
+
 static int starts_with(const char* text, const char* begin) { return begin && strncmp(text, begin, strlen(begin)) == 0; }
 
 static int path_of(int file, char* path) {
@@ -40,7 +43,7 @@ static int fails(const char* path) {
     if (!starts_with(path, getenv("FAULT_FOLDER"))) return 0;
     const long at = number("FAULT_WRITE"), here = __sync_add_and_fetch(&writes, 1);
     if (!at || here < at) return 0;
-    errno = ENOSPC;
+    errno = error();
     return here == at ? 1 : 2;
 }
 
@@ -59,7 +62,7 @@ ssize_t write(int file, const void* data, size_t size) {
     ssize_t (*original)(int, const void*, size_t) = ORIGINAL("write", ssize_t(*)(int, const void*, size_t));
     switch (file_fails(file)) {
         case 1: if (size > 1) return original(file, data, size / 2);  // fall through
-        case 2: errno = ENOSPC; return -1;
+        case 2: errno = error(); return -1;
     }
     return original(file, data, size);
 }

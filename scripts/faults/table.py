@@ -4,16 +4,17 @@
     python scripts/faults/table.py
     python scripts/faults/table.py --only disk memory
 
-The faults: a disk that is full at any operation that writes, a folder or file that cannot be written, an input that is
-missing, fails, or is truncated or removed at any read, two runs that write the same files, and a small address space.
-Needs Linux and gcc, which compiles preload.c. A run has failed if it ends by a signal, with another status or without a
-message, or if an output file is neither the older nor the new one. Prints a table in Markdown, and failures below it.
-The exit status is 1 if there is a failure.
+The faults: a disk that is full at any operation that writes, or fails, a limit of the size of files, a folder or file
+that cannot be written, an input that is missing, fails, or is truncated or removed at any read, two runs that write the
+same files, and a small address space. Needs Linux and gcc, which compiles preload.c. A run has failed if it ends by a
+signal, with another status or without a message, or if an output file is neither the older nor the new one. Prints a
+table in Markdown, and failures below it. The exit status is 1 if there is a failure.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import resource
 import shutil
@@ -34,6 +35,8 @@ DONE, NO_MEMORY, NOT_WRITTEN, BUSY = 0, 4, 74, 75
 BAD_DATA, UNREADABLE = 65, 66
 PAIRS = 10  # of runs at the same time
 MEGABYTE = 1 << 20
+TABLE = 60  # rows of a table
+SIZES = (0, 1 << 10)  # limits of the size of a file, below those of all outputs
 MANY = 60  # copies of the rows, whose memory matters
 LIMITS = range(80, 561, 40)  # of the address space, in MB
 
@@ -58,6 +61,31 @@ COMMANDS = {
         (*TRAIN, "-o", "m.fm", "--checkpoint", "c", "--checkpoint-every", "0.001", "rows"), ("m.fm",)
     ),
     "train --disk": Command((*TRAIN, "-o", "m.fm", "--disk", "--cache", "cache", "rows"), ("m.fm", "cache")),
+    "train --ensemble": Command((*TRAIN, "--ensemble", "2", "-o", "m.fm", "rows"), ("m.fm",)),
+    "train --online": Command(("train", "-q", "-k", "2", "--online", "-o", "m.fm", "rows"), ("m.fm",)),
+    "train --test": Command(
+        (
+            "train",
+            "-q",
+            "-k",
+            "2",
+            "-s",
+            "mcmc",
+            "-e",
+            "4",
+            "-o",
+            "m.fm",
+            "--test",
+            "rows",
+            "--test-output",
+            "out",
+            "rows",
+        ),
+        ("m.fm", "out"),
+    ),
+    "convert": Command(("convert", "-q", "--label", "c", "--categorical", "a,b", "-o", "out", "table"), ("out",)),
+    "negatives": Command(("negatives", "-q", "--pair", "a,b", "-o", "out", "table"), ("out",)),
+    "split": Command(("split", "-q", "rows", "one", "two"), ("one", "two")),
     "predict": Command(("predict", "-q", "-o", "scores", "old.fm", "rows"), ("scores",)),
     "export .txt": Command(("export", "-q", "old.fm", "m.txt"), ("m.txt",)),
     "export .npz": Command(("export", "-q", "old.fm", "m.npz"), ("m.npz",)),
@@ -96,7 +124,8 @@ class Table:
 
     def set_rows(self, rows: bytes) -> None:
         """Use these rows from now on."""
-        self.before = {"rows": rows}
+        cells = (f"{n % 29},{n % 31},{n % 2}\n" for n in range(TABLE))
+        self.before = {"rows": rows, "table": f"a,b,c\n{''.join(cells)}".encode()}
         self.fresh()
         self.run("train", "-q", "-k", "2", "-e", "1", "-o", "old.fm", "rows")
         self.before["old.fm"] = self.content("old.fm")
@@ -203,6 +232,25 @@ def disk(table: Table) -> None:
             table.note(row, done, {NOT_WRITTEN})
 
 
+def errors(table: Table) -> None:
+    """The disk fails at the last operation that writes; and no file may be longer than a limit."""
+    for name, command in COMMANDS.items():
+        row = table.row("disk fails at the end", name)
+        last = table.operations(name)[0]
+        table.fresh()
+        variables = table.faulty(FAULT_WRITE=str(last), FAULT_ERROR=str(errno.EIO))
+        table.note(row, table.run(*command.arguments, **variables), {NOT_WRITTEN})
+        for size in SIZES:
+            row = table.row(f"ulimit -f {size} bytes", name)
+            table.fresh()
+
+            def limited(size: int = size) -> None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+            small = all(len(table.after[name][output]) <= size for output in command.outputs)
+            table.note(row, table.run(*command.arguments, prepare=limited), {DONE} if small else {NOT_WRITTEN})
+
+
 def folders(table: Table) -> None:
     """The folder, or the older output, cannot be written."""
     user = WITHOUT_PRIVILEGE if os.geteuid() == 0 else ()
@@ -267,7 +315,7 @@ def memory(table: Table) -> None:
             table.note(row, table.run(*command.arguments, prepare=limited), {DONE, NO_MEMORY})
 
 
-FAULTS = {"disk": disk, "folders": folders, "inputs": inputs, "writers": writers, "memory": memory}
+FAULTS = {"disk": disk, "errors": errors, "folders": folders, "inputs": inputs, "writers": writers, "memory": memory}
 
 
 def shown(table: Table) -> str:

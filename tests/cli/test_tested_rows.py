@@ -1,6 +1,7 @@
 """train --test: rows that are predicted by the mean over all sweeps, of which the model keeps only some."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -190,6 +191,7 @@ def test_skipped_lines_get_nan_as_in_predict(train, squared):
         ),
         (("-s", "mcmc", "--test", "-", "-v", "-"), 2, "standard input (-) can be read only once"),
         (("-s", "mcmc", "--test", "missing"), 66, "cannot read missing"),
+        (("-s", "mcmc", "-e", "2", "--test", os.devnull), 65, f"{os.devnull}: there are no rows to predict"),
         (("-s", "mcmc", "--test", "some", "--test-output", "no/out"), 74, "no/out"),
     ],
 )

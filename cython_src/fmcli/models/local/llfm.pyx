@@ -146,7 +146,7 @@ cdef class LLFM(Model):
 
     def require_snapshot(self, snapshot):
         *live, _ = self.live()
-        marks = [len(array) for array in snapshot[len(live):]] != [0]
+        marks = [np.shape(array)[:1] for array in snapshot[len(live):]] != [(0,)]
         touched = np.zeros((max(self.features, 1) if marks else 0, self.anchors), dtype=np.uint8)
         require_each_like("the model", snapshot, [*live, touched])
 

@@ -1,7 +1,7 @@
 """Send signals at random times during short runs. Each signal must end the run, and no temporary files may remain.
 
-    python scripts/bench/signals.py --runs 300
-    python scripts/bench/signals.py --within 0.1        only in the first 100 ms
+    python scripts/faults/signals.py --runs 300
+    python scripts/faults/signals.py --within 0.1        only in the first 100 ms
 
 Runs `fmcli train` many times, sends it a signal at a random time during the run, and counts the outcomes:
 

@@ -1,8 +1,8 @@
 """Kill runs at random moments, and continue them: each must end with the model file of an undisturbed run.
 
-    python scripts/bench/kill_and_resume.py --kills 300
-    python scripts/bench/kill_and_resume.py --kills 50 --only lbfgs --seed 1
-    python scripts/bench/kill_and_resume.py --signal TERM     with SIGTERM, before which a run writes a checkpoint
+    python scripts/faults/kill_and_resume.py --kills 300
+    python scripts/faults/kill_and_resume.py --kills 50 --only lbfgs --seed 1
+    python scripts/faults/kill_and_resume.py --signal TERM     with SIGTERM, before which a run writes a checkpoint
 
 For each case (a solver, a kind of model and options, on the sample data), the number of epochs is chosen such that
 training takes about a second. Then the same command with --checkpoint and --resume is started and killed (SIGKILL)

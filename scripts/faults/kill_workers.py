@@ -1,6 +1,6 @@
 """Kill workers of training runs on a cluster in every phase: the model files must be those of undisturbed runs.
 
-    python scripts/bench/kill_workers.py --kills 50
+    python scripts/faults/kill_workers.py --kills 50
 
 For each case, several copies of the sample data are trained on with two workers of this machine. The same run is then
 repeated, while workers are killed (SIGKILL), until there were so many kills in all. The log says which phase a run is
