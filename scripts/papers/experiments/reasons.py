@@ -3,13 +3,12 @@
 import numpy as np
 from experiment import Experiment, Numbers, Rule, Table, mean, mean_and_spread
 from fitting import Options, best_options, fit, grid, held_out, in_parts
-from sets.dense import ijcnn, regression, two_thirds
 from sets.movielens import cold_films, one_hot, random_split, u_split
 from sets.raw import Raw
 from sets.words import documents
 from watching import watched
 
-from experiments import peers, pn_bases, pn_figure2, pn_ratings, sgl, sh, sh_words
+from experiments import peers, pn_figure2, pn_ratings, sgl, sh, sh_words
 
 ADAGRAD: Options = {"solver": "adagrad", "loss": "squared", "rank": 20, "init_std": 0.1, "epochs": 30}
 STRENGTHS = grid(l2=(0.01, 0.03, 0.1))
@@ -21,10 +20,7 @@ FORMS: dict[str, tuple[str, Options]] = {
     "lifted-anova": ("lifted-anova", {"augment": True, "linear": False}),
     "augmented pn": ("pn", {"augment": True, "linear": False}),
 }
-BASES_SET, BASES_AT, BASES_L2 = "cadata", (10, 20, 30), 1e-5
 COLD_STD, COLD_EPOCHS, COLD_SPLITS, MACRO_F1 = 0.1, 14, 3, "macro-f1-pr"
-LC, LLFM_EPOCHS = {"jo, L/C = 0.4": 0.4, "jo, L/C = 0.02": 0.02}, 4
-LLFM: Options = {"solver": "adagrad", "loss": "logistic", "learning_rate": 0.2, "anchors": 20, "epochs": LLFM_EPOCHS}
 SGL: Options = sgl.COMMON | {"rank": 20, "epochs": 15}
 SGL_L2 = {"sglfm": 0.0, "sglfm, l2 5e-05": 5e-5}
 SGL_STRENGTHS: Options = {"l1": 5e-7, "group_l1": 2e-5, "init_std": 0.01}
@@ -49,14 +45,6 @@ def of_ratings(raw: Raw) -> Numbers:
     return found
 
 
-def of_bases(raw: Raw) -> list[float]:
-    """R^2 of lifted-pn with the most bases on the first split, after some epochs."""
-    pair = two_thirds(regression(raw, BASES_SET), 0, standardise_label=True)
-    model, options = pn_bases.options_of("lifted-pn", pn_bases.BASES[-1], BASES_L2)
-    epochs = fit(model, options | {"epochs": BASES_AT[-1]}, *pair, ("r2",)).epochs
-    return [epochs[number - 1].valid["r2"] for number in BASES_AT]
-
-
 def of_cold(raw: Raw) -> Numbers:
     """The mean of the best macro-F1 on ratings of unseen films, with larger initial factors and more epochs."""
     splits = [cold_films(raw, seed) for seed in range(COLD_SPLITS)]
@@ -65,18 +53,6 @@ def of_cold(raw: Raw) -> Numbers:
         options = sh.COLD | {"rank": sh.COLD_RANK, "init_std": COLD_STD, "epochs": COLD_EPOCHS}
         runs = [fit(model, options | {"seed": i}, *pair, (MACRO_F1,)).epochs for i, pair in enumerate(splits)]
         found[model] = mean([max(epoch.valid[MACRO_F1] for epoch in one) for one in runs])
-    return found
-
-
-def of_llfm(raw: Raw) -> Numbers:
-    """Log loss and accuracy on test rows of IJCNN after a few epochs, first split, by L/C."""
-    pair = two_thirds(ijcnn(raw), 0)
-    ways = {name: {"llfm_variant": "jo", "lc": lc} for name, lc in LC.items()}
-    ways["apl"] = {"llfm_variant": "apl", "coding_c": 0.1}
-    found: Numbers = {}
-    for name, added in ways.items():
-        end = fit("llfm", LLFM | {"anchor_rate": 0.04} | added, *pair, ("logloss", "accuracy")).epochs[-1].valid
-        found[name] = [end["logloss"], 100 * end["accuracy"]]
     return found
 
 
@@ -130,9 +106,7 @@ def of_peers(raw: Raw) -> list[float]:
 def run(raw: Raw) -> Numbers:
     return {
         "ratings": of_ratings(raw),
-        "bases": of_bases(raw),
         "cold": of_cold(raw),
-        "llfm": of_llfm(raw),
         "documents": of_documents(raw),
         "peers": of_peers(raw),
         "sgl": of_sgl(raw),
@@ -173,11 +147,6 @@ def tables(numbers: Numbers) -> list[Table]:
             [[name, f"{value:.4f}"] for name, value in ratings["forms"].items()],
         ),
         Table(
-            f"[PN] Figure 4: lifted-pn on {BASES_SET}, {pn_bases.BASES[-1]} bases, l2 {BASES_L2:g}, first split",
-            ["epochs", "R^2"],
-            [[str(at), f"{value:.4f}"] for at, value in zip(BASES_AT, numbers["bases"], strict=True)],
-        ),
-        Table(
             "[PN] Figure 2: objective of coordinate descent, m = 2, first start",
             ["epochs", *numbers["figure 2"]],
             [[str(at), *(f"{one[i]:.4f}" for one in numbers["figure 2"].values())] for i, at in enumerate(LONG)],
@@ -208,11 +177,6 @@ def tables(numbers: Numbers) -> list[Table]:
             f"Other programs: fm by cd on test rows of u1, l2 {SUMMED['l2_w']} / 80,000 and {SUMMED['l2_v']} / 80,000",
             ["epochs", "RMSE"],
             [[str(at), f"{value:.4f}"] for at, value in zip(PEERS_AT, numbers["peers"], strict=True)],
-        ),
-        Table(
-            f"[LL] IJCNN, first split, {LLFM_EPOCHS} epochs of AdaGrad",
-            ["model", "test loss", "accuracy"],
-            [[name, f"{loss:.4f}", f"{share:.2f}"] for name, (loss, share) in numbers["llfm"].items()],
         ),
     ]
 
@@ -255,10 +219,6 @@ A rule that fails has a reason. These are the measurements that the reasons quot
             LIFTED,
         ),
         Rule(
-            "[PN] Figure 4: on cadata, R^2 still rises after 20 epochs.",
-            lambda numbers: numbers["bases"] == sorted(numbers["bases"]),
-        ),
-        Rule(
             "[PN] Figure 2: both forms by cd lower the objective by more than 5% after 20 epochs.",
             lambda numbers: all(one[-1] < 0.95 * one[0] for one in numbers["figure 2"].values()),
         ),
@@ -284,13 +244,6 @@ A rule that fails has a reason. These are the measurements that the reasons quot
         Rule(
             "[SGL]: l2 lowers the lowest RMSE of sglfm.",
             lambda numbers: min(numbers["sgl"]["sglfm, l2 5e-05"]["rmse"]) < min(numbers["sgl"]["sglfm"]["rmse"]),
-        ),
-        Rule(
-            "[LL]: with L/C = 0.02, the test loss of jo is lower than with 0.4, and not lower than that of apl.",
-            lambda numbers: (
-                numbers["llfm"]["apl"][0] <= numbers["llfm"]["jo, L/C = 0.02"][0] < numbers["llfm"]["jo, L/C = 0.4"][0]
-            ),
-            EARLIER,
         ),
         Rule(
             f"Other programs: with l2_v {SUMMED['l2_v']} / 80,000, the RMSE on u1 is at most {ALS_RANGE:g}.",
