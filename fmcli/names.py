@@ -12,7 +12,7 @@ SHORT_LIST, LIST = 12, 30
 
 
 def no_such(what: str, name: str, names: Collection[str]) -> str:
-    """The message for an unknown name: "there is no model 'fn'; did you mean fm? there are: linear, fm".
+    """Return the message for an unknown name: "there is no model 'fn'; did you mean fm? there are: linear, fm".
 
     A long list of names is added only if no name is similar, a very long one never.
     """
@@ -26,13 +26,13 @@ def no_such(what: str, name: str, names: Collection[str]) -> str:
 
 
 def one_of(names: Sequence[str]) -> str:
-    """Names as a choice: "a, b or c"."""
+    """Return names as a choice: "a, b or c"."""
     return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def close(name: str, names: Collection[str]) -> list[str]:
-    """Similar names, the most similar ones first: those that begin with this one, then those that have it as one of
-    their words, then those with few other letters. Case, dashes, and "_" or "-" make no difference."""
+    """Return similar names, the most similar ones first: those that begin with this one, then those that have it as one
+    of their words, then those with few other letters. Case, dashes, and "_" or "-" make no difference."""
 
     def plain(text: str) -> str:
         return text.lower().lstrip("-").replace("_", "-")
@@ -54,8 +54,8 @@ def close(name: str, names: Collection[str]) -> list[str]:
 
 
 def wrong_letters(one: str, other: str) -> int:
-    """The fewest letters to insert, leave out, replace or exchange with their neighbour that make one text of the other
-    (the optimal string alignment distance)."""
+    """Return the fewest letters to insert, leave out, replace or exchange with their neighbour that make one text of
+    the other (the optimal string alignment distance)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, start=1):
@@ -68,7 +68,7 @@ def wrong_letters(one: str, other: str) -> int:
 
 
 def find_name(what: str, name: str, names: Collection[str]) -> str:
-    """The name, if it exists. Otherwise raises UsageError with similar names."""
+    """Return the name, if it exists. Otherwise raises UsageError with similar names."""
     if name not in names:
         raise UsageError(no_such(what, name, names))
     return name

@@ -11,14 +11,14 @@ CODES = {f"%{ord(character):02X}": character for character in " :%#"}
 
 
 def number(value: float) -> str:
-    """The fewest digits that read back as the same number: "1234567", "0.1", "1e-05"; -0 is 0."""
+    """Return the fewest digits that read back as the same number: "1234567", "0.1", "1e-05"; -0 is 0."""
     text = repr(float(value) + 0.0)
     return text.removesuffix(".0")
 
 
 def printable(name: str) -> str:
-    """A file name, quoted for a shell ($'a\\nb') if it is not printable: if it has line breaks, escape sequences or
-    bytes that are not UTF-8."""
+    r"""Return a file name, quoted for a shell ($'a\nb') if it is not printable: if it has line breaks, escape sequences
+    or bytes that are not UTF-8."""
     if name.isprintable():
         return name
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
@@ -26,19 +26,19 @@ def printable(name: str) -> str:
 
 
 def shell_word(name: str) -> str:
-    """A file name, quoted for a shell if necessary."""
+    """Return a file name, quoted for a shell if necessary."""
     import shlex
 
     return shlex.quote(name) if name.isprintable() else printable(name)
 
 
 def escaped(name: str) -> str:
-    """A name with %XX for the bytes that text of features cannot have in a name, as in addresses."""
+    """Return a name with %XX for the bytes that text of features cannot have in a name, as in addresses."""
     return FORBIDDEN.sub(lambda found: "".join(f"%{byte:02X}" for byte in found.group().encode()), name)
 
 
 def readable(name: str) -> str:
-    """A name of a feature with the printable characters that `escaped` has replaced."""
+    """Return a name of a feature with the printable characters that `escaped` has replaced."""
     return re.sub("|".join(CODES), lambda found: CODES[found.group()], name)
 
 

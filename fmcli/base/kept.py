@@ -17,12 +17,12 @@ LONGEST_NAME = 40  # characters in a message
 
 
 def under(prefix: str, kept: Kept) -> dict[str, NDArray[Any]]:
-    """The arrays with a prefix before all names."""
+    """Return the arrays with a prefix before all names."""
     return {f"{prefix}.{name}": array for name, array in kept.items()}
 
 
 def part(prefix: str, kept: Kept) -> dict[str, NDArray[Any]]:
-    """Those arrays that have a prefix, by the rest of their names."""
+    """Return those arrays that have a prefix, by the rest of their names."""
     return {name.removeprefix(f"{prefix}."): array for name, array in kept.items() if name.startswith(f"{prefix}.")}
 
 
@@ -32,7 +32,7 @@ def numbered(arrays: Iterable[NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def in_order(kept: Kept) -> list[NDArray[Any]]:
-    """The arrays that `numbered` has named. Raises ValueError if it has not."""
+    """Return the arrays that `numbered` has named. Raises ValueError if it has not."""
     names = [str(number) for number in range(len(kept))]
     require_names(kept, names)
     return [kept[name] for name in names]
@@ -48,7 +48,7 @@ def require_names(kept: Kept, names: Collection[str]) -> None:
 
 
 def array_of(kept: Kept, name: str) -> NDArray[Any]:
-    """The array with this name."""
+    """Return the array with this name."""
     if name not in kept:
         raise ValueError(f"the array {name} is missing")
     return kept[name]
@@ -76,20 +76,20 @@ def require_finite(name: str, array: NDArray[Any]) -> None:
 
 
 def whole_numbers(kept: Kept, name: str, count: int) -> list[int]:
-    """The integers of an array of this length."""
+    """Return the integers of an array of this length."""
     require_like(name, array_of(kept, name), np.empty(count, dtype=np.int64))
     values: list[int] = kept[name].tolist()
     return values
 
 
 def whole_number(kept: Kept, name: str, lowest: int = 0, highest: int = LARGEST) -> int:
-    """The integer in an array without dimensions."""
+    """Return the integer in an array without dimensions."""
     require_like(name, array_of(kept, name), np.empty((), dtype=np.int64))
     return within(name, int(kept[name]), lowest, highest)
 
 
 def within(name: str, value: int, lowest: int = 0, highest: int = LARGEST) -> int:
-    """The value; raises unless it is within bounds."""
+    """Return the value; raises unless it is within bounds."""
     if not lowest <= value <= highest:
         wanted = f"{lowest}" if lowest == highest else f"from {lowest} to {highest}"
         raise ValueError(f"{name} is {value}; it must be {wanted}")
@@ -97,7 +97,7 @@ def within(name: str, value: int, lowest: int = 0, highest: int = LARGEST) -> in
 
 
 def real_number(kept: Kept, name: str, *, defined: bool = True) -> float:
-    """The number in an array without dimensions. defined : whether it must be finite."""
+    """Return the number in an array without dimensions. defined : whether it must be finite."""
     require_like(name, array_of(kept, name), np.empty((), dtype=np.float64))
     if defined:
         require_finite(name, kept[name])

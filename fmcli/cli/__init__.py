@@ -89,7 +89,7 @@ class Commands(click.Group):
 
 
 def no_such_command(name: str) -> str:
-    """The error message for a command that does not exist."""
+    """Return the error message for a command that does not exist."""
     from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
     from fmcli.names import no_such
     from fmcli.text import shell_word
@@ -133,7 +133,7 @@ def group() -> None:
       fmcli train train.libsvm
       # Writes one number per row.
       fmcli predict train.libsvm.fm test.libsvm > predictions.txt
-    """
+    """  # noqa: D301
 
 
 def main() -> NoReturn:
@@ -192,7 +192,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _known(error: Exception) -> FmcliError:
-    """The error as an FmcliError, which has a message and an exit status."""
+    """Return the error as an FmcliError, which has a message and an exit status."""
     if isinstance(error, FmcliError):
         return error
     if isinstance(error, click.ClickException):

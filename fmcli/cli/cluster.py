@@ -35,7 +35,7 @@ class ClusterChoice:
     key: str | None
 
     def __post_init__(self) -> None:
-        """Raises UsageError if the address is none, or certificates have no use."""
+        """Check the address. Raises UsageError if it is none, or certificates have no use."""
         if not ADDRESS.fullmatch(self.address):
             raise UsageError(
                 f"--cluster {self.address}: it must be tcp://HOST:PORT or tls://HOST:PORT of a scheduler, or local:N "
@@ -54,11 +54,13 @@ class ClusterChoice:
         if "-" in inputs:
             raise UsageError("the workers of a cluster cannot read standard input; give files that they can read")
         if threads is not None:
-            raise UsageError("-j does not apply to --cluster: dask worker --nthreads has the threads of a worker")
+            raise UsageError(
+                "-j does not work with --cluster; set the threads of each worker with `dask worker --nthreads N`"
+            )
 
     @contextmanager
     def connected(self, log: Log) -> Iterator[Cluster]:
-        """A connection with the cluster, which is logged. After it, a signal that came meanwhile ends the process."""
+        """Connect with the cluster, and log it. After it, a signal that came meanwhile ends the process."""
         from fmcli.cluster.connection import Address, connected
         from fmcli.system.interrupt import Deferred
 
@@ -69,7 +71,7 @@ class ClusterChoice:
 
 
 def cluster_options(function: F) -> F:
-    """--cluster and the certificates; the command gets a ClusterChoice, or None, as `cluster`."""
+    """Add --cluster and the certificates; the command gets a ClusterChoice, or None, as `cluster`."""
 
     @option("machine", "--tls-key", metavar="FILE", help="With --cluster tls://: the key of this client.")
     @option("machine", "--tls-cert", metavar="FILE", help="With --cluster tls://: the certificate of this client.")

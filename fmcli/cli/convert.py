@@ -60,7 +60,7 @@ STANDARD_INPUT = "-"
     type=names,
     default=(),
     metavar="COLUMNS",
-    help="Columns whose cells have several names: such a feature for each of them. [default: none]",
+    help="Multi-valued columns: one feature for each value in the cell. [default: none]",
 )
 @option(
     "run",
@@ -84,8 +84,7 @@ STANDARD_INPUT = "-"
     type=column_table,
     multiple=True,
     metavar="COLUMN=TABLE",
-    help="Add the columns of another table, which has a header: those of its row with the same cell in this column. "
-    "May be repeated. [default: none]",
+    help="Left join with TABLE, which has a header, on this column. May be repeated. [default: none]",
 )
 @table_options
 @option("output", "--to", type=click.Choice(["libsvm", "ffm"]), default="libsvm", help="Format. [default: libsvm]")

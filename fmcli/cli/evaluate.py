@@ -80,13 +80,13 @@ class Request:
         return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
 
     def grouping(self, loss: str | None) -> Grouping | None:
-        """What tells the groups of the rows, which a model or predictions of this loss may need."""
+        """Return the grouping of the rows, which a model or predictions of this loss may need."""
         from fmcli.scoring.evaluation import grouping_for
 
         return grouping_for(self.named, loss, self.group_field, usual=not self.metrics)
 
     def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:
-        """The rows as a model scores them, with the groups that metrics of a loss need."""
+        """Return the rows as a model scores them, with the groups that metrics of a loss need."""
         from fmcli.scoring.evaluation import evaluate_model
 
         return evaluate_model(
@@ -271,7 +271,7 @@ def parse_limit(text: str) -> Limit:
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured.
+    """The outcome of an evaluation.
 
     figures : the values of the metrics by name.
     difference : from the model that it must not be worse than, if there is one.
@@ -300,7 +300,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
 
 
 def wanted_metrics(request: Request, labels: Labels, grouped: bool) -> list[str]:
-    """The metrics to compute: those that were chosen, or all that fit rows that have groups or none."""
+    """Return the metrics to compute: those that were chosen, or all that fit rows that have groups or none."""
     from fmcli.scoring.evaluation import usual_metrics
 
     of_model = request.model is not None
@@ -309,7 +309,7 @@ def wanted_metrics(request: Request, labels: Labels, grouped: bool) -> list[str]
 
 
 def wants_table(request: Request, labels: Labels) -> bool:
-    """Whether the report has tables of the classes; kernel-basis treats two label values as numbers."""
+    """Return whether the report has tables of the classes; kernel-basis treats two label values as numbers."""
     return labels.values is not None and LOSSES[labels.loss].task in ("binary", "classes") and not request.metrics
 
 
@@ -391,7 +391,7 @@ def evaluated(
 
 
 def report(request: Request, result: Result, bad: BadLines) -> str:
-    """The metrics as text or JSON, with tables of the classes."""
+    """Return the metrics as text or JSON, with tables of the classes."""
     from fmcli.scoring.evaluation import class_table
 
     labels, counts, compared = result.labels, result.counts, result.difference

@@ -28,7 +28,7 @@ FLAGS = {
 
 
 def with_flag(name: str, value: Any) -> str:
-    """A choice on the command line: "--rank 16", "--no-norm", "-m fm"."""
+    """Return a choice on the command line: "--rank 16", "--no-norm", "-m fm"."""
     if isinstance(value, bool):
         switch = name.replace("_", "-")
         return f"--{switch}" if value else f"--no-{switch}"
@@ -36,12 +36,12 @@ def with_flag(name: str, value: Any) -> str:
 
 
 def flag_of(name: str) -> str:
-    """The flag of a choice."""
+    """Return the flag of a choice."""
     return OPTIONS[name].flag if name in OPTIONS else FLAGS[name]
 
 
 def with_flags(error: FmcliError) -> str:
-    """The message of an error, followed by the choices that help."""
+    """Return the message of an error, followed by the choices that help."""
     advice, uses = [], []
     for name, value in error.options.items():
         if value is None:

@@ -65,8 +65,8 @@ class Rival:
         log_model(log, path, self._scorer)
 
     def difference(self, outcome: Outcome, threads: int, skip: bool) -> Difference:
-        """How the other model's outcome on the rows differs. `skip` : whether lines with errors are skipped, as they
-        were before. Raises BadInputError if the rows have changed meanwhile."""
+        """Return how the other model's outcome on the rows differs. `skip` : whether lines with errors are skipped, as
+        they were before. Raises BadInputError if the rows have changed meanwhile."""
         from fmcli.data.faults import BadLines
         from fmcli.scoring.paired import difference
         from fmcli.scoring.prediction import Counts

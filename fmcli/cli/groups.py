@@ -24,7 +24,7 @@ RANKING = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pair
 
 
 def group_field_option(needed_by: str, section: str = "data") -> Callable[[F], F]:
-    """--group-field: the field that tells the groups of rows. They are `needed_by` something, in words."""
+    """Return --group-field: the field that tells the groups of rows. They are `needed_by` something, in words."""
     return option(
         section,
         "--group-field",
@@ -36,7 +36,7 @@ def group_field_option(needed_by: str, section: str = "data") -> Callable[[F], F
 
 
 def parse_grouping(spec: Spec, metrics: tuple[str, ...], field: int | None) -> Grouping | None:
-    """What tells the groups of the rows of a run; None if it needs none. Raises UsageError for a field without use."""
+    """Return the grouping of the rows of a run; None if it needs none. Raises UsageError for a field without use."""
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
     if not pairwise and not metrics and field is None:
         return None

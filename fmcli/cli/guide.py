@@ -28,17 +28,17 @@ LAST = (OPTIONS_PAGE, "coming-from", "papers")
 
 
 def topics() -> dict[str, str]:
-    """The pages by topic, each with its title, in alphabetical order."""
+    """Return the pages by topic, each with its title, in alphabetical order."""
     return {path.stem: path.read_text("utf-8").partition("\n")[0].removeprefix("# ") for path in sorted(pages())}
 
 
 def pages() -> list[Path]:
-    """The files of the guide."""
+    """Return the files of the guide."""
     return list(FOLDER.glob("*.md"))
 
 
 def page(topic: str) -> str:
-    """The Markdown of a topic."""
+    """Return the Markdown of a topic."""
     return (FOLDER / f"{topic}.md").read_text("utf-8")
 
 
@@ -52,7 +52,7 @@ class Section(NamedTuple):
 
 
 def sections() -> Iterator[Section]:
-    """The sections of all pages, the pages in alphabetical order."""
+    """Yield the sections of all pages, the pages in alphabetical order."""
     for topic in topics():
         text = page(topic)
         found = [(match.start(), len(match[1]), match[2]) for match in HEADING.finditer(FENCED.sub(_blanked, text))]
@@ -62,15 +62,16 @@ def sections() -> Iterator[Section]:
 
 
 def about(word: str) -> list[Section]:
-    """The sections with this heading, except for those of options, or else the pages with this word in their title."""
+    """Return the sections with this heading, except for those of options, or else the pages with this word in their
+    title."""
     named = [one for one in sections() if one.heading.lower() == word.lower() and one.topic != OPTIONS_PAGE]
     has = _has(word)
     return named or [Section(topic, title, page(topic)) for topic, title in topics().items() if has.search(title)]
 
 
 def mentioning(word: str, home: str = "") -> list[Section]:
-    """The sections that have a word, or an option of this name: those of the page `home` first, then those that have it
-    most often; the reference of options and the experiments follow."""
+    """Return the sections that have a word, or an option of this name: those of the page `home` first, then those that
+    have it most often; the reference of options and the experiments follow."""
     has = _has(word)
     counts = [(section, len(has.findall(section.markdown))) for section in sections()]
     found = [(section, count) for section, count in counts if count]
@@ -96,7 +97,7 @@ def as_text(markdown: str, width: int) -> str:
 
 
 def _blocks(markdown: str, width: int) -> Iterator[list[str]]:
-    """The lines of each block."""
+    """Yield the lines of each block."""
     lines = markdown.splitlines()
     at = 0
     while at < len(lines):
@@ -123,13 +124,13 @@ def _blocks(markdown: str, width: int) -> Iterator[list[str]]:
 
 
 def _heading(line: str) -> str:
-    """A heading: the first two levels in capitals."""
+    """Return a heading: the first two levels in capitals."""
     marks, _, text = line.partition(" ")
     return _plain(text).upper() if len(marks) < 3 else _plain(text)
 
 
 def _paragraph(lines: list[str], width: int) -> Iterator[str]:
-    """A paragraph, or a list, whose items begin with a dash or a number."""
+    """Yield a paragraph, or a list, whose items begin with a dash or a number."""
     items: list[list[str]] = []
     for line in lines:
         if ITEM.match(line) or not items:
@@ -141,8 +142,8 @@ def _paragraph(lines: list[str], width: int) -> Iterator[str]:
 
 
 def _table(lines: list[str], width: int) -> Iterator[str]:
-    """A table: columns side by side, the last one wrapped; if that leaves it too narrow, each row as a term with its
-    explanations below it."""
+    """Yield a table: columns side by side, the last one wrapped; if that leaves it too narrow, each row as a term with
+    its explanations below it."""
     head, _, *body = [[_plain(cell.strip()).replace(r"\|", "|") for cell in CELLS.split(line)[1:-1]] for line in lines]
     shown = [head, *body] if any(head[1:]) else body
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]

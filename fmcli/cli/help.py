@@ -33,7 +33,7 @@ NOT_FOUND = 127
 
 
 def beginning(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The topics and model kinds that begin so, for shells to complete."""
+    """Return the topics and model kinds that begin so, for shells to complete."""
     from click.shell_completion import CompletionItem
 
     from fmcli.registry.models import MODELS
@@ -69,8 +69,8 @@ def command(ctx: click.Context, topic: str | None) -> None:
 
 
 def answer(word: str, names: Sequence[str]) -> str:
-    """What the guide has about a word that is none of the names: the sections about it, or else a list of those that
-    mention it. Raises UsageError for a word that is misspelled, or that the guide does not have."""
+    """Return what the guide has about a word that is none of the names: the sections about it, or else a list of those
+    that mention it. Raises UsageError for a word that is misspelled, or that the guide does not have."""
     if not any(map(str.isalnum, word)):
         raise UsageError(no_such("topic", word, names))
     if found := about(word):
@@ -93,7 +93,7 @@ def listing(rows: Collection[tuple[str, str]]) -> str:
 
 
 def home(name: str) -> str:
-    """The page that describes a solver or a loss; "" for another word."""
+    """Return the page that describes a solver or a loss; "" for another word."""
     from fmcli.registry.losses import LOSSES
     from fmcli.registry.solvers import SOLVERS
 
@@ -101,7 +101,7 @@ def home(name: str) -> str:
 
 
 def help_of(root: click.Context, name: str) -> str:
-    """The help of a command."""
+    """Return the help of a command."""
     assert isinstance(root.command, click.Group)
     found = root.command.get_command(root, name)
     assert found

@@ -21,17 +21,18 @@ UNLIMITED = 1 << 20
 
 
 def columns() -> int:
-    """Columns to write to: those of the terminal or $COLUMNS, but not more than can be read well."""
+    """Return columns to write to: those of the terminal or $COLUMNS, but not more than can be read well."""
     return max(min(shutil.get_terminal_size().columns, MOST_COLUMNS), FEWEST_COLUMNS)
 
 
 def columns_of_tables() -> int:
-    """Columns that a table of figures can have: those of the terminal or $COLUMNS."""
+    """Return columns that a table of figures can have: those of the terminal or $COLUMNS."""
     return shutil.get_terminal_size((UNLIMITED, 0)).columns
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """The text in lines, which have prefixes. Only blanks are places to break at: options and names have hyphens."""
+    """Return the text in lines, which have prefixes. Only blanks are places to break at: options and names have
+    hyphens."""
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )

@@ -51,7 +51,7 @@ def command(name: str | None, json: bool, quiet: int, verbose: bool) -> None:
 
 
 def named(listed: dict[str, list[dict[str, Any]]], name: str) -> dict[str, Any]:
-    """The component of this name. Raises UsageError if there is none."""
+    """Return the component of this name. Raises UsageError if there is none."""
     from fmcli.names import find_name
     from fmcli.registry.catalogue import defaults_by_solver
     from fmcli.registry.models import MODELS
@@ -62,7 +62,7 @@ def named(listed: dict[str, list[dict[str, Any]]], name: str) -> dict[str, Any]:
 
 
 def described(piece: dict[str, Any]) -> Iterator[str]:
-    """A component as text: what it combines with, its options and their defaults, for a model by solver."""
+    """Yield a component as text: what it combines with, its options and their defaults, for a model by solver."""
     yield from wrapped(f"{piece['name']}: {piece['help']}", columns())
     yield ""
     solvers = [f"{name} (default)" if name == piece.get("solver") else name for name in piece.get("solvers", ())]
@@ -81,7 +81,7 @@ def described(piece: dict[str, Any]) -> Iterator[str]:
 
 
 def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterator[str]:
-    """The catalogue as text."""
+    """Yield the catalogue as text."""
     solvers = [piece["name"] for piece in listed["solvers"]]
     yield from wrapped("Models (-m), and the solvers (-s) that train them", columns())
     yield from grid(
@@ -109,12 +109,12 @@ def lines(listed: dict[str, list[dict[str, Any]]], refused: list[str]) -> Iterat
 
 
 def mark(usual: str, solver: str, possible: list[str]) -> str:
-    """Whether a solver trains a model, and whether it does so by default."""
+    """Return whether a solver trains a model, and whether it does so by default."""
     return "default" if solver == usual else YES if solver in possible else NO
 
 
 def grid(rows: list[list[str]]) -> Iterator[str]:
-    """The cells as aligned columns; on a narrow terminal, a list of the columns whose cells are not empty."""
+    """Yield the cells as aligned columns; on a narrow terminal, a list of the columns whose cells are not empty."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -129,7 +129,7 @@ def grid(rows: list[list[str]]) -> Iterator[str]:
 
 
 def entry(name: str, text: str, options: str) -> Iterator[str]:
-    """A component: its name, its help, and its options."""
+    """Yield a component: its name, its help, and its options."""
     indent = " " * 18
     width = columns()
     if width < NARROW:
@@ -143,7 +143,7 @@ def entry(name: str, text: str, options: str) -> Iterator[str]:
 
 
 def options(defaults: dict[str, Any]) -> str:
-    """Options with their defaults: "--rank 8, --no-bias"."""
+    """Return options with their defaults: "--rank 8, --no-bias"."""
     # The default of a switch that can only be turned off is omitted.
     return ", ".join(
         OPTIONS[name].flag if OPTIONS[name].negative or value is None else f"{OPTIONS[name].flag} {shown(value)}"
@@ -152,7 +152,7 @@ def options(defaults: dict[str, Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A default as text."""
+    """Return a default as text."""
     if isinstance(value, bool):
         return "(on)" if value else "(off)"
     return value if isinstance(value, str) else f"{value:g}"

@@ -77,7 +77,7 @@ def command(
     verbose: bool,
 ) -> None:
     """Write the pairs of a table with the label 1, and random other pairs (negatives) with the label 0, as CSV with the
-    columns A, B and label. Convert makes rows of features of it.
+    columns A, B and label. Turn the output into features with `fmcli convert`.
 
     Negatives are drawn with equal probabilities from all combinations of a cell of A and a cell of B, each at most
     once. Pairs are kept in memory. The log has the number of rows and the SHA-256 digest of the output."""

@@ -46,7 +46,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def share(value: str) -> float:
-    """The type of an option that is a share from 0 to below 1. Unlike click's ranges, it rejects nan."""
+    """Return the type of an option that is a share from 0 to below 1. Unlike click's ranges, it rejects nan."""
     number = float(click.FLOAT(value))
     if not 0 <= number < 1:
         raise click.BadParameter(f"{number} is not in the range 0<=x<1.")
@@ -54,7 +54,7 @@ def share(value: str) -> float:
 
 
 def positive_number(value: str) -> float:
-    """A positive finite number. Raises ValueError."""
+    """Return a positive finite number. Raises ValueError."""
     number = float(value)
     if not 0 < number < math.inf:
         raise ValueError(f"{number} is not in the range x>0.")
@@ -62,7 +62,7 @@ def positive_number(value: str) -> float:
 
 
 def positive(value: str) -> float:
-    """The type of an option that is a positive number."""
+    """Return the type of an option that is a positive number."""
     try:
         return positive_number(value)
     except ValueError as error:
@@ -70,7 +70,7 @@ def positive(value: str) -> float:
 
 
 def not_negative(value: str) -> float:
-    """The type of an option that is a finite number of at least 0."""
+    """Return the type of an option that is a finite number of at least 0."""
     number = float(click.FLOAT(value))
     if not 0 <= number < math.inf:
         raise click.BadParameter(f"{value!r} is not a number of at least 0.")
@@ -172,7 +172,7 @@ class SectionCommand(click.Command):
             self.format_all(ctx, formatter)
 
     def on_one_screen(self, ctx: click.Context) -> bool:
-        """Whether help shows the first screen only."""
+        """Return whether help shows the first screen only."""
         return self.name in SCREENS and not ctx.meta.get(ALL)
 
     def format_screen(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -227,14 +227,14 @@ class SectionCommand(click.Command):
 
 
 def flags(parameter: click.Parameter, ctx: click.Context) -> str:
-    """The flags of an option and its metavar: "-k, --rank N"."""
+    """Return the flags of an option and its metavar: "-k, --rank N"."""
     record = parameter.get_help_record(ctx)
     assert record
     return record[0]
 
 
 def all_options() -> click.Option:
-    """--help-all, which shows all options."""
+    """Return --help-all, which shows all options."""
 
     def show(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
         if given and not ctx.resilient_parsing:
@@ -254,7 +254,7 @@ def all_options() -> click.Option:
 
 
 def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
-    """An option in a section of the help. If it has no default and is not given, its value is None."""
+    """Return an option in a section of the help. If it has no default and is not given, its value is None."""
     return click.option(*flags, cls=SectionOption, section=section, **attributes)
 
 
@@ -283,7 +283,7 @@ def format_option(section: str = "data") -> Callable[[F], F]:
 
 
 def label_weights_option(section: str = "data") -> Callable[[F], F]:
-    """--label-weights: labels with weights."""
+    """Return --label-weights: labels with weights."""
     return option(
         section,
         "--label-weights",
@@ -294,7 +294,7 @@ def label_weights_option(section: str = "data") -> Callable[[F], F]:
 
 
 def bad_line_options(section: str = "data") -> Callable[[F], F]:
-    """--on-bad-line and --max-bad-lines, the arguments of `bad_lines`."""
+    """Return --on-bad-line and --max-bad-lines, the arguments of `bad_lines`."""
 
     def decorate(function: F) -> F:
         function = option(
@@ -316,7 +316,7 @@ def bad_line_options(section: str = "data") -> Callable[[F], F]:
 
 
 def bad_lines(on_bad_line: str | None, max_bad_lines: int | None, log: Log) -> BadLines:
-    """What happens to lines with errors. Raises UsageError if the options contradict each other."""
+    """Return the rule for lines with errors. Raises UsageError if the options contradict each other."""
     if on_bad_line == "error" and max_bad_lines:
         raise UsageError("with --on-bad-line error, no line is skipped; leave out --max-bad-lines")
     from fmcli.data.faults import BadLines

@@ -47,7 +47,7 @@ def stamp_lines(on: bool) -> None:
 
 
 def timestamp() -> str | None:
-    """The time, if lines of the log begin with it: "2026-11-23T09:15:00.123Z"."""
+    """Return the time, if lines of the log begin with it: "2026-11-23T09:15:00.123Z"."""
     if not _stamped:
         return None
     now = time.time()
@@ -123,7 +123,7 @@ class Log:
             self.line(f"{name.replace('_', '-'):<{width}}{figure}")
 
     def due(self) -> bool:
-        """Whether there is a progress line, and it is time to update it."""
+        """Return whether there is a progress line, and it is time to update it."""
         return self.shows_progress and time.monotonic() >= self._next_update
 
     def progress(self, text: str) -> None:
@@ -179,7 +179,8 @@ class StandardOutput:
 
 @contextmanager
 def open_sink(path: str | None, way_out: str = "-o FILE writes to a file") -> Iterator[Sink]:
-    """A file that is written atomically, or standard output if the path is None; `way_out` is as in StandardOutput."""
+    """Open a file that is written atomically, or standard output if the path is None; `way_out` is as in
+    StandardOutput."""
     if path is None:
         yield StandardOutput(way_out)
         return
@@ -215,12 +216,12 @@ def write_report(text: str) -> None:
 
 
 def seconds(value: float) -> str:
-    """A precise duration: "0.213 s"."""
+    """Return a precise duration: "0.213 s"."""
     return f"{value:.3f} s"
 
 
 def clock(value: float) -> str:
-    """A rough duration: "42 s", "3:05 min", "2:10 h"."""
+    """Return a rough duration: "42 s", "3:05 min", "2:10 h"."""
     whole = round(value)
     if whole < 60:
         return f"{whole} s"
@@ -231,7 +232,7 @@ def clock(value: float) -> str:
 
 
 def _columns() -> int:
-    """The number of columns of the terminal of standard error."""
+    """Return the number of columns of the terminal of standard error."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or FALLBACK_COLUMNS
     except OSError:

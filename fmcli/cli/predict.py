@@ -203,7 +203,7 @@ def check_output_dir(output: str | None, folder: str) -> None:
 
 
 def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: bool) -> OutputType | None:
-    """The type of output that the options select. Raises UsageError if they contradict each other."""
+    """Return the type of output that the options select. Raises UsageError if they contradict each other."""
     wanted: set[OutputType] = {output_type} if output_type else set()
     if raw:
         wanted.add("raw")
@@ -257,7 +257,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
 
 
 def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> None:
-    """The same, on a cluster."""
+    """Predict on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
     from fmcli.cluster.tasks import Request as Reading
     from fmcli.scoring.prediction import Counts
@@ -283,7 +283,8 @@ def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterCho
 
 
 def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
-    """The type of output for a model, which is logged. Raises UsageError if the model does not have the chosen one."""
+    """Return the type of output for a model, which is logged. Raises UsageError if the model does not have the chosen
+    one."""
     wanted = request.wanted
     log_model(log, request.model, scorer)
     if wanted == "prob" and not scorer.has_probabilities:
@@ -299,7 +300,7 @@ def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
         )
     of_others = ("label", "raw", "prob") if scorer.has_levels else ("label", "raw")
     if request.std and wanted in of_others and (scorer.labels.values or not scorer.averages_scores):
-        raise UsageError(f"--std is that of predictions; leave out --output-type {wanted}")
+        raise UsageError(f"--std works with predictions only, not with {wanted}: leave out --output-type {wanted}")
     return wanted or scorer.default_output()
 
 
@@ -344,7 +345,7 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
 
 
 def counted_from_another_number(scorer: Scorer, counts: Counts) -> str | None:
-    """A warning if indices seem to be counted from 0 in training and from 1 here, or the other way around."""
+    """Return a warning if indices seem to be counted from 0 in training and from 1 here, or the other way around."""
     if counts.span is None or scorer.span is None:
         return None
     (low, high), (known_low, known_high) = counts.span, scorer.span

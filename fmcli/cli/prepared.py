@@ -1,4 +1,4 @@
-"""What the commands that write rows share: their outputs, lists of columns, and the log of what was written."""
+"""The parts that commands which write rows share: their outputs, lists of columns, and the log of what was written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """The type of an option that is a list of names with commas between them; click also passes the default."""
+    """Return the type of an option that is a list of names with commas between them; click also passes the default."""
     found = value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
     if not all(found):
         raise click.BadParameter(f"{value!r} has an empty name")
@@ -28,7 +28,7 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def column_table(value: str) -> tuple[str, str]:
-    """The type of an option COLUMN=TABLE."""
+    """Return the type of an option COLUMN=TABLE."""
     column, equals, path = value.partition("=")
     if not (column and equals and path):
         raise click.BadParameter(f"{value!r} is not COLUMN=TABLE, such as user=users.csv")
@@ -36,7 +36,7 @@ def column_table(value: str) -> tuple[str, str]:
 
 
 def table_options(function: F) -> F:
-    """--columns and --delimiter: how a table is read."""
+    """Add --columns and --delimiter: how a table is read."""
     function = option(
         "run",
         "--delimiter",
@@ -59,14 +59,14 @@ def output_option(function: F) -> F:
 
 
 def seed_option(function: F) -> F:
-    """--seed: the seed of random choices."""
+    """Return --seed: the seed of random choices."""
     return option(
         "run", "--seed", type=click.IntRange(min=0), metavar="N", default=0, help="Random seed. [default: 0; >= 0]"
     )(function)
 
 
 def check_delimiter(delimiter: str | None) -> str | None:
-    """The delimiter, with "\\t" and "tab" for a tab. Raises UsageError."""
+    r"""Return the delimiter, with "\t" and "tab" for a tab. Raises UsageError."""
     if delimiter in ("\\t", "tab"):
         return "\t"
     if delimiter is not None and (not delimiter or any(c in '\r\n"' for c in delimiter)):
@@ -83,7 +83,7 @@ def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
 
 @contextmanager
 def written_to(path: str | None) -> Iterator[Written]:
-    """An output, which is in place after the block."""
+    """Open an output, which is in place after the block."""
     from fmcli.prepare.written import Written
 
     with open_sink(path) as sink:

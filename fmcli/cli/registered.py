@@ -21,7 +21,7 @@ METAVARS = {int: "N", float: "X", str: "NAME"}
 
 
 def by_degree(kind: type) -> Callable[[str], Any]:
-    """The type of an option that is a number, or several numbers separated by slashes."""
+    """Return the type of an option that is a number, or several numbers separated by slashes."""
     one = click.types.convert_type(kind)
 
     def convert(value: str) -> Any:
@@ -32,7 +32,7 @@ def by_degree(kind: type) -> Callable[[str], Any]:
 
 
 def strength(value: str) -> float | Derived:
-    """The type of an L2 penalty option: a number, or the prefix LIBFM and a strength in libFM's convention."""
+    """Return the type of an L2 penalty option: a number, or the prefix LIBFM and a strength in libFM's convention."""
     number = float(click.FLOAT(value.removeprefix(LIBFM)))
     return of_libfm(number) if value.startswith(LIBFM) else number
 
@@ -42,8 +42,8 @@ TYPES = {"l2_w": strength, "l2_v": strength}
 
 
 def registered(section: str) -> Callable[[F], F]:
-    """The options of one group of the registry. An option that is not given is None, to distinguish it from a given
-    default."""
+    """Return the options of one group of the registry. An option that is not given is None, to distinguish it from a
+    given default."""
 
     def decorate(function: F) -> F:
         for choice in reversed([choice for choice in OPTIONS.values() if choice.group == section]):
@@ -72,7 +72,7 @@ def _registered(choice: Option) -> Callable[[F], F]:
 
 
 def notes(choice: Option) -> str:
-    """The usual default of an option and its range: "[default: 0.5; 0 to 1]"."""
+    """Return the usual default of an option and its range: "[default: 0.5; 0 to 1]"."""
     parts = [choice.range()] if choice.choices else []
     usual = usual_default(choice)
     parts += [f"default: {usual}"] if usual and not choice.negative else []
@@ -82,12 +82,12 @@ def notes(choice: Option) -> str:
 
 
 def usual_default(choice: Option) -> str:
-    """The default of an option, unless a component has one of its own."""
+    """Return the default of an option, unless a component has one of its own."""
     return OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
 
 
 def takers(choice: Option) -> str:
-    """The components that take an option: "fm, ffm", "all", or "all but mcmc"."""
+    """Return the components that take an option: "fm, ffm", "all", or "all but mcmc"."""
     tables = (MODELS, SOLVERS, LOSSES)
     refusers = [entry.name for table in tables for entry in table.values() if choice.name in entry.refuses]
     if choice.name in COMMON:
@@ -96,7 +96,7 @@ def takers(choice: Option) -> str:
 
 
 def defaults_in_words(choice: Option) -> str:
-    """All defaults of an option: "0.01; 0.03 for ffm; 0.05 for shfm with ftrl; at most 8 for lifted-anova"."""
+    """Return all defaults of an option: "0.01; 0.03 for ffm; 0.05 for shfm with ftrl; at most 8 for lifted-anova"."""
     special = [
         f"{value} for {', '.join(names)}{f' with {solver}' if solver else ''}"
         for (value, solver), names in special_defaults(choice).items()
@@ -108,8 +108,8 @@ def defaults_in_words(choice: Option) -> str:
 
 
 def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
-    """(default, solver) -> names of the models, solvers and losses with a default of an option that differs from its
-    usual one; the solver is "" if the default applies to any solver."""
+    """Return (default, solver) -> names of the models, solvers and losses with a default of an option that differs from
+    its usual one; the solver is "" if the default applies to any solver."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
         if shows(entry, choice.name):
@@ -121,12 +121,12 @@ def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
 
 
 def shows(entry: Entry, name: str) -> bool:
-    """Whether an entry has a separate default for an option that it does not refuse."""
+    """Return whether an entry has a separate default for an option that it does not refuse."""
     return name in entry.defaults and name not in entry.refuses
 
 
 def in_words(choice: Option, value: Any) -> str:
-    """A default of an option as text: for a switch, the flag without its dashes; "" for None."""
+    """Return a default of an option as text: for a switch, the flag without its dashes; "" for None."""
     if value is None or isinstance(value, Derived):
         return str(value or "")
     if choice.kind is bool:

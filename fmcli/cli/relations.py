@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def relation_option(rows: str, *, more: str = "", section: str = "data") -> Callable[[F], F]:
-    """--relation for the rows of the inputs, as help calls them: an argument `relations` with texts BLOCK=MAP."""
+    """Return --relation for the inputs, as help calls them: an argument `relations` with texts BLOCK=MAP."""
     return option(
         section,
         "--relation",
@@ -33,7 +33,7 @@ def relation_option(rows: str, *, more: str = "", section: str = "data") -> Call
 
 
 def parse_relations(texts: Sequence[str]) -> tuple[RelationFiles, ...]:
-    """The files of relations. Raises UsageError."""
+    """Return the files of relations. Raises UsageError."""
     if not texts:
         return ()
     from fmcli.data.related.files import RelationFiles
@@ -48,7 +48,7 @@ def parse_relations(texts: Sequence[str]) -> tuple[RelationFiles, ...]:
 
 
 def files_of(relations: Sequence[RelationFiles]) -> list[str]:
-    """The files of relations, each once."""
+    """Return the files of relations, each once."""
     return list(dict.fromkeys(path for relation in relations for path in (relation.block, relation.map)))
 
 

@@ -23,7 +23,7 @@ FEATURES = ("feature", "other")
 
 
 def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
-    """The value of a figure as text; `grouped` separates thousands."""
+    """Return the value of a figure as text; `grouped` separates thousands."""
     match value:
         case None:
             return NOTHING
@@ -40,7 +40,7 @@ def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
 
 
 def pairs(figures: Mapping[str, Any]) -> list[str]:
-    """One line per figure, with aligned values; the names of nested figures are joined: "train-auc"."""
+    """Return one line per figure, with aligned values; the names of nested figures are joined: "train-auc"."""
     flat: dict[str, str] = {}
     for name, value in figures.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]
@@ -50,8 +50,8 @@ def pairs(figures: Mapping[str, Any]) -> list[str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A header and one line per row; text is aligned to the left, numbers to the right. If the terminal is too narrow,
-    a line for each cell."""
+    """Return a header and one line per row; text is aligned to the left, numbers to the right. If the terminal is too
+    narrow, a line for each cell."""
     if not rows:
         return ["none"]
     head = [name.replace("_", "-") for name in rows[0]]
@@ -70,7 +70,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def upright(head: Sequence[str], row: Sequence[str]) -> list[str]:
-    """A row of a table as lines."""
+    """Return a row of a table as lines."""
     width = max(map(len, head[1:]), default=0)
     below = [f"{GAP}{name:<{width}}{GAP}{text}" for name, text in zip(head[1:], row[1:], strict=True)]
     return [f"{head[0]} {row[0]}", *below]
@@ -84,7 +84,7 @@ def section(figures: Figures, title: str = "") -> str:
 
 
 def as_json(figures: Mapping[str, Any]) -> str:
-    """One line of JSON, with null for undefined and infinite values."""
+    """Return one line of JSON, with null for undefined and infinite values."""
     from fmcli.base.finite import finite
 
     return json.dumps(finite(dict(figures)), allow_nan=False) + "\n"

@@ -17,7 +17,7 @@ LONGEST_QUOTE = 40  # characters of a line
 
 
 def positive_shares(value: str) -> tuple[Fraction, ...]:
-    """The type of --shares: positive numbers with slashes between them."""
+    """Return the type of --shares: positive numbers with slashes between them."""
     try:
         found = tuple(map(Fraction, value.split("/")))
     except (ValueError, ZeroDivisionError):

@@ -115,11 +115,11 @@ class Cluster:
         return future
 
     def result(self, future: Future, purpose: str) -> Any:
-        """The result of a task; see `results`."""
+        """Return the result of a task; see `results`."""
         return self.results([future], purpose)[0]
 
     def results(self, futures: Sequence[Future], purpose: str) -> list[Any]:
-        """The results of some tasks. `purpose` is for messages.
+        """Return the results of some tasks. `purpose` is for messages.
 
         Raises UnavailableError, NotEnoughMemoryError if workers end in a task again and again or remain paused, and
         InterruptedRunError.
@@ -152,7 +152,7 @@ class Cluster:
     def in_order(
         self, items: Iterable[T], send: Callable[[T], Future], purpose: Callable[[T], str], at_once: bool = False
     ) -> Iterator[tuple[T, Any]]:
-        """Each item and the result of its task, in order.
+        """Yield each item and the result of its task, in order.
 
         at_once : whether all tasks are sent at once; otherwise, a bounded number of tasks is in flight.
         """
@@ -269,7 +269,7 @@ class Cluster:
 
 @contextmanager
 def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
-    """A connection with a cluster; at the end, nothing of this run remains there, and local workers are stopped.
+    """Connect with a cluster; at the end, nothing of this run remains there, and local workers are stopped.
 
     A scheduler runs whatever a client sends, and every user of this machine can connect to its ports. So that only this
     process can use local workers, they have a certificate that is made for the run. Dask gives it to them by pipes, and
@@ -353,7 +353,7 @@ def start_missing(local: LocalCluster, count: int) -> None:
 
 @contextmanager
 def _blocked(number: signal.Signals) -> Iterator[None]:
-    """A signal waits until the end of the block. In processes that are started meanwhile, or later by threads of the
+    """Let signals wait until the end of the block. In processes that are started meanwhile, or later by threads of the
     block, it waits for ever: a terminal sends Ctrl-C to workers too, but only the client should answer."""
     ensure_running()  # this process of Python's unblocks the signal when it is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])

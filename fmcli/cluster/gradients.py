@@ -35,7 +35,7 @@ class Gradients:
         self._columns: dict[int, Columns] | None = None
 
     def __call__(self, objective: Objective) -> tuple[float, NDArray[np.float64]]:
-        """The mean loss, and its gradient as the objective's vector, at the model's parameters."""
+        """Return the mean loss, and its gradient as the objective's vector, at the model's parameters."""
         model, partitions, cluster = self.task.model, self.partitions, self.partitions.cluster
         if self._columns is None:
             self._columns = columns_of_each(partitions, self.shared)

@@ -15,7 +15,7 @@ from fmcli.training.validation import drawn
 
 
 def shares(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """How many of `number` rows each part has, in proportion to the sizes of the parts."""
+    """Return how many of `number` rows each part has, in proportion to the sizes of the parts."""
     total = max(1, sum(sizes))
     ends = [number * int(end) // total for end in np.cumsum([0, *sizes])]
     return tuple(stop - start for start, stop in pairwise(ends))
@@ -48,12 +48,12 @@ class HeldOut(Mapping[int, RowNumbers]):
         return [rows - held for rows, held in zip(self.rows, self.held, strict=True)]
 
     def split(self, partition: int) -> tuple[RowNumbers, RowNumbers]:
-        """The rows of a partition that are held out, and the others."""
+        """Return the rows of a partition that are held out, and the others."""
         return _split(self.seed, partition, self.rows[partition], self.held[partition])
 
     def sample(self, partition: int, number: int) -> RowNumbers:
-        """Some of the others: the rows of a partition that are a sample of those to train on, together with those of
-        other partitions. `number` : of them in all partitions."""
+        """Return some of the others: the rows of a partition that are a sample of those to train on, together with
+        those of other partitions. `number` : of them in all partitions."""
         left = self[partition]
         count = min(len(left), shares(number, tuple(self.sizes))[partition])
         random = np.random.default_rng([self.seed, PREPARE_STREAM, partition, 1])

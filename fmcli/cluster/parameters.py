@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def values_of(model: Model, columns: Columns) -> Values:
-    """The parameters of a model for some features; None: all."""
+    """Return the parameters of a model for some features; None: all."""
     blocks = [
         read_rows(model, number, rows_of(layout, model.outputs, model.features, columns))
         for number, layout in enumerate(model.layout)
@@ -29,7 +29,7 @@ def values_of(model: Model, columns: Columns) -> Values:
 
 
 def joined_columns(found: Iterable[Columns]) -> Columns:
-    """All of these features."""
+    """Return all of these features."""
     every = list(found)
     if any(columns is None for columns in every):
         return None
@@ -37,5 +37,5 @@ def joined_columns(found: Iterable[Columns]) -> Columns:
 
 
 def columns_of_each(partitions: PartitionedCache, shared: Resident) -> dict[int, Columns]:
-    """The features that the rows of each partition have; None: all are needed."""
+    """Return the features that the rows of each partition have; None: all are needed."""
     return dict(partitions.each(work.columns_of, shared, purpose="looking at"))

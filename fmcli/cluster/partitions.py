@@ -102,7 +102,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Opened:
-    """What is known about a partition.
+    """The facts about a partition.
 
     blocks : what the blocks of each part say about their lines.
     error : what ended reading.
@@ -163,7 +163,7 @@ class Partition:
 
     @property
     def opened(self) -> Opened:
-        """What is known about the partition."""
+        """The facts about the partition."""
         cache = self.cache
         if cache is None:
             return Opened(self.blocks, self.error)
@@ -181,7 +181,7 @@ class Partition:
         return np.cumsum([0, *map(self.cache.rows_of, range(len(self.cache.blocks)))])
 
     def load(self, block: int, space: Space) -> Dataset:
-        """The rows of a block, in the columns of all partitions."""
+        """Return the rows of a block, in the columns of all partitions."""
         assert self.cache is not None
         data = self.cache.load(block, checked=False)
         names = self.cache.facts.names
@@ -213,7 +213,7 @@ class Inputs:
         return Inputs, self.recipe
 
     def partition(self, number: int) -> Partition:
-        """A partition, which is made unless it is there."""
+        """Return a partition, which is made unless it is there."""
         partitions, reading, skip, folder, build = self.recipe
         require_build(build)
         with self._lock:
@@ -227,23 +227,23 @@ class Inputs:
 
 
 def opened(inputs: Inputs, number: int) -> Opened:
-    """What is known about a partition."""
+    """Return the facts about a partition."""
     return inputs.partition(number).opened
 
 
 def described(partition: Sequence[Part]) -> str:
-    """A partition in messages."""
+    """Return a partition in messages."""
     others = f" and {len(partition) - 1} more" if len(partition) > 1 else ""
     return f"{partition[0]}{others}"
 
 
 def names_of(partition: Sequence[Part]) -> list[str]:
-    """The names of the inputs of its parts."""
+    """Return the names of the inputs of its parts."""
     return [name_of(part.path) for part in partition]
 
 
 def guarded(work: Callable[[], T], inputs: Inputs, number: int) -> T:
-    """The result of some work on a partition, which an error names."""
+    """Return the result of some work on a partition, which an error names."""
     try:
         return work()
     except (FmcliError, MemoryError) as error:

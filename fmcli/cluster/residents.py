@@ -1,4 +1,4 @@
-"""What stays with workers between tasks: copies of objects, and partitions of the rows."""
+"""The objects that stay with workers between tasks: copies of objects, and partitions of the rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Resident:
         self._there: dict[str | None, Future] = {}
 
     def on(self, place: str | None) -> Future:
-        """The copy of a worker, for its tasks."""
+        """Return the copy of a worker, for its tasks."""
         if place not in self._there:
             self._there[place] = self._cluster.submit(itself, self._sent, worker=place)
         return self._there[place]
@@ -45,7 +45,7 @@ class Homes:
         self._places: list[str] = []
 
     def of(self, number: int) -> str | None:
-        """The address of the worker of a partition; None: there are no workers now."""
+        """Return the address of the worker of a partition; None: there are no workers now."""
         places = self._cluster.places
         if places != self._places:
             self._settle(places)
@@ -67,5 +67,5 @@ class Homes:
 
 
 def itself(value: Any) -> Any:
-    """The value."""
+    """Return the value."""
     return value

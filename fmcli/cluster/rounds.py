@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def round_size(rows: int) -> int:
-    """How many rows a round has, of so many."""
+    """Return how many rows a round has, of so many."""
     return max(LEAST_ROWS, 1 << int(math.log2(max(1, rows / USUAL_ROUNDS))))
 
 
@@ -60,7 +60,7 @@ class Rounds:
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
-        """Bytes of the parameters, sums and states of a round, if no two entries are of the same feature."""
+        """Return bytes of the parameters, sums and states of a round, if no two entries are of the same feature."""
         rows, model = task.source.count / rounds_of(task), task.model
         features = min(model.features, rows * task.source.nonzeros / max(1, task.source.count))
         numbers = sum(model.outputs * layout.rows(int(features)) * (3 * layout.lanes + 8) for layout in model.layout)
@@ -76,7 +76,7 @@ class Rounds:
             self.next = dict(self._results(work.columns_in, self._groups()))
 
     def done_after(self, round: int) -> int:
-        """The number of rows of an epoch that are done after a round."""
+        """Return the number of rows of an epoch that are done after a round."""
         return sum(rows * (round + 1) // self.rounds for rows in self.sizes)
 
     def train(self, stop: int, total: float) -> tuple[int, float, float]:
@@ -116,7 +116,7 @@ class Rounds:
         """End an epoch."""
 
     def _groups(self) -> list[tuple[str | None, tuple[int, ...]]]:
-        """The partitions with rows to train on, together for each thread of a worker, and the worker."""
+        """Return the partitions with rows to train on, together for each thread of a worker, and the worker."""
         groups = self.partitions.groups(number for number, size in enumerate(self.sizes) if size)
         return [(place, tuple(numbers)) for place, numbers in groups]
 
@@ -126,7 +126,7 @@ class Rounds:
         groups: Sequence[tuple[str | None, tuple[int, ...]]],
         arguments: Callable[[tuple[int, ...]], tuple[Any, ...]] = lambda numbers: (),
     ) -> Iterator[tuple[tuple[int, ...], T]]:
-        """The partitions of each group, and the result of a task on them."""
+        """Return the partitions of each group, and the result of a task on them."""
         cluster, partitions = self.partitions.cluster, self.partitions
         futures = []
         for place, numbers in groups:
@@ -137,7 +137,7 @@ class Rounds:
 
 
 def rounds_of(task: Task) -> int:
-    """How many rounds an epoch has."""
+    """Return how many rounds an epoch has."""
     rows = task.source.count
     chosen = int(task.spec.values["block_size"])
     return max(1, math.ceil(rows / (chosen if chosen > 1 else round_size(rows))))

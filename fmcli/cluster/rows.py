@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class PartitionedCache:
-    """What is known about the rows of all partitions; as a Cache, of which each partition is a block.
+    """The facts about the rows of all partitions; as a Cache, of which each partition is a block.
 
     cluster, inputs, homes : where the partitions are; `inputs` is of Inputs.
     rows : the number of rows of each.
@@ -90,19 +90,19 @@ class PartitionedCache:
         return bool(self.reading.keep_fields)
 
     def rows_of(self, block: int) -> int:
-        """The number of rows of a partition."""
+        """Return the number of rows of a partition."""
         return self.rows[block]
 
     def load(self, block: int) -> Dataset:
-        """The rows of a partition, which its worker sends."""
+        """Return the rows of a partition, which its worker sends."""
         return next(iter(self.fetch(self.shared(), "all", only=[block])))
 
     def damaged(self, reason: str) -> BadInputError:
-        """The error for partitions that contradict each other."""
+        """Return the error for partitions that contradict each other."""
         return BadInputError(f"the inputs have changed while they were read: {reason}")
 
     def shared(self, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None) -> Resident:
-        """What workers need to know, for tasks."""
+        """Return the facts that tasks of workers need."""
         return Resident(self.cluster, Shared(self.space, view, held_out, goal))
 
     def groups(self, numbers: Iterable[int]) -> list[tuple[str | None, list[int]]]:
@@ -120,8 +120,8 @@ class PartitionedCache:
     def each(
         self, task: Callable[..., T], *arguments: Any, purpose: str, only: Sequence[int] | None = None
     ) -> Iterator[tuple[int, T]]:
-        """The results of a task for each partition that has rows, in order, with its number. The task gets the inputs,
-        the first argument, the number, and the others."""
+        """Return the results of a task for each partition that has rows, in order, with its number. The task gets the
+        inputs, the first argument, the number, and the others."""
         numbers = [number for number, rows in enumerate(self.rows) if rows] if only is None else only
 
         def send(number: int) -> Future:
@@ -135,7 +135,7 @@ class PartitionedCache:
     def fetch(
         self, shared: Resident, chosen: str, count: int = 0, only: Sequence[int] | None = None
     ) -> Iterator[Dataset]:
-        """Rows of each partition, as they were read; see work.rows_in."""
+        """Return rows of each partition, as they were read; see work.rows_in."""
         found = self.each(work.rows_in, shared, chosen, count, purpose="reading rows of", only=only)
         return (data.changed(numbering=self.dictionary) for _, data in found)
 
@@ -175,7 +175,7 @@ def open_partitions(
 
 
 def joined_names(found: Sequence[Names | None]) -> Names | None:
-    """The names of labels of all partitions. Raises BadInputError if some have names and others numbers."""
+    """Return the names of labels of all partitions. Raises BadInputError if some have names and others numbers."""
     if all(names is None for names in found):
         return None
     if any(names is None for names in found):
@@ -185,7 +185,7 @@ def joined_names(found: Sequence[Names | None]) -> Names | None:
 
 
 def joined_facts(found: Sequence[Facts], names: Names | None, format: str) -> Facts:
-    """What is known about the rows of all partitions, apart from the number of columns."""
+    """Return the facts about the rows of all partitions, apart from the number of columns."""
     total = Facts(format=format, names=names)
     for facts in found:
         places = [names.index(name) for name in facts.names] if names and facts.names else None
@@ -212,7 +212,7 @@ def joined_facts(found: Sequence[Facts], names: Names | None, format: str) -> Fa
 
 
 def columns_of(numberings: Sequence[Numbering | Dictionary], occurring: int) -> tuple[int, Dictionary | None]:
-    """The number of columns, and their dictionary if there must be one, by the rule of data.pieces."""
+    """Return the number of columns, and their dictionary if there must be one, by the rule of data.pieces."""
     numbers = [n.numbers if isinstance(n, Dictionary) else n.ids for n in numberings]
     features = max((int(ids[-1]) + 1 for ids in numbers if len(ids)), default=0)
     features = max([features, *(n.dimension for n in numberings if isinstance(n, Numbering))])
@@ -279,7 +279,7 @@ class PartitionedRows(StoredRows):
         return PartitionedRows(self.partitions, self.view, self.totals, none, None, self.model_fields, self.data)
 
     def goal(self, task: Task, weight: float) -> Resident:
-        """What workers need to know to train."""
+        """Return the facts that workers need to train."""
         goal = Goal(task.spec, task.model.outputs, self.model_fields, weight)
         return self.partitions.shared(self.view, self.held, goal)
 

@@ -45,7 +45,7 @@ class Progress:
 
 
 def loaded(path: str) -> tuple[Scorer, SharedModel]:
-    """The model in a file, for this machine and for workers. Raises the errors of `load_model`."""
+    """Return the model in a file, for this machine and for workers. Raises the errors of `load_model`."""
     file = load(path)
     return scorer_of(path, file), SharedModel(path, file)
 
@@ -142,7 +142,7 @@ class Scoring:
 
 @contextmanager
 def _complete_folder(folder: str, files: Sequence[str]) -> Iterator[str]:
-    """A hidden folder beside another one, whose place it takes at the end if it has all files; otherwise it is
+    """Make a hidden folder beside another one, whose place it takes at the end if it has all files; otherwise it is
     removed."""
     target = os.path.abspath(folder)
     unfinished = new_name(os.path.dirname(target))

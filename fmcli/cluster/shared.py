@@ -1,4 +1,4 @@
-"""What the client has learned about all partitions, and the rows as the model sees them, on a worker."""
+"""The facts that the client has learned about all partitions, and the rows as the model sees them, on a worker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class Goal:
-    """What is trained.
+    """The task that is trained.
 
     spec : with all defaults resolved.
     outputs, fields : of the model.
@@ -76,21 +76,21 @@ class Share(NamedTuple):
     columns: Columns
 
     def within(self, columns: Columns) -> Share:
-        """The same with these columns, of which some may not occur."""
+        """Return the share with these columns, of which some may not occur."""
         if self.columns is None or columns is None or np.array_equal(columns, self.columns):
             return self
         index = np.searchsorted(columns, self.columns).astype(np.int32)[self.data.index]
         return Share(self.ends, self.data.with_columns(index, len(columns)), columns)
 
     def weights(self) -> NDArray[np.float64]:
-        """The sum of the weights of the rows of each partition."""
+        """Return the sum of the weights of the rows of each partition."""
         rows = np.split(np.arange(self.data.rows, dtype=np.int32), self.ends[:-1])
         return np.array([self.data.total_weight(some) for some in rows])
 
 
 class Shared:
-    """What the client has learned about all partitions, on its way to workers, which keep rows here as the model sees
-    them."""
+    """The facts that the client has learned about all partitions, on its way to workers, which keep rows here as the
+    model sees them."""
 
     def __init__(
         self, space: Space, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None
@@ -121,18 +121,18 @@ class Shared:
 
     @property
     def goal(self) -> Goal:
-        """What is trained."""
+        """The task that is trained."""
         assert self._goal is not None
         return self._goal
 
     def rows_left(self, inputs: Inputs, number: int) -> list[tuple[int, RowNumbers]]:
-        """The rows of a partition that are trained on, by block; all rows unless some are held out."""
+        """Return the rows of a partition that are trained on, by block; all rows unless some are held out."""
         starts = inputs.partition(number).starts
         left = np.arange(starts[-1], dtype=np.int32) if self._held_out is None else self._held_out[number]
         return in_blocks(starts, left)
 
     def block(self, inputs: Inputs, number: int, block: int) -> Dataset:
-        """The rows of a block of a partition, as the model sees them. They are kept while there is memory."""
+        """Return the rows of a block of a partition, as the model sees them. They are kept while there is memory."""
         key = number, block
         with self._lock:
             if key in self._blocks:
@@ -146,11 +146,11 @@ class Shared:
         return data
 
     def take(self, inputs: Inputs, number: int, rows: Sequence[tuple[int, RowNumbers]]) -> Dataset:
-        """Rows of blocks of a partition, as the model sees them."""
+        """Return rows of blocks of a partition, as the model sees them."""
         return joined([self.block(inputs, number, block).take(some) for block, some in rows])
 
     def order(self, inputs: Inputs, number: int, epoch: int) -> list[tuple[int, RowNumbers]]:
-        """The rows of a partition in the order of an epoch: blocks, and the rows of each."""
+        """Return the rows of a partition in the order of an epoch: blocks, and the rows of each."""
         known = self._orders.get(number)
         if known is not None and known[0] == epoch:
             return known[1]
@@ -164,7 +164,7 @@ class Shared:
         return by_block
 
     def share(self, inputs: Inputs, numbers: Sequence[int], epoch: int, round: int, rounds: int) -> Share:
-        """The rows of some partitions in a round of an epoch."""
+        """Return the rows of some partitions in a round of an epoch."""
         key = *numbers, epoch, round
         with self._lock:
             if key in self._shares:
@@ -200,7 +200,7 @@ class Shared:
         return data.with_columns(index, len(columns)), columns
 
     def columns(self, inputs: Inputs, number: int) -> Columns:
-        """The features that the rows of a partition have; None: all are needed."""
+        """Return the features that the rows of a partition have; None: all are needed."""
         if not MODELS[self.goal.spec.model].apart:
             return None
         found = np.zeros(0, dtype=np.int32)
@@ -210,7 +210,7 @@ class Shared:
         return found
 
     def model(self, data: Dataset, values: Values) -> tuple[Model, Loss]:
-        """A model with some parameters, for rows in their columns, and the loss."""
+        """Return a model with some parameters, for rows in their columns, and the loss."""
         spec = self.goal.spec
         if values.columns is not None and spec.values.get("split_index") is not None:
             split = int(np.searchsorted(values.columns, spec.values["split_index"]))
@@ -229,7 +229,7 @@ class Shared:
         return model, build_loss(spec, spec.loss, self.goal.outputs)
 
     def selected(self, values: Values, columns: Columns) -> Values:
-        """The parameters of these features, of those of the same or all features."""
+        """Return the parameters of these features, of those of the same or all features."""
         if columns is None or values.columns is not None:
             return values
         layouts = self.layouts()
@@ -240,18 +240,18 @@ class Shared:
         return Values(columns, blocks, values.others)
 
     def layouts(self) -> Sequence[BlockLayout]:
-        """The layout of the model's blocks, which does not depend on the number of features."""
+        """Return the layout of the model's blocks, which does not depend on the number of features."""
         return make_model(self.goal.spec, 1, self.goal.outputs, self.goal.fields).layout
 
     def in_all_rows(self, block: int, model: Model, columns: Columns, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The row ids in the whole model of rows of a block of a model with these columns."""
+        """Return the row ids in the whole model of rows of a block of a model with these columns."""
         if columns is None:
             return rows
         return rows_of(model.layout[block], model.outputs, self.view.features, columns)[rows]
 
 
 def in_blocks(starts: NDArray[np.int64], rows: RowNumbers) -> list[tuple[int, RowNumbers]]:
-    """Rows of a partition (increasing), as pairs of a block and rows of it. `starts` : as in Partition."""
+    """Return rows of a partition (increasing), as pairs of a block and rows of it. `starts` : as in Partition."""
     ends = np.searchsorted(rows, starts)
     blocks = range(len(starts) - 1)
     return [

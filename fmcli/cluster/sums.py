@@ -13,7 +13,7 @@ from fmcli.solvers.rounds.row_sums import BlockSums
 
 
 class Sums(NamedTuple):
-    """What some rows contribute to a loss and its gradient.
+    """The contribution of some rows to a loss and its gradient.
 
     loss : the weighted sum, or the part of the mean loss.
     weight : the sum of the weights of the rows.
@@ -32,7 +32,7 @@ class Sums(NamedTuple):
 
 
 class PartSums(NamedTuple):
-    """What the rows of several parts contribute.
+    """The contributions of the rows of several parts.
 
     losses, weights : float64 (parts), the weighted sums of the losses, and the sums of the weights.
     blocks : for each block of the model, the sums of one part after the other, and the number of parameter rows that
@@ -49,14 +49,14 @@ class PartSums(NamedTuple):
         return sum(array.nbytes for sums, _ in self.blocks for array in sums)
 
     def of_part(self, part: int, block: int) -> BlockSums:
-        """The sums of a part in a block."""
+        """Return the sums of a part in a block."""
         sums, counts = self.blocks[block]
         last = int(counts[: part + 1].sum())
         return BlockSums._make(array[last - int(counts[part]) : last] for array in sums)
 
 
 def added(parts: Sequence[Sums]) -> Sums:
-    """The sums of some parts, in their order."""
+    """Return the sums of some parts, in their order."""
     blocks = [_added([part.blocks[b] for part in parts]) for b in range(len(parts[0].blocks))]
     return Sums(sum(part.loss for part in parts), sum(part.weight for part in parts), blocks)
 

@@ -1,4 +1,4 @@
-"""What workers do: score the rows of a part of the inputs.
+"""The tasks of workers: score the rows of a part of the inputs.
 
 The same code runs as on one machine. A task returns what the blocks of its part say about their lines, because only the
 client knows the lines before the part. An error is returned too: it may come after one in another part.
@@ -127,7 +127,7 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
 
 
 def predicted(model: SharedModel, part: Part, request: Request, output: OutputType, with_spread: bool) -> Scored[bytes]:
-    """The lines of the predictions for a part."""
+    """Return the lines of the predictions for a part."""
 
     def finish(pieces: Sequence[tuple[bytes, int]], counts: Counts) -> bytes:
         counts.not_finite += sum(not_finite for _, not_finite in pieces)
@@ -155,7 +155,7 @@ def written(
 def evaluated(
     model: SharedModel, part: Part, request: Request, metrics: Sequence[str], with_table: bool
 ) -> Scored[Summary | None]:
-    """The summary of the labels and scores of a part; None if it has no rows."""
+    """Return the summary of the labels and scores of a part; None if it has no rows."""
 
     def finish(pieces: Sequence[Any], counts: Counts) -> Summary | None:
         if not pieces:
@@ -207,7 +207,7 @@ def require_build(build: str) -> None:
 
 
 def matching(path: str) -> list[str]:
-    """The files that a pattern matches, in the order of their names; the path itself if it is none."""
+    """Return the files that a pattern matches, in the order of their names; the path itself if it is none."""
     if is_remote(path) or not has_magic(path) or os.path.lexists(path):
         return [path]
     files = sorted(glob(path))
@@ -217,7 +217,7 @@ def matching(path: str) -> list[str]:
 
 
 def told(error: FmcliError | MemoryError, part: str) -> FmcliError:
-    """The error, which says where it occurred unless it names a line of the input."""
+    """Return the error, which says where it occurred unless it names a line of the input."""
     if isinstance(error, MemoryError):
         error = NotEnoughMemoryError("there is not enough memory; give the workers more, or fewer threads")
     if isinstance(error, (MissingInputError, NotEnoughMemoryError, OutputError, UsageError)):

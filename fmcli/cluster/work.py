@@ -1,4 +1,4 @@
-"""What workers do in training: they compute sums over the rows of partitions, at parameters that the client sends.
+"""The tasks of workers in training: they compute sums over the rows of partitions, at parameters that the client sends.
 
 Each task is a function of the inputs, of what the client has learned about all of them, and of parameters. What a
 worker keeps between tasks only saves time.
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int) -> Dataset:
-    """Rows of a partition as they were read, in the columns of all partitions but without their names.
+    """Return rows of a partition as they were read, in the columns of all partitions but without their names.
 
     chosen : "all", "held out", or "sample", of `count` rows in all partitions.
     """
@@ -47,7 +47,7 @@ def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int
 def each_block(
     inputs: Inputs, shared: Shared, number: int, change: str, of: Callable[[Dataset, RowNumbers], T]
 ) -> list[T]:
-    """What a function finds in each block of a partition, and the rows of it that are not held out."""
+    """Return the results of a function for each block of a partition, and the rows of it that are not held out."""
 
     def work() -> list[T]:
         partition = inputs.partition(number)
@@ -75,15 +75,15 @@ class Place(NamedTuple):
 
 
 def columns_in(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> Columns:
-    """The features of the rows that some partitions have in a round."""
+    """Return the features of the rows that some partitions have in a round."""
     return guarded(lambda: shared.share(inputs, numbers, *place).columns, inputs, numbers[0])
 
 
 def sums_in(
     inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, values: Values
 ) -> tuple[PartSums, Columns]:
-    """The sums over the rows that each of some partitions has in a round, at these parameters, and the features of all
-    of them in the next round. `values` : of the features in this round, and perhaps others."""
+    """Return the sums over the rows that each of some partitions has in a round, at these parameters, and the features
+    of all of them in the next round. `values` : of the features in this round, and perhaps others."""
 
     def work() -> tuple[PartSums, Columns]:
         share = shared.share(inputs, numbers, *place).within(values.columns)
@@ -99,12 +99,12 @@ def sums_in(
 
 
 def columns_of(inputs: Inputs, shared: Shared, number: int) -> Columns:
-    """The features of the rows of a partition; None: all are needed."""
+    """Return the features of the rows of a partition; None: all are needed."""
     return guarded(lambda: shared.columns(inputs, number), inputs, number)
 
 
 def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, values: Values) -> Sums:
-    """What the rows of a partition contribute to the mean loss and its gradient, in double.
+    """Return the contribution of the rows of a partition to the mean loss and its gradient, in double.
 
     columns : the features of the rows; None: all are needed.
     values : the parameters of these features, or all of them.

@@ -1,4 +1,4 @@
-"""What the blocks of a text say about their lines, and the errors that follow from it."""
+"""The account of lines that the blocks of a text give, and the errors that follow from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Parsed(NamedTuple, Generic[T]):
 
 
 class Block(NamedTuple):
-    """What a block says about its lines; `first` and `last` as in sources.Block."""
+    """The account of a block of its lines; `first` and `last` as in sources.Block."""
 
     first: bool
     last: bool
@@ -73,7 +73,7 @@ class Account:
         return self.located(error) if isinstance(error, LongLineError) else error
 
     def located(self, error: LongLineError) -> LongLineError:
-        """The error with the number of the line."""
+        """Return the error with the number of the line."""
         return LongLineError(error.name, error.line or self.lines + 1)
 
 
@@ -95,5 +95,5 @@ class Record(Account):
             raise StoppedError
 
     def located(self, error: LongLineError) -> LongLineError:
-        """The error as it is."""
+        """Return the error as it is."""
         return error

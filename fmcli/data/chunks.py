@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Columns:
-    """What the column of a feature is: its number, or that of its id in `dictionary`, or the last bits of the hash of
-    its id. Other features are left out and counted.
+    """How the column of a feature is found: its number, or that of its id in `dictionary`, or the last bits of the hash
+    of its id. Other features are left out and counted.
 
     limit : the number of columns, at most 2**31 - 1; by default, there is one for every index.
     refuse_unseen : whether a feature without a column is an error.
@@ -179,7 +179,8 @@ ENTRY = re.compile(rb"\S+:\S+")  # of a line: a feature and its value
 def _find(
     block: Block, error: RowError, labelled: bool, ffm: bool, hashed: Callable[[bytes], int] | None
 ) -> tuple[int, int, bytes, bytes]:
-    """The number of lines before the row of an error, the column and the text of its label or feature, and its line.
+    """Return the number of lines before the row of an error, the column and the text of its label or feature, and its
+    line.
 
     hashed : the column of an entry if ids are hashed.
     """

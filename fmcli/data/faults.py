@@ -18,7 +18,7 @@ def ignore(message: str) -> None:
 
 @dataclass
 class BadLines:
-    """What happens to lines with errors, and how many there were.
+    """The rule for lines with errors, and how many there were.
 
     skip : whether they are skipped; otherwise the first one is an error.
     most : the number of lines that may be skipped; None: any number.
@@ -47,7 +47,7 @@ class BadLines:
 
 
 def describe(name: str, number: int, fault: Fault) -> str:
-    """The message for a fault in a line of an input: where it is, what was found and what was expected."""
+    """Return the message for a fault in a line of an input: where it is, what was found and what was expected."""
     _, column, token, expected, subject, part, complaint, line = fault
     where = f"{name}:{number}:{column}: found {quote(token)}, expected"
     if _looks_binary(token):
@@ -62,7 +62,7 @@ def describe(name: str, number: int, fault: Fault) -> str:
 
 
 def is_other_format(fault: Fault) -> bool:
-    """Whether a line with an error looks like one of a format that is not read."""
+    """Return whether a line with an error looks like one of a format that is not read."""
     return _looks_binary(fault.token) or mistaken.text(fault.line) is not None
 
 
@@ -75,7 +75,7 @@ def _looks_binary(token: bytes) -> bool:
 
 
 def quote(text: bytes) -> str:
-    """The text in quotes, shortened if it is long, with escapes for characters that are not printable ASCII."""
+    """Return the text in quotes, shortened if it is long, with escapes for characters that are not printable ASCII."""
     if len(text) > LONGEST_QUOTE:
         text = text[: LONGEST_QUOTE - 3] + b"..."
     return repr(text)[1:]

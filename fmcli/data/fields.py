@@ -28,8 +28,8 @@ NUMBER = re.compile(rb"\+?[0-9]+\Z")
 
 
 def fields_of_features(data: Dataset) -> Groups:
-    """(features) The field of the first entry of each feature, counted without gaps; 0 for those that do not occur. The
-    entries must have fields."""
+    """Return (features) The field of the first entry of each feature, counted without gaps; 0 for those that do not
+    occur. The entries must have fields."""
     assert data.field is not None
     fields = np.zeros(data.features, dtype=np.int32)
     place = np.unique(data.field, return_inverse=True)[1]
@@ -38,7 +38,7 @@ def fields_of_features(data: Dataset) -> Groups:
 
 
 def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Groups:
-    """(features) The groups of features, counted without gaps; 0 for those that do not occur."""
+    """Return (features) The groups of features, counted without gaps; 0 for those that do not occur."""
     found = np.zeros(len(groups), dtype=np.int32)
     found[occurs] = np.unique(groups[occurs], return_inverse=True)[1]
     return found
@@ -58,7 +58,7 @@ class FeatureGroups:
     by_id: Mapping[int | str, int]
 
     def group(self, feature: int | str) -> int:
-        """The group of a feature, or NO_GROUP."""
+        """Return the group of a feature, or NO_GROUP."""
         if self.by_line is None:
             return self.by_id.get(feature, NO_GROUP)
         if isinstance(feature, int) and feature < len(self.by_line):
@@ -66,8 +66,8 @@ class FeatureGroups:
         return NO_GROUP
 
     def of_columns(self, occurs: NDArray[np.bool_], numbering: Numbering | Dictionary | None) -> Groups:
-        """(columns) The groups of the columns that occur, and NO_GROUP. The column that rare features share is a group
-        of its own."""
+        """Return (columns) The groups of the columns that occur, and NO_GROUP. The column that rare features share is a
+        group of its own."""
         columns = np.flatnonzero(occurs).astype(np.int32)
         found = np.full(len(occurs), NO_GROUP, dtype=np.int32)
         ids = columns.tolist() if numbering is None else numbering.written(columns)
@@ -78,7 +78,8 @@ class FeatureGroups:
 
 
 def read_groups(path: str) -> FeatureGroups:
-    """The groups in a file: a line for each feature from 0 on, with its group; or lines with an id and its group.
+    """Return the groups in a file: a line for each feature from 0 on, with its group; or lines with an id and its
+    group.
 
     Raises BadInputError, which names file and line, and MissingInputError.
     """
@@ -118,13 +119,13 @@ def _group(token: bytes) -> int | None:
 
 
 def _id(token: bytes) -> int | str:
-    """An id as in Dictionary.written."""
+    """Return an id as in Dictionary.written."""
     number = int(token) if NUMBER.match(token) else LARGEST + 1
     return number if number <= LARGEST else token.decode(errors="backslashreplace")
 
 
 def without_fields(data: Dataset) -> Dataset:
-    """The same rows without fields, so that a feature is in a row once: its values in several fields are added."""
+    """Return the rows without fields, so that a feature is in a row once: its values in several fields are added."""
     if data.field is None:
         return data
     first = np.ones(data.nnz, dtype=np.bool_)

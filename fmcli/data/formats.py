@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Grouping:
-    """What tells the groups of rows: their query numbers, or the one feature that each row has in a field.
+    """How rows are grouped: by their query numbers, or the one feature that each row has in a field.
 
     field : the field; None: query numbers.
     optional : whether rows have no groups if the first one has no query number.
@@ -79,7 +79,7 @@ class Stream:
     grouping: Grouping | None = None
 
     def keys(self, block: Block) -> list[bytes] | None:
-        """The key of each row of a block: its id, or its line; None if there are no keys."""
+        """Return the key of each row of a block: its id, or its line; None if there are no keys."""
         if self.passthrough:
             return [line.rstrip(b"\r") for _, line in row_lines(block)]
         if self.id_column:
@@ -132,8 +132,8 @@ class Text:
             )
 
     def has_label_names(self, names: Names | None = None) -> bool:
-        """Whether labels are names, which is so if the first one is not a number, in a line that is libsvm or ffm text.
-        If there are names that they can have, a number is also one, which none of these is."""
+        """Return whether labels are names, which is so if the first one is not a number, in a line that is libsvm or
+        ffm text. If there are names that they can have, a number is also one, which none of these is."""
         if names == NUMBERS:
             return False
         found = self._first_row()
@@ -147,7 +147,7 @@ class Text:
         return not is_other_format(fault)
 
     def groups(self, grouping: Grouping | None) -> dict[str, Any]:
-        """The options of `Rows` for groups. Raises BadInputError if the text does not have them."""
+        """Return the options of `Rows` for groups. Raises BadInputError if the text does not have them."""
         if grouping is None:
             return {}
         if grouping.field is not None:
@@ -177,7 +177,7 @@ class Text:
         )
 
     def _first_row(self) -> re.Match[bytes] | None:
-        """The first line that is neither blank nor a comment, and its first token; None if there is none."""
+        """Return the first line that is neither blank nor a comment, and its first token; None if there is none."""
         block = self._ahead[-1]
         while not (found := FIRST_ROW.search(memoryview(block.data)[block.start : block.stop])):
             if (following := next(self._blocks, None)) is None:
@@ -186,7 +186,7 @@ class Text:
         return found
 
     def _first_token(self) -> re.Match[bytes] | None:
-        """The first feature token of the most recently read block."""
+        """Return the first feature token of the most recently read block."""
         block = self._ahead[-1]
         return self._form.search(block.data, block.start, block.stop)
 
@@ -225,8 +225,8 @@ class Text:
 def detected(
     paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, labelled: bool
 ) -> tuple[str, Stream]:
-    """The format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their parts are read: the first
-    row tells whether there are groups. Raises the same errors."""
+    """Return the format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their parts are read:
+    the first row tells whether there are groups. Raises the same errors."""
     text = Text(paths, format, needs_fields, model, stream=stream)
     with closing(text):
         text.require_format(not labelled, name_of(paths[0]))
@@ -239,7 +239,7 @@ def detected(
 
 
 def row_lines(block: Block, labelled: bool = False) -> list[tuple[int, bytes]]:
-    """The lines of a block that are rows, to predict or with a label, and the number of lines before each."""
+    """Return the lines of a block that are rows, to predict or with a label, and the number of lines before each."""
     lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
     if labelled:
         return [(number, line) for number, line in enumerate(lines) if LABEL.match(line)]

@@ -76,7 +76,7 @@ class Labels:
         return len(self.values) - 1 if self.values and LOSSES[self.loss].task == "levels" else 0
 
     def encode(self, label: Floats, source: str = "") -> Floats:
-        """The labels as the loss expects them: numbers, -1 and +1, or class ids.
+        """Return the labels as the loss expects them: numbers, -1 and +1, or class ids.
 
         Raises BadInputError for a label that is not one of the values. The message names the source, if one is given.
         """
@@ -100,7 +100,8 @@ class Labels:
         return places
 
     def known(self, label: Floats) -> NDArray[np.bool_]:
-        """bool (rows): whether a label is one of the values; if labels are numbers, whether the loss accepts it."""
+        """Return bool (rows): whether a label is one of the values; if labels are numbers, whether the loss accepts it.
+        """
         if self.values is None:
             low, high = RANGES.get(LOSSES[self.loss].task, (-np.inf, np.inf))
             return np.greater_equal(label, low) & np.less_equal(label, high)
@@ -157,14 +158,15 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Name
 
 
 def on_a_scale(distinct: Floats) -> bool:
-    """Whether distinct labels, in increasing order, are all the steps of a scale of stars or points: at least three, of
-    1 or of a half, that begin from 0 to 1 and end at 10 or below."""
+    """Return whether distinct labels, in increasing order, are all the steps of a scale of stars or points: at least
+    three, of 1 or of a half, that begin from 0 to 1 and end at 10 or below."""
     steps = set(np.diff(distinct).tolist())
     return len(distinct) > 2 and steps < {0.5, 1.0} and 0 <= distinct[0] <= 1 and distinct[-1] <= HIGHEST_RATING
 
 
 def levels(label: Floats, loss: str) -> tuple[float, ...]:
-    """The integers from the smallest to the largest label. Raises BadInputError unless labels are a few integers."""
+    """Return the integers from the smallest to the largest label. Raises BadInputError unless labels are a few
+    integers."""
     low, high = float(label.min()), float(label.max())
     if not (0 < high - low < FEW_CLASSES and (label == np.round(label)).all()):
         raise BadInputError(
@@ -196,7 +198,7 @@ def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Lab
 
 
 def saved_labels(loss: str, shown: Sequence[float] | Sequence[str] | None) -> Labels:
-    """The labels that a model file has kept as `Labels.shown`."""
+    """Return the labels that a model file has kept as `Labels.shown`."""
     if shown is None:
         return Labels(loss, None)
     if isinstance(shown[0], str):
@@ -205,7 +207,7 @@ def saved_labels(loss: str, shown: Sequence[float] | Sequence[str] | None) -> La
 
 
 def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:
-    """Names in increasing order of their bytes, and the position of each of the names `found` among them.
+    """Return names in increasing order of their bytes, and the position of each of the names `found` among them.
 
     Raises BadInputError, which begins with the source, for a name that is not printable text, or is too long.
     """
@@ -223,17 +225,17 @@ def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:
 
 
 def as_names(found: Sequence[bytes]) -> Names:
-    """Names as text; bytes that are not UTF-8 become characters that are not printable."""
+    """Return names as text; bytes that are not UTF-8 become characters that are not printable."""
     return tuple(name.decode(errors=SURROGATES) for name in found)
 
 
 def is_name(value: Any) -> bool:
-    """Whether a label can have this value as its name."""
+    """Return whether a label can have this value as its name."""
     return type(value) is str and 0 < len(value) <= LONGEST_NAME and value.isprintable() and " " not in value
 
 
 def is_number(label: bytes) -> bool:
-    """Whether a label is meant to be a number, even if it is not one that can be read, such as nan or 0x1f."""
+    """Return whether a label is meant to be a number, even if it is not one that can be read, such as nan or 0x1f."""
     if label[:2].lower() == b"0x":
         return True
     try:
@@ -259,8 +261,8 @@ def check_numbers(loss: str, label: Floats, source: str = "") -> None:
 
 
 def few_distinct(label: Floats) -> Floats | None:
-    """The distinct values in increasing order; None if there are many: sorting all labels could take as long as an
-    epoch."""
+    """Return the distinct values in increasing order; None if there are many: sorting all labels could take as long as
+    an epoch."""
     found: list[float] = []
     # np.unique would import a module of numpy that nothing else needs, which takes longer than all of this.
     if len(set(label[:SOME_LABELS].tolist())) > FEW_CLASSES:
@@ -275,7 +277,7 @@ def few_distinct(label: Floats) -> Floats | None:
 
 
 def text_of(label: float, names: Names | None) -> str:
-    """A label as text; it is the position of a name if there are some."""
+    """Return a label as text; it is the position of a name if there are some."""
     return names[int(label)] if names else number(label)
 
 

@@ -45,7 +45,7 @@ LINES = {
 
 
 def binary(head: bytes) -> str | None:
-    """What a file with these first bytes is instead of text, and what to do; None if it may be text."""
+    """Return in words what a file with these first bytes is instead of text, and what to do; None if it may be text."""
     for magic, (name, remedy) in BINARY.items():
         if head.startswith(magic):
             return f"it is {name}, not libsvm or ffm text; {remedy}"
@@ -55,10 +55,11 @@ def binary(head: bytes) -> str | None:
 
 
 def unprintable(line: bytes) -> str:
-    """What a line that is not text looks like."""
+    """Return in words what a line that is not text looks like."""
     return "a tar archive" if TAR in line else "binary data"
 
 
 def text(line: bytes) -> str | None:
-    """What a line that cannot be parsed looks like, and what to do; None if it does not look like another format."""
+    """Return in words what a line that cannot be parsed looks like, and what to do; None if it does not look like
+    another format."""
     return next((f"{name}, which is not read; {do}" for form, (name, do) in LINES.items() if form.match(line)), None)

@@ -85,8 +85,8 @@ class PairedRows(TrainingRows):
         return ((self.data, self.first) for _ in order)
 
     def partners(self, random: np.random.Generator) -> NDArray[np.int32]:
-        """int32 (rows of the data): for each row that an epoch visits, a row of its group with another label. All of
-        these have the same probability; NO_PARTNER for other rows."""
+        """Return int32 (rows of the data): for each row that an epoch visits, a row of its group with another label.
+        All of these have the same probability; NO_PARTNER for other rows."""
         place = self._begin + random.integers(self._others)
         place += np.where(place >= self._same, self._after - self._same, 0)
         drawn = np.full(self.data.rows, NO_PARTNER, dtype=np.int32)

@@ -30,12 +30,12 @@ class TextRows:
 
 
 def is_sparse(features: int, occurring: int) -> bool:
-    """Whether numbers below `features`, of which so many occur, need a dictionary."""
+    """Return whether numbers below `features`, of which so many occur, need a dictionary."""
     return features - 1 > SPARSITY * occurring + MOST_SPARSE
 
 
 def need_dictionary(pieces: Iterable[TextRows]) -> bool:
-    """Whether ids are names, or numbers that are very large compared with their count."""
+    """Return whether ids are names, or numbers that are very large compared with their count."""
     pieces = list(pieces)
     if any(piece.ids is not None for piece in pieces):
         return True
@@ -47,7 +47,7 @@ def need_dictionary(pieces: Iterable[TextRows]) -> bool:
 
 
 def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:
-    """The rows of a piece with the columns of their ids, which are added to `ids`.
+    """Return the rows of a piece with the columns of their ids, which are added to `ids`.
 
     The entries of a row are no longer in the order of their columns.
     """
@@ -61,7 +61,7 @@ def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:
 
 
 def joined(pieces: list[Dataset]) -> Dataset:
-    """The rows of some data sets with the same numbering, in order; the list is emptied."""
+    """Return the rows of some data sets with the same numbering, in order; the list is emptied."""
     if len(pieces) == 1:
         return pieces.pop()
     starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
@@ -87,8 +87,8 @@ def joined(pieces: list[Dataset]) -> Dataset:
 
 
 def joined_by_ids(pieces: list[TextRows], threads: int, *, only_seen: bool = False) -> Dataset:
-    """The rows of some pieces, with a dictionary if they need one; the list is emptied. With `only_seen`, a feature
-    whose values are all 0 is not in the dictionary."""
+    """Return the rows of some pieces, with a dictionary if they need one; the list is emptied. With `only_seen`, a
+    feature whose values are all 0 is not in the dictionary."""
     if not need_dictionary(pieces):
         data = [piece.data for piece in pieces]
         pieces.clear()

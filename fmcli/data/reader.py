@@ -155,13 +155,13 @@ def read(
 
 
 def _text_rows(rows: Rows) -> TextRows:
-    """The training rows that were read, with columns for their ids in any order."""
+    """Return the training rows that were read, with columns for their ids in any order."""
     ids = rows.ids if rows.is_numbered else None
     return TextRows(rows.dataset(rows.features if ids is None else len(ids)), ids, {})
 
 
 def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
-    """The training rows that were read, with columns by a dictionary if their ids need one.
+    """Return the training rows that were read, with columns by a dictionary if their ids need one.
 
     hashed : the number of columns if ids are hashed.
     """

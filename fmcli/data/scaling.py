@@ -33,7 +33,7 @@ Divisors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is done to the values of columns: x becomes (x - center) / divisor.
+    """How the values of columns are scaled: x becomes (x - center) / divisor.
 
     divisors : float32 (features).
     centers : float32 (features), 0 for columns that are not shifted; None: no column is.
@@ -43,11 +43,11 @@ class Scaling:
     centers: NDArray[np.float32] | None = None
 
     def of(self, data: Dataset) -> Dataset:
-        """The rows with scaled values."""
+        """Return the rows with scaled values."""
         return data.scaled(self.divisors, self.centers)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The arrays by their names in a model file."""
+        """Return the arrays by their names in a model file."""
         return {SCALE: self.divisors} | ({} if self.centers is None else {CENTER: self.centers})
 
     @property
@@ -56,7 +56,8 @@ class Scaling:
         return 0 if self.centers is None else int(np.count_nonzero(self.centers))
 
     def each(self, change: Callable[[NDArray[np.float32], float], NDArray[np.float32]]) -> Scaling:
-        """The scaling whose arrays are changed by a function of an array and the number for columns without scaling."""
+        """Return the scaling whose arrays are changed by a function of an array and the number for columns without
+        scaling."""
         return Scaling(change(self.divisors, 1), None if self.centers is None else change(self.centers, 0))
 
     def keep(self, earlier: Scaling, seen: NDArray[np.bool_]) -> None:
@@ -67,13 +68,13 @@ class Scaling:
 
 
 def saved_scaling(method: str, arrays: Mapping[str, NDArray[Any]]) -> Scaling | None:
-    """The scaling by this method in the arrays of a model file; None if columns are not scaled."""
+    """Return the scaling by this method in the arrays of a model file; None if columns are not scaled."""
     names = names_of(method)
     return Scaling(*(arrays[name].astype(np.float32, copy=False) for name in names)) if names else None
 
 
 def names_of(method: str) -> list[str]:
-    """The names of the arrays of a method in a model file."""
+    """Return the names of the arrays of a method in a model file."""
     return [] if method == NONE else [SCALE, CENTER] if method == ZSCORE else [SCALE]
 
 
@@ -115,18 +116,18 @@ class OddColumns:
 
 
 def is_scaled(options: Mapping[str, Any]) -> bool:
-    """Whether a model with these options scales columns."""
+    """Return whether a model with these options scales columns."""
     return bool(options[SCALE] != NONE)
 
 
 def scale_arrays(scaling: Scaling | None) -> dict[str, NDArray[np.float32]]:
-    """The arrays of a scaling by their names in a model file; none without a scaling."""
+    """Return the arrays of a scaling by their names in a model file; none without a scaling."""
     return {} if scaling is None else scaling.arrays()
 
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What is known about the columns of some rows.
+    """The statistics of the columns of some rows.
 
     rows : the number of rows.
     largest, smallest : float32 (features), the largest and the smallest absolute value of the entries; 0 without any.
@@ -144,13 +145,13 @@ class ColumnStatistics:
 
     @classmethod
     def of(cls, data: Dataset, rows: NDArray[np.int32], method: str) -> ColumnStatistics:
-        """The statistics of the rows with these indices, as far as the method needs them."""
+        """Return the statistics of the rows with these indices, as far as the method needs them."""
         moments = data.moments(rows) if method in BY_DEVIATION else (np.zeros(0), np.zeros(0))
         times = data.counts(rows) if method == ZSCORE else np.zeros(0)
         return cls(len(rows), *data.magnitudes(rows), *moments, times.astype(np.int64))
 
     def merged(self, other: ColumnStatistics) -> ColumnStatistics:
-        """The statistics of these rows and others (Chan, Golub and LeVeque 1979)."""
+        """Return the statistics of these rows and others (Chan, Golub and LeVeque 1979)."""
         rows = self.rows + other.rows
         difference, share = other.mean - self.mean, other.rows / max(rows, 1)
         either = np.where(self.smallest > 0, self.smallest, other.smallest)
@@ -164,7 +165,7 @@ class ColumnStatistics:
         )
 
     def divisors(self, method: str) -> Divisors:
-        """The divisors of the columns; 0 for those without entries.
+        """Return the divisors of the columns; 0 for those without entries.
 
         max-abs : the largest absolute value of the column.
         standard, zscore : the standard deviation of the column over all rows, zeros included. A column whose nonzero
@@ -187,13 +188,13 @@ class ColumnStatistics:
         return (self.largest > self.smallest) & (self.deviation > 0)
 
     def centers(self) -> NDArray[np.float32]:
-        """float32 (features), the mean of each column that at least MOST_ROWS of the rows have, unless it is an
+        """Return float32 (features), the mean of each column that at least MOST_ROWS of the rows have, unless it is an
         indicator; 0 for the others."""
         return np.where(self.varies & (self.times >= MOST_ROWS * self.rows), self.mean, 0).astype(np.float32)
 
 
 def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str) -> Scaling:
-    """The scaling of the columns, from the rows to train on.
+    """Return the scaling of the columns, from the rows to train on.
 
     A column that does not occur in them gets its divisor from all rows, because a final model may be trained on these.
     A column that does not occur at all has the divisor 1.
@@ -206,7 +207,8 @@ def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str)
 
 
 def find_odd_columns(data: Dataset, rows: NDArray[np.int32], method: str) -> OddColumns | None:
-    """The columns whose scale hinders training, although they are scaled by this method; None if there are none."""
+    """Return the columns whose scale hinders training, although they are scaled by this method; None if there are none.
+    """
     if data.value is None and not data.relations:
         return None
     largest, _ = data.magnitudes(rows)

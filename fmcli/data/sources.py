@@ -110,8 +110,8 @@ def blocks(
 
 
 def parts(path: str, size: int) -> list[Part]:
-    """The parts of a file, in order, of at most this many bytes and a line; a file that is compressed or remote is one
-    part. Raises MissingInputError."""
+    """Return the parts of a file, in order, of at most this many bytes and a line; a file that is compressed or remote
+    is one part. Raises MissingInputError."""
     total = 0 if _is_compressed(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
         return [Part(path)]
@@ -133,13 +133,13 @@ def _is_compressed(path: str) -> bool:
 
 
 def name_of(path: str) -> str:
-    """The name of an input in messages."""
+    """Return the name of an input in messages."""
     return "<stdin>" if path == "-" else without_secrets(path)
 
 
 def size_on_disk(path: str) -> int:
-    """The size of a regular file in bytes, also if it is redirected to standard input, or of a remote file, if its
-    file system knows it; 0 for anything else."""
+    """Return the size of a regular file in bytes, also if it is redirected to standard input, or of a remote file, if
+    its file system knows it; 0 for anything else."""
     if is_remote(path):
         from fmcli.system.remote import remote_size
 
@@ -242,7 +242,7 @@ class _Raw:
         self.head = bytes(head[:filled])
 
     def compression(self) -> str | None:
-        """The format in which the file is compressed."""
+        """Return the format in which the file is compressed."""
         return next((kind for magic, kind in MAGIC.items() if self.head.startswith(magic)), None)
 
     def readinto(self, room: memoryview) -> int:
@@ -297,8 +297,8 @@ class _Lines:
         return 0
 
     def _end(self, room: memoryview, before: int, count: int) -> int | None:
-        """The place in these bytes where the part ends: behind the first line break at `stop - 1` or later. None: it
-        ends later."""
+        """Return the place in these bytes where the part ends: behind the first line break at `stop - 1` or later.
+        None: it ends later."""
         if self._stop is None or before + count < self._stop:
             return None
         at = max(self._stop - 1 - before, 0)
@@ -378,7 +378,7 @@ class _Inflated:
 
 
 def _decompressor(kind: str) -> tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]:
-    """The decompressor of one stream, and the exceptions that it raises for corrupt data."""
+    """Return the decompressor of one stream, and the exceptions that it raises for corrupt data."""
     if kind == "gzip":
         return _Gzip, (zlib.error,)
     if kind == "bzip2":

@@ -105,17 +105,17 @@ class TrainingRows:
         return counts > 0, counts
 
     def gradients(self, task: Any) -> Callable[..., tuple[float, NDArray[np.float64]]] | None:
-        """What computes the mean loss of a task and its gradient if the rows are elsewhere; None: they are here."""
+        """Return a function for the mean loss and its gradient if the rows are remote; None if they are local."""
         return None
 
     def whole(self) -> TrainingRows:
-        """The same rows with those that are held out."""
+        """Return all rows, with those that are held out."""
         return TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32), self.fields)
 
     def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """The blocks with these numbers, in this order: the data, and the rows to train on."""
+        """Return the blocks with these numbers, in this order: the data, and the rows to train on."""
         return ((self.data, self.rows) for _ in order)
 
     def every(self) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """All blocks that have rows to train on."""
+        """Return all blocks that have rows to train on."""
         return self.blocks([block for block, size in enumerate(self.sizes) if size])

@@ -42,7 +42,7 @@ class Weighting:
     beside_labels: bool = False
 
     def of_labels(self, label: Floats, weight: Floats, names: Names | None = None) -> dict[float, float]:
-        """label -> weight, for training rows with these labels and weights. Raises BadInputError.
+        """Return label -> weight, for training rows with these labels and weights. Raises BadInputError.
 
         names : what labels 0, 1, .. stand for; None: labels are numbers.
         """
@@ -80,7 +80,7 @@ class Weighting:
 
 
 def label_of(text: str, names: Names | None) -> float | None:
-    """The label with this text; None if there is none."""
+    """Return the label with this text; None if there is none."""
     if names:
         return float(names.index(text)) if text in names else None
     try:
@@ -103,7 +103,7 @@ def weigh(data: Dataset, weighting: Weighting, names: Names | None = None) -> tu
 
 
 def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
-    """The rows with their weights multiplied by those of their labels. Raises BadInputError if all are 0."""
+    """Return the rows with their weights multiplied by those of their labels. Raises BadInputError if all are 0."""
     data = with_label_weights(data, of_labels)
     with np.errstate(over="ignore"):
         total = data.total_weight()
@@ -113,7 +113,7 @@ def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
 
 
 def with_label_weights(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
-    """The same for some of the rows, whose weights may all be 0."""
+    """Return some of the rows with the weights of their labels, which may all be 0."""
     weight: Floats = np.ones(data.rows) if data.weight is None else data.weight.copy()
     for label, factor in of_labels.items():
         weight[data.label == label] *= factor
@@ -121,7 +121,7 @@ def with_label_weights(data: Dataset, of_labels: Mapping[float, float]) -> Datas
 
 
 def read_weights(path: str, rows: int) -> Floats:
-    """(rows) the weights in a file, one per line. Raises BadInputError, which names file and line."""
+    """Return (rows) the weights in a file, one per line. Raises BadInputError, which names file and line."""
     weight = np.concatenate([np.empty(0), *_numbers(path)])
     if len(weight) != rows:
         raise BadInputError(

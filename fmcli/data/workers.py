@@ -119,7 +119,7 @@ class Appender:
                 self.changed.notify_all()
 
     def _next_room(self) -> Room | None:
-        """The room for the rows whose turn it is; None if they are not parsed yet."""
+        """Return the room for the rows whose turn it is; None if they are not parsed yet."""
         with self.changed:
             # The arrays cannot be moved while others copy.
             while (rows := self.parsed.get(self.turn)) and self.copying and not self.total.has_room(rows):

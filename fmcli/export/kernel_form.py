@@ -34,7 +34,7 @@ COPIES = 5
 
 
 def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]]:
-    """The direct kind of a lifted model, and its arrays (float64), with at most twice the rank.
+    """Return the direct kind of a lifted model, and its arrays (float64), with at most twice the rank.
 
     sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: the lambda_s become beta; the p_s, of length 1, the factors.
 
@@ -67,7 +67,8 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
 
 
 def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
-    """The rows of u^{t+1} for one output: those of the features, then that of the constant feature, if there is one."""
+    """Return the rows of u^{t+1} for one output: those of the features, then that of the constant feature, if there is
+    one."""
     u: Floats = arrays[f"U{t + 1}"][output].astype(np.float64)
     if "gamma" not in arrays:
         return u
@@ -77,8 +78,8 @@ def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
 
 
 def decompose(u1: Floats, u2: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues (n), in decreasing order of their absolute values, and eigenvectors (d, n) of (u1 u2^T + u2 u1^T) /
-    2, for u1 and u2 (d, r) and n <= 2r. They are computed from a matrix of order 2r, in O(d r^2)."""
+    """Return eigenvalues (n), in decreasing order of their absolute values, and eigenvectors (d, n) of (u1 u2^T + u2
+    u1^T) / 2, for u1 and u2 (d, r) and n <= 2r. They are computed from a matrix of order 2r, in O(d r^2)."""
     both = np.hstack([u1, u2])
     used = both.any(axis=1)  # so that zeros stay exactly 0
     q, r = np.linalg.qr(both[used])

@@ -52,7 +52,7 @@ def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, ND
 
 
 def header(scorer: Scorer) -> Iterator[str]:
-    """The lines before the arrays."""
+    """Yield the lines before the arrays."""
     meta = scorer.meta
     yield f"fmcli-text {VERSION}"
     for name in ("tool", "model", "loss"):
@@ -70,7 +70,8 @@ def header(scorer: Scorer) -> Iterator[str]:
 
 
 def lines(array: NDArray[Any]) -> Iterator[str]:
-    """The numbers of an array, a line for each row along its last axis; a long row is yielded in several parts."""
+    """Yield the numbers of an array, a line for each row along its last axis; a long row is yielded in several parts.
+    """
     columns = array.shape[-1]
     table = array.reshape(math.prod(array.shape[:-1]), columns)
     step = max(1, CHUNK // max(1, columns))

@@ -54,7 +54,7 @@ class Subject:
     groups: int = 0
 
     def outputs(self) -> Iterator[tuple[int, Row]]:
-        """Each output, and the first columns of its rows in a table: the class, if there are several classes."""
+        """Yield each output, and the first columns of its rows in a table: the class, if there are several classes."""
         values = self.scorer.labels.shown
         for output in range(self.scorer.model.outputs):
             yield output, {"class": values[output]} if values and self.scorer.model.outputs > 1 else {}
@@ -86,7 +86,7 @@ def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
 
 
 def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
-    """The views that apply, in order, with their figures. These are not finite if the parameters are not."""
+    """Yield the views that apply, in order, with their figures. These are not finite if the parameters are not."""
     for view in VIEWS:
         if view.applies(subject):
             with np.errstate(all="ignore"):
@@ -95,12 +95,12 @@ def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
 
 
 def always(subject: Subject) -> bool:
-    """A condition for views that apply to every model."""
+    """Return a condition for views that apply to every model."""
     return True
 
 
 def has(**dimensions: int) -> Callable[[Subject], bool]:
-    """A condition for views of models that have arrays with these names and numbers of dimensions."""
+    """Return a condition for views of models that have arrays with these names and numbers of dimensions."""
 
     def applies(subject: Subject) -> bool:
         return all(name in subject.arrays and subject.arrays[name].ndim == n for name, n in dimensions.items())
@@ -109,7 +109,7 @@ def has(**dimensions: int) -> Callable[[Subject], bool]:
 
 
 def model(subject: Subject) -> Row:
-    """The properties of the model."""
+    """Return the properties of the model."""
     scorer, meta = subject.scorer, subject.scorer.meta
     return {
         "file": subject.path,
@@ -135,7 +135,7 @@ def model(subject: Subject) -> Row:
 
 
 def several(scorer: Scorer) -> Row:
-    """How many members and draws a model has, and which one the lists are of; empty if there is a single one."""
+    """Return how many members and draws a model has, and which one the lists are of; empty if there is a single one."""
     members, draws = scorer.members, 1 + len(scorer.draws)
     shown = ["the last draw"] * (draws > members) + ["the last member"] * (members > 1)
     return {
@@ -146,7 +146,7 @@ def several(scorer: Scorer) -> Row:
 
 
 def ids(scorer: Scorer) -> Row:
-    """How the ids of features become columns, unless a number is its column."""
+    """Return how the ids of features become columns, unless a number is its column."""
     if scorer.hash_bits:
         return {"ids": f"{HASH}, {scorer.hash_bits} bits"}
     if isinstance(scorer.numbering, Dictionary):
@@ -155,17 +155,17 @@ def ids(scorer: Scorer) -> Row:
 
 
 def options(subject: Subject) -> Row:
-    """The options that the model was trained with."""
+    """Return the options that the model was trained with."""
     return dict(subject.scorer.meta["options"])
 
 
 def training(subject: Subject) -> Row:
-    """The training summary."""
+    """Return the training summary."""
     return dict(subject.scorer.meta["training"])
 
 
 def arrays(subject: Subject) -> list[Row]:
-    """The shape, the share of zeros, the L2 norm, the minimum and the maximum of each array."""
+    """Return the shape, the share of zeros, the L2 norm, the minimum and the maximum of each array."""
     rows = []
     for name, array in subject.arrays.items():
         zeros, squares, low, high = array.size, 0.0, math.inf, -math.inf
@@ -188,18 +188,18 @@ def arrays(subject: Subject) -> list[Row]:
 
 
 def weights(subject: Subject) -> list[Row]:
-    """The nonzero linear weights with the largest absolute values."""
+    """Return the nonzero linear weights with the largest absolute values."""
     return listed(subject, "weight", lambda output: subject.arrays["w"][output])
 
 
 def effects(subject: Subject) -> list[Row]:
-    """The largest main effects <v_0 beta, v_j> of a strongly hierarchical model [SH]."""
+    """Return the largest main effects <v_0 beta, v_j> of a strongly hierarchical model [SH]."""
     return listed(subject, "effect", lambda output: main_effects(subject, output)[0])
 
 
 def hierarchy(subject: Subject) -> list[Row]:
-    """Whether the model has strong hierarchy ([SH]): an interaction is nonzero only if both main effects are. This
-    holds if v_0 beta is not orthogonal to any nonzero v_j.
+    """Return whether the model has strong hierarchy ([SH]): an interaction is nonzero only if both main effects are.
+    This holds if v_0 beta is not orthogonal to any nonzero v_j.
 
     Shares are of the features that occur. v_j counts as orthogonal if the effect is within the rounding error.
     """
@@ -221,7 +221,8 @@ def hierarchy(subject: Subject) -> list[Row]:
 
 
 def kept_rows(subject: Subject) -> list[Row]:
-    """The number of features that a sparse group lasso has removed: their weight and factors are all 0 ([SGL])."""
+    """Return the number of features that a sparse group lasso has removed: their weight and factors are all 0 ([SGL]).
+    """
     seen = subject.scorer.seen
     rows = []
     for output, begin in subject.outputs():
@@ -231,7 +232,7 @@ def kept_rows(subject: Subject) -> list[Row]:
 
 
 def kept_factors(subject: Subject) -> list[Row]:
-    """The number of features by their number of nonzero factors; numbers that no feature has are left out."""
+    """Return the number of features by their number of nonzero factors; numbers that no feature has are left out."""
     rows = []
     for output, begin in subject.outputs():
         kept = np.count_nonzero(subject.arrays["V"][output], axis=1)[subject.scorer.seen]
@@ -241,7 +242,7 @@ def kept_factors(subject: Subject) -> list[Row]:
 
 
 def degrees(subject: Subject) -> list[Row]:
-    """The norm of the factors of each degree, for models that have separate factors for each degree ([HO])."""
+    """Return the norm of the factors of each degree, for models that have separate factors for each degree ([HO])."""
     rows = []
     names = [name for name in subject.arrays if DEGREE.fullmatch(name)]
     for output, begin in subject.outputs():
@@ -252,7 +253,7 @@ def degrees(subject: Subject) -> list[Row]:
 
 
 def shares_of_degrees(subject: Subject) -> list[Row]:
-    """The weights theta of the degrees, which sum to 1 ([HO] 6.1)."""
+    """Return the weights theta of the degrees, which sum to 1 ([HO] 6.1)."""
     return [
         {**begin, "degree": degree, "theta": float(value)}
         for output, begin in subject.outputs()
@@ -278,7 +279,7 @@ def anchors(subject: Subject) -> list[Row]:
 
 
 def frequent(subject: Subject) -> list[Row]:
-    """The most frequent features, and the number of training rows that have each."""
+    """Return the most frequent features, and the number of training rows that have each."""
     found = subject.scorer.occurrences
     rows = []
     for place in range(min(subject.top, len(found.features))):
@@ -289,8 +290,8 @@ def frequent(subject: Subject) -> list[Row]:
 
 
 def pairs(subject: Subject) -> list[Row]:
-    """The pairs of frequent features with the strongest interactions, among those that occur together, and the number
-    of examined training rows (pair_rows) that have both; null for older files, which do not have it.
+    """Return the pairs of frequent features with the strongest interactions, among those that occur together, and the
+    number of examined training rows (pair_rows) that have both; null for older files, which do not have it.
 
     The error of an interaction falls with the root of the number of rows, so that the order is by the product of both.
     """
@@ -307,8 +308,8 @@ def pairs(subject: Subject) -> list[Row]:
 
 
 def importance(subject: Subject) -> list[Row]:
-    """The frequent features that change scores most: what each adds to a score alone, and the root mean square of what
-    its pairs add, over the rows that have them.
+    """Return the frequent features that change scores most: what each adds to a score alone, and the root mean square
+    of what its pairs add, over the rows that have them.
 
     The order is by the root of (alone^2 + pairs^2) times the number of rows.
     """
@@ -318,7 +319,7 @@ def importance(subject: Subject) -> list[Row]:
     times = np.ones(features) if frequent.rows is None else frequent.rows
 
     def of_feature(values: NDArray[Any]) -> Any:
-        """The sum of values of pairs over the pairs of each feature."""
+        """Return the sum of values of pairs over the pairs of each feature."""
         both = np.repeat(np.asarray(values, dtype=np.float64), 2)
         return np.bincount(found.places.reshape(-1), weights=both, minlength=features)
 
@@ -334,7 +335,7 @@ def importance(subject: Subject) -> list[Row]:
 
 
 def field_pairs(subject: Subject) -> list[Row]:
-    """The strength of the interaction of pairs of fields: the root mean square over pairs of their frequent
+    """Return the strength of the interaction of pairs of fields: the root mean square over pairs of their frequent
     features."""
     found = interactions(subject.scorer)
     assert found.fields is not None
@@ -351,17 +352,17 @@ def field_pairs(subject: Subject) -> list[Row]:
 
 
 def has_pairs(subject: Subject) -> bool:
-    """A condition for views of models that have more than linear weights."""
+    """Return a condition for views of models that have more than linear weights."""
     return bool(subject.arrays.keys() - {"bias", "w", SCALE, CENTER})
 
 
 def has_fields(subject: Subject) -> bool:
-    """A condition for views of models that use fields."""
+    """Return a condition for views of models that use fields."""
     return has_pairs(subject) and subject.scorer.needs_fields
 
 
 def is_group_sparse(subject: Subject) -> bool:
-    """A condition for views of models that are defined by a sparsity penalty."""
+    """Return a condition for views of models that are defined by a sparsity penalty."""
     return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
 
 
@@ -415,7 +416,7 @@ def listed(subject: Subject, name: str, values: Callable[[int], NDArray[Any]]) -
 
 
 def largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """The positions of the largest nonzero absolute values, in decreasing order; ties by position."""
+    """Return the positions of the largest nonzero absolute values, in decreasing order; ties by position."""
     size = np.abs(values)
     places = np.flatnonzero(size)
     if 0 < count < len(places):
@@ -440,11 +441,11 @@ def main_effects(subject: Subject, output: int) -> tuple[Floats, Floats]:
 
 
 def nonzero_rows(subject: Subject, output: int) -> NDArray[np.bool_]:
-    """bool (features): whether the weight of a feature or one of its factors is nonzero."""
+    """Return bool (features): whether the weight of a feature or one of its factors is nonzero."""
     rows: NDArray[np.bool_] = subject.arrays["V"][output].any(axis=1)
     return rows | (subject.arrays["w"][output] != 0) if "w" in subject.arrays else rows
 
 
 def share(chosen: NDArray[np.bool_]) -> float:
-    """The share of true values; nan if the array is empty."""
+    """Return the share of true values; nan if the array is empty."""
     return float(chosen.mean()) if chosen.size else math.nan

@@ -40,7 +40,7 @@ class Pairs:
 
 
 def interactions(scorer: Scorer) -> Pairs:
-    """The interactions of pairs of frequent features, for the feature value 1.
+    """Return the interactions of pairs of frequent features, for the feature value 1.
 
     The interaction is f(i, j) - f(i) - f(j) + f(), where f is the score of a row that has only these features and is
     not scaled to unit length; rounding errors count as 0. Pairs that occur in no training row are left out, if the

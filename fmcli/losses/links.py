@@ -32,7 +32,7 @@ class Average:
 
 @dataclass(frozen=True)
 class Link:
-    """What scores (rows, outputs) mean.
+    """The meaning of scores (rows, outputs).
 
     prediction : from scores, the predictions (rows, columns): numbers, or the probability of the larger label, or of
         each class.

@@ -61,50 +61,50 @@ class Rule(NamedTuple):
 
 
 def whole(low: int, high: int) -> Rule:
-    """An integer within bounds."""
+    """Return an integer within bounds."""
     return Rule(f"an integer from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
 
 
 def name_in(names: Container[str], *others: str) -> Rule:
-    """One of these names, which are looked up in the registry when a file is read."""
+    """Return one of these names, which are looked up in the registry when a file is read."""
     words = "one that this version knows; the file may be from a newer fmcli"
     return Rule(words, lambda value: type(value) is str and (value in names or value in others))
 
 
 def null_or(rule: Rule) -> Rule:
-    """The same condition, or null."""
+    """Return the condition that also allows null."""
     return Rule(f"null or {rule.words}", lambda value: value is None or rule.holds(value))
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is printable text of a reasonable length."""
+    """Return whether a value is printable text of a reasonable length."""
     return type(value) is str and len(value) <= LONGEST_TEXT and value.isprintable()
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number that is finite as a float."""
+    """Return whether a value is a number that is finite as a float."""
     return (type(value) is int and abs(value) <= MOST_COUNT) or (type(value) is float and math.isfinite(value))
 
 
 def are_names(value: Any) -> bool:
-    """Whether a value is a list of distinct texts."""
+    """Return whether a value is a list of distinct texts."""
     return type(value) is list and all(map(is_text, value)) and len(set(value)) == len(value)
 
 
 def are_labels(value: Any) -> bool:
-    """Whether a value is a list of two or more distinct numbers, or names, in increasing order."""
+    """Return whether a value is a list of two or more distinct numbers, or names, in increasing order."""
     several = type(value) is list and len(value) > 1
     alike = several and (all(map(is_number, value)) or all(map(is_name, value)))
     return alike and all(low < high for low, high in pairwise(value))
 
 
 def is_range(value: Any) -> bool:
-    """Whether a value is a list of two finite numbers in nondecreasing order."""
+    """Return whether a value is a list of two finite numbers in nondecreasing order."""
     return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[0] <= value[1]
 
 
 def are_features(value: Any) -> bool:
-    """Whether a value is [[feature, field], ...] with distinct features."""
+    """Return whether a value is [[feature, field], ...] with distinct features."""
     feature, field = whole(0, MOST_FEATURES - 1), whole(0, MOST_FIELDS - 1)
     return (
         type(value) is list
@@ -117,7 +117,7 @@ def are_features(value: Any) -> bool:
 
 
 def are_counts(value: Any) -> bool:
-    """Whether a value has the form of feature counts."""
+    """Return whether a value has the form of feature counts."""
     return (
         type(value) is dict
         and {"rows", "looked_at"} <= value.keys() <= {"rows", "looked_at", "labels"}
@@ -129,7 +129,7 @@ def are_counts(value: Any) -> bool:
 
 
 def is_dictionary(value: Any) -> bool:
-    """Whether a value has the sizes of a dictionary: of its numbers, its names and their text; and whether other
+    """Return whether a value has the sizes of a dictionary: of its numbers, its names and their text; and whether other
     features share a column."""
     if type(value) is not dict or value.keys() != {"numbers", "names", "bytes", "shared"}:
         return False
@@ -138,7 +138,7 @@ def is_dictionary(value: Any) -> bool:
 
 
 def is_hash(value: Any) -> bool:
-    """Whether a value has the function by which ids are hashed, and the number of bits that are columns."""
+    """Return whether a value has the function by which ids are hashed, and the number of bits that are columns."""
     bits = whole(1, MOST_HASH_BITS)
     return (
         type(value) is dict and value.keys() == {"name", "bits"} and value["name"] == HASH and bits.holds(value["bits"])
@@ -146,7 +146,7 @@ def is_hash(value: Any) -> bool:
 
 
 def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
-    """Whether a value can always be printed: a number, text, null, or a list or table of these."""
+    """Return whether a value can always be printed: a number, text, null, or a list or table of these."""
     if type(value) is dict:
         return deepest > 0 and all(is_text(name) and are_figures(inner, deepest - 1) for name, inner in value.items())
     if type(value) is list:
@@ -202,8 +202,8 @@ LATER_OPTIONS = (SCALE, "block_size")
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata, completed with entries and options that earlier versions did not write. An option that was added
-    later has its default, or the value that corresponds to the earlier behaviour of the kind.
+    """Return the metadata, completed with entries and options that earlier versions did not write. An option that was
+    added later has its default, or the value that corresponds to the earlier behaviour of the kind.
 
     Invalid metadata are completed only where this is possible; they are checked afterwards.
     """
@@ -294,7 +294,7 @@ def check_options(kind: ModelEntry, loss: LossEntry, options: Mapping[str, Any])
 
 
 def permits(option: Option, kind: ModelEntry, value: Any) -> bool:
-    """Whether the value of an option has its type and is in its range."""
+    """Return whether the value of an option has its type and is in its range."""
     if value is None:  # in a file, an option that refines another one is never null
         return option.default is None and option.name not in REFINES
     if type(value) is list:
@@ -322,7 +322,7 @@ def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | list[s
 
 
 def dictionary_entries(dictionary: Dictionary) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The entry for the metadata of a model file, and the arrays, that keep a dictionary."""
+    """Return the entry for the metadata of a model file, and the arrays, that keep a dictionary."""
     sizes = {
         "numbers": len(dictionary.numbers),
         "names": len(dictionary.ends),
@@ -334,12 +334,12 @@ def dictionary_entries(dictionary: Dictionary) -> tuple[dict[str, Any], dict[str
 
 
 def dictionary_shapes(sizes: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
-    """The shapes and types of the arrays of a dictionary with these sizes."""
+    """Return the shapes and types of the arrays of a dictionary with these sizes."""
     return {IDS: ((sizes["numbers"],), "i8"), NAMES: ((sizes["bytes"],), "u"), ENDS: ((sizes["names"],), "i8")}
 
 
 def checked_numbering(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Numbering | Dictionary | None:
-    """The numbering of the features that have columns, or the dictionary; None if column j is feature j. Raises
+    """Return the numbering of the features that have columns, or the dictionary; None if column j is feature j. Raises
     BadInputError if it is not valid."""
     if meta["dictionary"] is not None:
         for name, (shape, kind) in dictionary_shapes(meta["dictionary"]).items():
@@ -418,7 +418,7 @@ def refuse(what: str) -> None:
 
 
 def quoted(value: Any) -> str:
-    """A value for a message: on one line, without control characters, shortened if it is long."""
+    """Return a value for a message: on one line, without control characters, shortened if it is long."""
     if type(value) in (list, dict):
         return f"a {type(value).__name__} of {len(value)}"
     text = repr(value)

@@ -172,7 +172,7 @@ def _lay_out(tensors: dict[str, NDArray[Any]]) -> Iterator[_Tensor]:
 
 
 def _header(model: ModelFile, layout: list[_Tensor]) -> bytes:
-    """The first bytes of the file, up to its tensors."""
+    """Return the first bytes of the file, up to its tensors."""
     checksums = {t.name: _digits(_checksum(model.tensors[t.name])) for t in layout if not t.is_pad}
     metadata = {HEADER_CHECKSUM: _digits(0), VERSION: str(FORMAT), TENSOR_CHECKSUMS: _to_json(checksums)}
     if model.kind != MODEL:
@@ -195,7 +195,7 @@ def _header(model: ModelFile, layout: list[_Tensor]) -> bytes:
 
 
 def _read_header(file: memoryview) -> tuple[int, dict[str, Any]]:
-    """The start of the tensors, and the entries of a header whose checksum is correct."""
+    """Return the start of the tensors, and the entries of a header whose checksum is correct."""
     size = len(file)
     signature = bytes(file[LENGTH_BYTES : DIGITS.start])
     if not SIGNATURE.startswith(signature):
@@ -283,7 +283,7 @@ def _wanted(head: memoryview) -> int:
 
 
 def _is_shape(value: Any) -> bool:
-    """Whether a value lists the dimensions of an array."""
+    """Return whether a value lists the dimensions of an array."""
     sizes = type(value) is list and len(value) <= MOST_DIMENSIONS and all(type(size) is int for size in value)
     return sizes and min(value, default=0) >= 0
 
@@ -301,7 +301,7 @@ def _views(file: memoryview, start: int, layout: list[_Tensor]) -> Iterator[tupl
 
 
 def _foreign(file: memoryview) -> str:
-    """A description of a file that does not start like a model."""
+    """Return a description of a file that does not start like a model."""
     head = bytes(file[:HEAD_BYTES])
     length = int.from_bytes(head[:LENGTH_BYTES], "little")
     if head[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{" and length <= LONGEST_HEADER:
@@ -319,7 +319,7 @@ def _corrupted(what: str) -> NoReturn:
 
 
 def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """The array in C order as contiguous parts; if they must be copied, each copy is small."""
+    """Yield the array in C order as contiguous parts; if they must be copied, each copy is small."""
     if array.flags.c_contiguous or array.nbytes <= COPIED_BYTES:
         yield np.ascontiguousarray(array)
         return

@@ -32,7 +32,7 @@ class Bytes(Protocol):
 
 
 def contents(path: str, wanted: Wanted) -> memoryview:
-    """The bytes of a file, which begin at a multiple of 64 bytes in memory and cannot be changed.
+    """Return the bytes of a file, which begin at a multiple of 64 bytes in memory and cannot be changed.
 
     wanted : how many bytes of a pipe to read, as far as its first bytes say; called until these are all.
 

@@ -16,28 +16,28 @@ DRAW = "draw"
 
 
 def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
-    """The state of the solver by its names in model files."""
+    """Return the state of the solver by its names in model files."""
     return {state_name(slot, name): array for name, slots in model.states.items() for slot, array in enumerate(slots)}
 
 
 def state_name(slot: int, name: str) -> str:
-    """The name of a state slot of an array in model files."""
+    """Return the name of a state slot of an array in model files."""
     return f"{STATE}.{slot}.{name}"
 
 
 def parameter_of(name: str) -> str:
-    """The name of the array that a state array or one of a draw belongs to; other names do not change."""
+    """Return the name of the array that a state array or one of a draw belongs to; other names do not change."""
     return name.split(".", 2)[2] if name.startswith((f"{STATE}.", f"{DRAW}.")) else name
 
 
 def draw_name(number: int, name: str) -> str:
-    """The name of an array of a draw in model files."""
+    """Return the name of an array of a draw in model files."""
     return f"{DRAW}.{number}.{name}"
 
 
 def drawn_names(model: Model, members: int = 1) -> list[str]:
-    """The names of the arrays that each draw has: those that training changes, or for several members of an ensemble,
-    which begin with other constants, too, all."""
+    """Return the names of the arrays that each draw has: those that training changes, or for several members of an
+    ensemble, which begin with other constants, too, all."""
     if members > 1:
         return [*model.shapes(), *model.constants]
     names = [name for layout in model.layout if layout.trained for name in layout.names]

@@ -40,8 +40,8 @@ class Encoding:
             raise BadInputError(f"a feature cannot have the name {GROUP!r}, which begins the number of a group")
 
     def whole(self, found: Iterable[Row]) -> Iterator[Row]:
-        """The rows with the columns of the joined tables. Raises BadInputError if a row is missing there, or a column
-        of the encoding is missing or occurs twice."""
+        """Yield the rows with the columns of the joined tables. Raises BadInputError if a row is missing there, or a
+        column of the encoding is missing or occurs twice."""
         checked = False
         for row in found:
             cells = dict(row.cells)
@@ -66,7 +66,7 @@ class Encoding:
                 raise BadInputError(f"the column {name!r} is used in two ways; name it once")
 
     def features(self, row: Row) -> Iterator[tuple[int, str, str]]:
-        """The features of a row: the number of the column among those that are used, the name, and the value."""
+        """Yield the features of a row: the number of the column among those that are used, the name, and the value."""
         used = {*self.categorical, *self.several, *self.numeric}
         for number, column in enumerate(name for name in row.cells if name in used):
             cell = row.cells[column].strip()
@@ -82,7 +82,8 @@ class Encoding:
                     yield number, escaped(f"{column}={part.strip()}"), "1"
 
     def line(self, row: Row, numbers: Mapping[str, int] | None = None) -> str:
-        """The row as a line of text. numbers : the number of each feature, which is written instead of its name."""
+        """Return the row as a line of text. numbers : the number of each feature, which is written instead of its name.
+        """
         tokens = []
         if self.label:
             label = escaped(row.cells[self.label].strip())
@@ -98,8 +99,8 @@ class Encoding:
 
 
 def numbered(encoding: Encoding, found: Iterable[Row]) -> dict[str, int]:
-    """A number from 1 on for each feature of the rows: in the order of the columns, and for a column in the order of
-    its values, as numbers if all of them are."""
+    """Return a number from 1 on for each feature of the rows: in the order of the columns, and for a column in the
+    order of its values, as numbers if all of them are."""
     by_column: dict[int, set[str]] = {}
     for row in found:
         for column, name, _ in encoding.features(row):

@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 def lines(paths: Sequence[str]) -> Iterator[Line]:
-    """All lines of the inputs, "-" being standard input. Raises the errors of fmcli.data.sources.blocks."""
+    """Yield all lines of the inputs, "-" being standard input. Raises the errors of fmcli.data.sources.blocks."""
     spare: list[bytearray] = []
     number = end = 0
     for block in blocks(paths, spare, BLOCK_BYTES):

@@ -24,7 +24,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, names: Sequence[str], found: Iterable[Row]) -> "Pairs":
-        """The pairs of a table. Raises BadInputError if it lacks a column."""
+        """Return the pairs of a table. Raises BadInputError if it lacks a column."""
         first, second = names
         cells = []
         for row in found:
@@ -70,7 +70,7 @@ def with_negatives(
 
 
 def line(cells: Sequence[str]) -> bytes:
-    """A line of CSV."""
+    """Return a line of CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(cells)
     return text.getvalue().encode(errors="surrogateescape")

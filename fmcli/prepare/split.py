@@ -19,14 +19,14 @@ LINES_TO_KNOW_HEADER = 2
 
 
 def divided(rows: int, shares: Sequence[Fraction], random: np.random.Generator) -> list[NDArray[np.int64]]:
-    """The numbers of the rows of each part, in random order. The shares are relative to their sum; the sizes of the
-    parts are exact, but for rounding."""
+    """Return the numbers of the rows of each part, in random order. The shares are relative to their sum; the sizes of
+    the parts are exact, but for rounding."""
     ends = [int(rows * end / sum(shares)) for end in accumulate(shares)]
     return np.split(random.permutation(rows), ends[:-1])
 
 
 class Found(NamedTuple):
-    """What an input has.
+    """The facts about an input.
 
     skipped : the number of blank lines and comments.
     header : the first line, if it looks like the header of a table but is split like a row; else "".

@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -> Iterator[Row]:
-    """The rows of a table.
+    """Yield the rows of a table.
 
     columns : the names of its columns if it has no header.
 
@@ -68,8 +68,8 @@ def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -
 
 
 def is_header(first: bytes, second: bytes) -> bool:
-    """Whether the first of two lines looks like the header of a table: it has as many cells as the second one, and none
-    of them is a number, but some of the others are."""
+    """Return whether the first of two lines looks like the header of a table: it has as many cells as the second one,
+    and none of them is a number, but some of the others are."""
     delimiter = next((one for one in map(str.encode, DELIMITERS) if one in first), None)
     if delimiter is None:
         return False
@@ -78,8 +78,8 @@ def is_header(first: bytes, second: bytes) -> bool:
 
 
 def by_key(path: str, column: str) -> Mapping[str, dict[str, str]]:
-    """The rows of a table by their cell in one column, which is left out. Raises BadInputError if the table lacks the
-    column, or has two rows with the same cell there."""
+    """Return the rows of a table by their cell in one column, which is left out. Raises BadInputError if the table
+    lacks the column, or has two rows with the same cell there."""
     found: dict[str, dict[str, str]] = {}
     for row in rows(path):
         if column not in row.cells:
@@ -106,7 +106,7 @@ def _delimiter(first: Line) -> str:
 
 
 def _cells(found: Iterator[Line], delimiter: str) -> Iterator[tuple[str, list[str], int]]:
-    """The place, the cells and the end of each row. Bytes that are not UTF-8 are kept."""
+    """Yield the place, the cells and the end of each row. Bytes that are not UTF-8 are kept."""
     last = Line("", 0, b"")
 
     def texts() -> Iterator[str]:

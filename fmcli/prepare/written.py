@@ -1,4 +1,4 @@
-"""What a command has written: rows are counted, and their bytes are hashed on the way to the output."""
+"""The account of what a command has written: rows are counted, and their bytes are hashed on the way to the output."""
 
 import hashlib
 from collections.abc import Callable

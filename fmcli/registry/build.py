@@ -24,7 +24,7 @@ def build_model(
     by_row: bool = False,
     cutpoints: int = 0,
 ) -> Model:
-    """A model of a kind. Its arrays are not allocated yet.
+    """Return a model of a kind. Its arrays are not allocated yet.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def build_model(
 
 
 def build_loss(spec: Spec, loss: str, columns: int) -> Loss:
-    """The loss named `loss`, with the options of the spec, of so many numbers for each row (Model.columns)."""
+    """Return the loss named `loss`, with the options of the spec, of so many numbers for each row (Model.columns)."""
     entry = LOSSES[loss]
     by_classes = {"outputs": columns} if entry.task in ("classes", "levels") else {}
     built: Loss = entry.load()(**spec.keywords(entry), **by_classes)
@@ -48,5 +48,5 @@ def build_loss(spec: Spec, loss: str, columns: int) -> Loss:
 
 
 def build_trainer(task: Task) -> Trainer:
-    """The trainer for the solver of a task. Its arrays are not allocated yet."""
+    """Return the trainer for the solver of a task. Its arrays are not allocated yet."""
     return task.spec.solver_entry.trainer()(task)

@@ -22,7 +22,8 @@ SOME_STRENGTH = 1e-3
 
 
 def catalogue() -> dict[str, list[dict[str, Any]]]:
-    """All entries, by type of component. Each has the defaults of its options and the components that it supports."""
+    """Return all entries, by type of component. Each has the defaults of its options and the components that it
+    supports."""
     return {
         "models": [
             {
@@ -71,12 +72,13 @@ def defaults_by_solver(model: str) -> dict[str, dict[str, Any]]:
 
 
 def is_whole(name: str, values: Mapping[str, Any]) -> bool:
-    """Whether an option refines another one, and has its value."""
+    """Return whether an option refines another one, and has its value."""
     return name in REFINES and REFINES[name] in values and values[name] == values[REFINES[name]]
 
 
 def described(entry: Entry) -> dict[str, Any]:
-    """The name, the help, and the options with their defaults for this entry; None: the default of another option."""
+    """Return the name, the help, and the options with their defaults for this entry; None: the default of another
+    option."""
     return {
         "name": entry.name,
         "help": entry.help,
@@ -85,25 +87,25 @@ def described(entry: Entry) -> dict[str, Any]:
 
 
 def options_of(entry: Entry) -> Iterator[str]:
-    """The options that an entry takes or changes the default of, except for those that it refuses."""
+    """Yield the options that an entry takes or changes the default of, except for those that it refuses."""
     yield from entry.options
     yield from (name for name in entry.defaults if name not in entry.options and name not in entry.refuses)
 
 
 def default(entry: Entry, name: str) -> Any:
-    """The default of an option for an entry."""
+    """Return the default of an option for an entry."""
     return in_json(entry.defaults.get(name, OPTIONS[name].default))
 
 
 def in_json(default: Any) -> Any:
-    """A default as a JSON value. A default that depends on the data is described in words."""
+    """Return a default as a JSON value. A default that depends on the data is described in words."""
     return default.text if isinstance(default, Derived) else default
 
 
 def refusal(
     model: str = DEFAULT_MODEL, solver: str | None = None, loss: str | None = None, penalty: str | None = None
 ) -> str:
-    """The reason why this combination is refused, or "" if it is supported."""
+    """Return the reason why this combination is refused, or "" if it is supported."""
     option = OPTIONS[penalty] if penalty else None
     options: Mapping[str, Any] = {option.name: option.kind(max(option.low or 0, SOME_STRENGTH))} if option else {}
     try:
@@ -114,7 +116,7 @@ def refusal(
 
 
 def refusals() -> list[str]:
-    """The reasons why some combinations are refused, each reason once, in the order of the registry."""
+    """Return the reasons why some combinations are refused, each reason once, in the order of the registry."""
     return list(
         dict.fromkeys(
             reason

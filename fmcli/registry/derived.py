@@ -54,8 +54,9 @@ class Derived:
 
 
 def passes(usual: int, validated: int) -> Derived:
-    """The number of epochs of a stochastic solver. An update of a model has one, because more of them fit its rows at
-    the expense of those that the model was trained on. Validation data choose among as many as a first run has."""
+    """Return the number of epochs of a stochastic solver. An update of a model has one, because more of them fit its
+    rows at the expense of those that the model was trained on. Validation data choose among as many as a first run has.
+    """
     text = f"{validated} with validation data, else {usual}" if usual != validated else str(usual)
 
     def of(facts: Facts) -> int:
@@ -67,8 +68,9 @@ def passes(usual: int, validated: int) -> Derived:
 
 
 def of_libfm(strength: float) -> Derived:
-    """An L2 penalty strength in libFM's convention. Stochastic solvers apply it in every update. For the other solvers
-    it is relative to the sum of the losses, as in ALS, and is divided by the rows to be relative to their mean."""
+    """Return an L2 penalty strength in libFM's convention. Stochastic solvers apply it in every update. For the other
+    solvers it is relative to the sum of the losses, as in ALS, and is divided by the rows to be relative to their mean.
+    """
     return Derived(
         f"{strength:g} in every update, or {strength:g}/rows",
         lambda facts: strength if facts.by_rows else strength / facts.rows,
@@ -76,7 +78,8 @@ def of_libfm(strength: float) -> Derived:
 
 
 def by_longest_row(most: float, share: float) -> Derived:
-    """A step size of at most `most`, which is smaller if rows have large norms, so that training does not diverge.
+    """Return a step size of at most `most`, which is smaller if rows have large norms, so that training does not
+    diverge.
 
     The derivative of an FM's score with respect to its factors grows with the square of the row norm, so the largest
     stable step is proportional to the inverse of its fourth power. Adaptive steps are not limited.
@@ -90,9 +93,9 @@ def by_longest_row(most: float, share: float) -> Derived:
 
 
 def by_interactions(share: float, usual: float) -> Derived:
-    """The standard deviation of initial factors with which the interactions of two features in an FM have this share of
-    the variance of the labels, but at least `usual` if there are interactions of more features; `usual` if rows have no
-    two entries, or all labels are equal.
+    """Return the standard deviation of initial factors with which the interactions of two features in an FM have this
+    share of the variance of the labels, but at least `usual` if there are interactions of more features; `usual` if
+    rows have no two entries, or all labels are equal.
 
     Factors of about this size leave the saddle point at 0 within few sweeps of a sampler. Larger ones first fit noise.
     """
@@ -110,13 +113,14 @@ def by_interactions(share: float, usual: float) -> Derived:
 
 
 def per_row(strength: float) -> Derived:
-    """A penalty strength of `strength` relative to the sum of the losses, converted to one relative to their mean."""
+    """Return a penalty strength of `strength` relative to the sum of the losses, converted to one relative to their
+    mean."""
     return Derived(f"{strength:g}/rows", lambda facts: strength / facts.rows)
 
 
 def by_occurrence(strength: float, most: float) -> Derived:
-    """An L2 penalty of at most `most` that is inversely proportional to the mean number of rows in which a feature
-    occurs, because stochastic solvers apply it in each update of a feature."""
+    """Return an L2 penalty of at most `most` that is inversely proportional to the mean number of rows in which a
+    feature occurs, because stochastic solvers apply it in each update of a feature."""
     return Derived(
         f"min({most:g}, {strength:g} features/non-zeros)",
         lambda facts: min(most, strength * facts.features / max(1, facts.nonzeros)),
@@ -124,8 +128,8 @@ def by_occurrence(strength: float, most: float) -> Derived:
 
 
 def by_order(*values: float, cd: float | None = None) -> Derived:
-    """A default for each order from 2 on; the last one also applies to all higher orders. `cd` is a separate default
-    for coordinate descent."""
+    """Return a default for each order from 2 on; the last one also applies to all higher orders. `cd` is a separate
+    default for coordinate descent."""
     last = len(values) + 1
     names = [f"order {order}" for order in range(2, last)] + ["above" if last > 2 else ""]
     shown = [f"{value:g} ({name})" if name else f"{value:g}" for value, name in zip(values, names, strict=True)]
@@ -141,7 +145,7 @@ def by_order(*values: float, cd: float | None = None) -> Derived:
 
 
 def by_degree(second: float, above: float) -> Derived:
-    """A list with a default for degree 2 and another one for each higher degree, up to the order."""
+    """Return a list with a default for degree 2 and another one for each higher degree, up to the order."""
     return Derived(
         f"{second:g} (degree 2) / {above:g} (above)",
         lambda facts: [second, *[above] * (facts.values["order"] - 2)],

@@ -66,7 +66,7 @@ class ModelEntry(Entry):
     before: Mapping[str, Any] = field(default_factory=dict)
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
-        """Whether training rows must have fields, given these options."""
+        """Return whether training rows must have fields, given these options."""
         return self.by_fields and values.get("split_index") is None
 
 

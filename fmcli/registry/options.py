@@ -42,7 +42,7 @@ class Option:
         return self.kind is bool and self.default is True and self.name in NEGATIVE_ONLY
 
     def range(self, *, exact: bool = True) -> str:
-        """The permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty if there is no restriction.
+        """Return the permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty if there is no restriction.
 
         exact : whether to name an upper limit that is just the largest number that the core can store.
         """
@@ -55,7 +55,7 @@ class Option:
         return f"{self.low} to {self.high}"
 
     def permits(self, value: Any) -> bool:
-        """Whether a value is one of the choices, a finite number in range, or a list of permitted values."""
+        """Return whether a value is one of the choices, a finite number in range, or a list of permitted values."""
         if self.choices:
             return value in self.choices
         if self.by_degree and isinstance(value, list):

@@ -15,7 +15,7 @@ LEAST_STEP = 1e-9
 
 
 def diverged(spec: Spec, what: str, best: str = "") -> DivergedError:
-    """The error for training that diverged. It proposes a smaller step size, if the solver has one, and scaled
+    """Return the error for training that diverged. It proposes a smaller step size, if the solver has one, and scaled
     features, unless they are scaled already; and before these `best`, a remedy for the scale of the features."""
     scaled = best or spec.values["scale"] != "none"
     remedies = [] if scaled else [f"scale the features with {OPTIONS['scale'].flag} standard"]
@@ -31,7 +31,8 @@ def diverged(spec: Spec, what: str, best: str = "") -> DivergedError:
 
 
 def steps_of(spec: Spec) -> dict[str, float]:
-    """The step sizes of a spec by option name: that of the whole model, and those of parts if they differ from it."""
+    """Return the step sizes of a spec by option name: that of the whole model, and those of parts if they differ from
+    it."""
     values = spec.values
     steps: dict[str, float] = {name: values[name] for name in WHOLE_STEPS if name in values}
     parts = [part for part, whole in REFINES.items() if whole in steps and part in values]

@@ -139,5 +139,5 @@ _CLOSED_FORM = SolverEntry(
 
 
 def solver_entry(name: str) -> SolverEntry:
-    """The entry of a solver, including the closed form."""
+    """Return the entry of a solver, including the closed form."""
     return _CLOSED_FORM if name == CLOSED_FORM else SOLVERS[name]

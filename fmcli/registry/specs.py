@@ -62,7 +62,7 @@ class Spec:
         return self.solver_entry.by_rows
 
     def keywords(self, entry: Entry) -> dict[str, Any]:
-        """The options of the model, the solver or the loss, by name."""
+        """Return the options of the model, the solver or the loss, by name."""
         return {name: self.values[name] for name in entry.options}
 
 
@@ -132,7 +132,8 @@ def resolve(
     products: float = 1.0,
     updates: bool = False,
 ) -> Spec:
-    """The spec in which defaults that depend on the data are replaced by numbers. The parameters are those of Facts."""
+    """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are those of
+    Facts."""
     values = dict(spec.values)
     for name in OPTIONS:
         default = values.get(name)
@@ -155,8 +156,8 @@ def resolve(
 
 
 def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of all options. In decreasing precedence: given values, defaults of the model with this solver, defaults
-    of the model, defaults of the loss and the solver, defaults of the options.
+    """Return values of all options. In decreasing precedence: given values, defaults of the model with this solver,
+    defaults of the model, defaults of the loss and the solver, defaults of the options.
 
     A value of an option also replaces lower-precedence values of the options that refine it: a given --l2 applies to
     linear weights and factors, even if the solver has defaults for --l2-w and --l2-v.
@@ -192,7 +193,7 @@ def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) ->
 
 
 def either(names: Sequence[str]) -> str:
-    """Names as alternatives: "a, b or c"."""
+    """Return names as alternatives: "a, b or c"."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
 
@@ -327,7 +328,7 @@ def check_degrees(kind: ModelEntry, values: Mapping[str, Any]) -> None:
 
 
 def find(table: Mapping[str, E], what: str, name: str) -> E:
-    """The entry with this name. Raises UsageError, which suggests similar names, if there is none."""
+    """Return the entry with this name. Raises UsageError, which suggests similar names, if there is none."""
     return table[find_name(what, name, table)]
 
 
@@ -357,14 +358,15 @@ def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: lis
 
 
 def as_given(value: Any) -> str:
-    """The value of an option as it is written on the command line."""
+    """Return the value of an option as it is written on the command line."""
     if isinstance(value, list):
         return "/".join(map(str, value))
     return number(value) if isinstance(value, float) else str(value)
 
 
 def takes(name: str, model: str, solver: str, loss: str) -> bool:
-    """Whether a run with this model, solver and loss takes an option. Names that are not registered are ignored."""
+    """Return whether a run with this model, solver and loss takes an option. Names that are not registered are ignored.
+    """
     entries: list[Entry] = [
         table[chosen] for table, chosen in ((MODELS, model), (SOLVERS, solver), (LOSSES, loss)) if chosen in table
     ]
@@ -373,5 +375,5 @@ def takes(name: str, model: str, solver: str, loss: str) -> bool:
 
 
 def takers_of(table: Mapping[str, Entry], option: str) -> list[str]:
-    """Names of the entries that take an option."""
+    """Return names of the entries that take an option."""
     return [entry.name for entry in table.values() if option in entry.options]

@@ -9,5 +9,5 @@ SAMPLING_STREAM = 6
 
 
 def generator(spec: Spec, *stream: int) -> np.random.Generator:
-    """A generator for one purpose. Its numbers do not depend on how many numbers other streams have drawn."""
+    """Return a generator for one purpose. Its numbers do not depend on how many numbers other streams have drawn."""
     return np.random.default_rng([spec.values["seed"], *stream])

@@ -16,7 +16,8 @@ from fmcli.scoring.rows import score_rows
 
 
 def average_of(loss: str) -> Average:
-    """How the predictions of a loss are averaged: probabilities, predicted counts, or for other losses scores."""
+    """Return how the predictions of a loss are averaged: probabilities, predicted counts, or for other losses scores.
+    """
     return LOSSES[loss].load_link().average
 
 
@@ -41,11 +42,11 @@ class MeanScore:
         self.count += 1
 
     def score(self) -> Floats:
-        """(rows, outputs) the scores. There must have been a draw."""
+        """Return (rows, outputs) the scores. There must have been a draw."""
         return self.average.score(self._totals, self.count)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What it knows, for `restore`; the arrays are no copies."""
+        """Return the state for `restore`; the arrays are no copies."""
         return {"count": np.array(self.count), **{f"total.{n}": total for n, total in enumerate(self._totals)}}
 
     def restore(self, state: Kept, count: int, shape: tuple[int, int]) -> None:
@@ -65,8 +66,8 @@ def mean_score(
     threads: int = 1,
     rows: NDArray[np.int32] | None = None,
 ) -> Floats:
-    """(rows, outputs) the scores of all rows, or of the rows with these indices, averaged over draws. A single one's
-    scores are not changed."""
+    """Return (rows, outputs) the scores of all rows, or of the rows with these indices, averaged over draws. A single
+    one's scores are not changed."""
     if len(draws.models) == 1:
         return score_rows(draws.models[0], data, threads, rows)
     mean = MeanScore(loss)
@@ -76,8 +77,9 @@ def mean_score(
 
 
 def spread(loss: str, draws: Draws, data: Dataset) -> Floats:
-    """(rows, outputs) the standard deviations of the predictions of draws: of the probability of the larger label or of
-    each class, or of predicted numbers, which are not clipped. They are not numbers if there is a single draw."""
+    """Return (rows, outputs) the standard deviations of the predictions of draws: of the probability of the larger
+    label or of each class, or of predicted numbers, which are not clipped. They are not numbers if there is a single
+    draw."""
     average, count = average_of(loss), 0
     mean = squares = np.zeros((data.rows, 1))
     for score in draws.scores(data):

@@ -53,13 +53,13 @@ class Draws:
 
 
 def can_interleave(model: Model) -> bool:
-    """Whether a model is a factorization machine of one score and a small rank."""
+    """Return whether a model is a factorization machine of one score and a small rank."""
     one_score = model.outputs == 1 and not model.cutpoints
     return type(model) is FM and one_score and model.shapes()["V"][-1] <= MOST_RANK
 
 
 def interleaved_bytes(model: Model, draws: int) -> int:
-    """Bytes of the copies of so many draws of a model that `Draws` interleaves."""
+    """Return bytes of the copies of so many draws of a model that `Draws` interleaves."""
     if draws < 2 or not can_interleave(model):
         return 0
     groups = [min(DRAWS_TOGETHER, draws - first) for first in range(0, draws, DRAWS_TOGETHER)]
@@ -67,7 +67,7 @@ def interleaved_bytes(model: Model, draws: int) -> int:
 
 
 def interleave(models: Sequence[Model]) -> InterleavedFM:
-    """The parameters of some factorization machines, side by side."""
+    """Return the parameters of some factorization machines, side by side."""
     parameters = [model.parameters for model in models]
     weights = [each["w"][0] for each in parameters] if "w" in parameters[0] else None
     bias = [float(each["bias"][0]) if "bias" in each else 0.0 for each in parameters]

@@ -71,7 +71,7 @@ class Limit:
         return metric_of(self.metric).larger_is_better
 
     def complaint(self, value: float) -> str:
-        """A message if a value of the metric violates the limit, else "". An undefined value violates it."""
+        """Return a message if a value of the metric violates the limit, else "". An undefined value violates it."""
         if math.isnan(value):
             return f"{self.metric} is undefined on these rows"
         if self.larger_is_better and value < self.value:
@@ -82,7 +82,7 @@ class Limit:
 
 
 def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...]:
-    """The names of all metrics that fit a loss, without those of groups unless rows are grouped."""
+    """Return the names of all metrics that fit a loss, without those of groups unless rows are grouped."""
     fitting = allowed(loss, grouped)
     if not of_model:
         return fitting
@@ -90,7 +90,7 @@ def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...
 
 
 def grouping_for(names: Iterable[str], loss: str | None, field: int | None, *, usual: bool) -> Grouping | None:
-    """What tells the groups of the rows to evaluate: a field, or their query numbers. None if no metric needs them.
+    """Return the grouping of the rows to evaluate: a field, or their query numbers. None if no metric needs them.
 
     names : of metrics.
     loss : the loss of the model or of the predictions, if it is known.
@@ -157,7 +157,7 @@ def evaluate_model(
 
 
 def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
-    """A function that scores some labelled rows, whose labels the model knows."""
+    """Return a function that scores some labelled rows, whose labels the model knows."""
     labels = scorer.labels
 
     def work(piece: Piece) -> LabelledScores:
@@ -169,7 +169,7 @@ def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
 
 
 def outcome_of(scorer: Scorer, pieces: Sequence[LabelledScores], counts: Counts, weighted: bool) -> Outcome:
-    """The outcome of consecutive pieces, at least one; rows without a finite score are added to `counts`."""
+    """Return the outcome of consecutive pieces, at least one; rows without a finite score are added to `counts`."""
     label, score, weight, group = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite += len(score) - int(np.isfinite(score).all(axis=1).sum())
     weights, groups = weight if weighted else None, group if len(group) else None
@@ -184,19 +184,19 @@ def require_known(labels: Labels, data: Dataset) -> None:
 
 
 def unknown(labels: Labels, row: int) -> RowError:
-    """The error for a row whose label the model does not know."""
+    """Return the error for a row whose label the model does not know."""
     if labels.values is None:
         return RowError(row, f"a count, which is what loss {labels.loss} takes", LEAVE_OUT)
     return RowError(row, f"a label that the model knows: {listed_texts(labels.texts)}", LEAVE_OUT)
 
 
 def labels_of(data: Dataset) -> Floats:
-    """(rows) labels; empty for a chunk of comments only."""
+    """Return (rows) labels; empty for a chunk of comments only."""
     return data.label if data.rows else np.empty(0)
 
 
 def groups_of(piece: Piece) -> NDArray[np.int64]:
-    """(rows) the groups of the rows; empty if there are none."""
+    """Return (rows) the groups of the rows; empty if there are none."""
     group = piece.data.group
     return np.empty(0, dtype=np.int64) if group is None else group.astype(np.int64, copy=False)
 
@@ -284,7 +284,7 @@ def evaluate_predictions(
 
 
 def joined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:
-    """The labels of consecutive rows, and what they stand for, if each piece has its own names."""
+    """Return the labels of consecutive rows, and what they stand for, if each piece has its own names."""
     if pieces[0][1] is None:
         return np.concatenate([label for label, _ in pieces]), NUMBERS
     found = [np.array(names, dtype=object)[label.astype(np.intp)] for label, names in pieces]
@@ -293,7 +293,8 @@ def joined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats
 
 
 def labels_for(label: Floats, names: Names, loss: str | None) -> Labels:
-    """The labels for a loss. Raises BadInputError if they do not fit it, or if they do not determine the loss."""
+    """Return the labels for a loss. Raises BadInputError if they do not fit it, or if they do not determine the loss.
+    """
     if names:
         return fit_labels(label, loss, names=names)
     distinct = few_distinct(label)
@@ -307,7 +308,7 @@ def labels_for(label: Floats, names: Names, loss: str | None) -> Labels:
 
 
 def read_predictions(path: str) -> Floats:
-    """(rows, columns) numbers of a text with one row per line; "-" is standard input.
+    """Return (rows, columns) numbers of a text with one row per line; "-" is standard input.
 
     Raises BadInputError, which names file and line, and MissingInputError.
     """
@@ -338,7 +339,7 @@ def _numbers(path: str) -> Iterator[Floats]:
 
 
 def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None) -> dict[str, float]:
-    """Values by name, in the order of the names; nan if undefined. The names in OF_MODELS need the scorer."""
+    """Return values by name, in the order of the names; nan if undefined. The names in OF_MODELS need the scorer."""
     names = list(names)
     measured = measure([name for name in names if name not in OF_MODELS], outcome)
     if scorer is not None:
@@ -350,7 +351,7 @@ def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None
 
 
 def training_loss(outcome: Outcome, scorer: Scorer) -> float:
-    """The mean over the rows of the loss that the model was trained with."""
+    """Return the mean over the rows of the loss that the model was trained with."""
     meta = scorer.meta
     spec = Spec(meta["model"], meta["solver"], meta["loss"], meta["options"])
     loss = build_loss(spec, scorer.labels.loss, scorer.model.columns)
@@ -358,8 +359,8 @@ def training_loss(outcome: Outcome, scorer: Scorer) -> float:
 
 
 def confusion(outcome: Outcome) -> NDArray[np.int64]:
-    """The confusion matrix (classes, classes): the number of rows by label (first axis) and prediction (second axis).
-    Only for labels with two values and for classes."""
+    """Return the confusion matrix (classes, classes): the number of rows by label (first axis) and prediction (second
+    axis). Only for labels with two values and for classes."""
     classes = max(2, outcome.score.shape[1])
     require(np.dtype(np.int64).itemsize * classes**2, f"a table of {classes} x {classes} classes")
     places = outcome.class_label * classes + outcome.class_predicted

@@ -48,7 +48,7 @@ class ClassWeights(NamedTuple):
     predicted: Floats
 
     def present(self) -> ClassWeights:
-        """Those of the classes that are a label or a prediction of some row."""
+        """Return the figures of the classes that are a label or a prediction of some row."""
         present = (self.labelled > 0) | (self.predicted > 0)
         return ClassWeights(*(weight[present] for weight in self))
 
@@ -61,14 +61,14 @@ class Ranking(NamedTuple):
 
 
 class Ranked(Protocol):
-    """What has a Ranking."""
+    """Outcomes with a Ranking."""
 
     @property
     def ranking(self) -> Ranking: ...
 
 
 class Classified(Protocol):
-    """What has ClassWeights."""
+    """Outcomes with ClassWeights."""
 
     @property
     def class_weights(self) -> ClassWeights: ...
@@ -120,7 +120,7 @@ class Outcome:
         self._losses: Floats | None = None
 
     def take(self, kept: NDArray[np.bool_]) -> Outcome:
-        """The rows that are kept."""
+        """Return the rows that are kept."""
         return Outcome(
             self.loss,
             self.label[kept],
@@ -133,7 +133,7 @@ class Outcome:
 
     @staticmethod
     def bytes_needed(rows: int, outputs: int) -> int:
-        """Bytes of labels, weights and scores, and of the arrays that the metrics compute from them."""
+        """Return bytes of labels, weights and scores, and of the arrays that the metrics compute from them."""
         return np.dtype(np.float64).itemsize * rows * (SCORES * outputs + COLUMNS)
 
     @property
@@ -158,7 +158,7 @@ class Outcome:
         return self.task in BINARY and LOSSES[self.loss].likelihood
 
     def losses(self, loss: Loss, threads: int = 1) -> Floats:
-        """(rows) the values of the loss. Those that are the logloss are kept for it."""
+        """Return (rows) the values of the loss. Those that are the logloss are kept for it."""
         if not self.is_logloss:
             return row_losses(loss, self.label, self.score, threads)
         if self._losses is None:
@@ -202,13 +202,13 @@ class Outcome:
         return self.by_score()[1]
 
     def by_score(self) -> tuple[Floats, Ranking]:
-        """The distinct scores, and the weights of the rows with each."""
+        """Return the distinct scores, and the weights of the rows with each."""
         is_positive = self.label > 0
         weights = Ranking(np.where(is_positive, self.weight, 0.0), np.where(is_positive, 0.0, self.weight))
         return summed_by_score(self.score[:, 0], weights)
 
     def _counted_ranking(self, score: Floats) -> Ranking:
-        """The ranking if all weights are 1: the scores of both labels are sorted apart, and merged."""
+        """Return the ranking if all weights are 1: the scores of both labels are sorted apart, and merged."""
         both = np.empty(len(score))
         cut = partition(self.label, score, both)
         sides = [both[:cut], both[cut:]]
@@ -234,7 +234,7 @@ class Outcome:
         return self.all_class_weights().present()
 
     def all_class_weights(self) -> ClassWeights:
-        """The same, for all classes."""
+        """Return the figures of all classes."""
         classes = max(2, self.score.shape[1] + (self.task in LEVELS))  # a model of two classes has a single score
 
         def total(of: NDArray[np.intp], weight: Floats) -> Floats:
@@ -245,8 +245,8 @@ class Outcome:
 
 
 def summed_by_score(score: Floats, weights: Ranking) -> tuple[Floats, Ranking]:
-    """The distinct scores, in increasing order, and the sums of the weights with each. `score` has the shape (scores),
-    in any order."""
+    """Return the distinct scores, in increasing order, and the sums of the weights with each. `score` has the shape
+    (scores), in any order."""
     order = np.argsort(score, kind="stable")  # the order of equal scores decides the last bits of the sums
     score = score[order]
     starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
@@ -254,8 +254,8 @@ def summed_by_score(score: Floats, weights: Ranking) -> tuple[Floats, Ranking]:
 
 
 def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
-    """The predictions if labels are numbers: the scores, clipped to a range; for counts their exponentials; for soft
-    labels their probabilities; for levels the mean level, (rows, 1)."""
+    """Return the predictions if labels are numbers: the scores, clipped to a range; for counts their exponentials; for
+    soft labels their probabilities; for levels the mean level, (rows, 1)."""
     if clip:
         return np.clip(score, *clip)
     link = LOSSES[loss].load_link()
@@ -263,7 +263,7 @@ def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Fl
 
 
 def log_losses(outcome: Outcome) -> Floats:
-    """(rows) -log(probability of the label)."""
+    """Return (rows) -log(probability of the label)."""
     if outcome.task in SOFT:
         odds = outcome.score[:, 0]
         if outcome.probable:
@@ -289,12 +289,13 @@ def log_losses(outcome: Outcome) -> Floats:
 
 
 def logloss(outcome: Outcome) -> float:
-    """The mean of -log(probability of the label)."""
+    """Return the mean of -log(probability of the label)."""
     return outcome.mean(log_losses(outcome))
 
 
 def auc(outcome: Ranked) -> float:
-    """The share of the pairs of a +1 row and a -1 row in which the +1 row has the higher score; a tie counts 1/2."""
+    """Return the share of the pairs of a +1 row and a -1 row in which the +1 row has the higher score; a tie counts
+    1/2."""
     positive, negative = outcome.ranking
     up_to = np.cumsum(negative)
     pairs = positive.sum() * up_to[-1]
@@ -315,7 +316,7 @@ def pr_auc(outcome: Ranked) -> float:
 
 
 def label_probability(outcome: Outcome) -> Floats:
-    """(rows) the probability of the label of each row."""
+    """Return (rows) the probability of the label of each row."""
     probability = outcome.probability
     if outcome.task in BINARY:
         return np.where(outcome.label > 0, probability[:, 0], 1.0 - probability[:, 0])
@@ -323,7 +324,7 @@ def label_probability(outcome: Outcome) -> Floats:
 
 
 def squared_distances(outcome: Outcome) -> Floats:
-    """(rows) the squared error of the probability of +1; for classes, summed over all of them."""
+    """Return (rows) the squared error of the probability of +1; for classes, summed over all of them."""
     if outcome.task in BINARY:
         return (outcome.probability[:, 0] - (outcome.label > 0)) ** 2
     of_label = label_probability(outcome)
@@ -333,37 +334,37 @@ def squared_distances(outcome: Outcome) -> Floats:
 
 
 def brier(outcome: Outcome) -> float:
-    """The mean of the squared errors of the probabilities."""
+    """Return the mean of the squared errors of the probabilities."""
     return outcome.mean(squared_distances(outcome))
 
 
 def correct_rows(outcome: Outcome) -> NDArray[np.bool_]:
-    """(rows) whether the predicted class is that of the label."""
+    """Return (rows) whether the predicted class is that of the label."""
     return outcome.correct
 
 
 def accuracy(outcome: Outcome) -> float:
-    """The share of the rows whose predicted class is the label."""
+    """Return the share of the rows whose predicted class is the label."""
     return outcome.mean(correct_rows(outcome))
 
 
 def squared_errors(outcome: Outcome) -> Floats:
-    """(rows) the squared errors."""
+    """Return (rows) the squared errors."""
     return outcome.error**2
 
 
 def rmse(outcome: Outcome) -> float:
-    """The root of the mean squared error."""
+    """Return the root of the mean squared error."""
     return math.sqrt(outcome.mean(squared_errors(outcome)))
 
 
 def absolute_errors(outcome: Outcome) -> Floats:
-    """(rows) the absolute errors."""
+    """Return (rows) the absolute errors."""
     return np.abs(outcome.error)
 
 
 def mae(outcome: Outcome) -> float:
-    """The mean absolute error."""
+    """Return the mean absolute error."""
     return outcome.mean(absolute_errors(outcome))
 
 
@@ -375,7 +376,7 @@ def r2(outcome: Outcome) -> float:
 
 
 def macro_f1(outcome: Classified) -> float:
-    """The mean over the classes of F1 = 2 correct / (labelled + predicted)."""
+    """Return the mean over the classes of F1 = 2 correct / (labelled + predicted)."""
     correct, labelled, predicted = outcome.class_weights
     return float((2.0 * correct / (labelled + predicted)).mean())
 
@@ -393,12 +394,13 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def in_groups(compute: Callable[[RankedRows], float]) -> Callable[[Outcome], float]:
-    """A metric of ranked rows as one of an outcome; undefined if that has no groups."""
+    """Return a metric of ranked rows as one of an outcome; undefined if that has no groups."""
     return lambda outcome: math.nan if outcome.ranked is None else compute(outcome.ranked)
 
 
 def probabilities(loss: str, score: Floats) -> Floats:
-    """(rows, columns) the probability of the larger label, or of each class, under a loss that predicts these."""
+    """Return (rows, columns) the probability of the larger label, or of each class, under a loss that predicts these.
+    """
     return LOSSES[loss].load_link().prediction(score)
 
 
@@ -423,7 +425,7 @@ class Metric:
     rooted: bool = False
 
     def fits(self, loss: str) -> bool:
-        """Whether it can be computed for models with this loss."""
+        """Return whether it can be computed for models with this loss."""
         return LOSSES[loss].task in self.tasks and (LOSSES[loss].load_link().probable or not self.of_probabilities)
 
 
@@ -496,7 +498,7 @@ OF_PLACES = "ndcg"
 
 
 def metric_of(name: str) -> Metric:
-    """The metric with this name, which may be "ndcg@K". Raises UsageError if there is none."""
+    """Return the metric with this name, which may be "ndcg@K". Raises UsageError if there is none."""
     base, at, places = name.partition("@")
     if not at or base != OF_PLACES:
         return METRICS[find_name("metric", name, METRICS)]
@@ -506,17 +508,17 @@ def metric_of(name: str) -> Metric:
 
 
 def need_groups(names: Iterable[str]) -> list[str]:
-    """The metrics among these that need groups of rows."""
+    """Return the metrics among these that need groups of rows."""
     return [name for name in names if metric_of(name).of_groups]
 
 
 def default_metrics(loss: str) -> tuple[str, ...]:
-    """The default metrics of a loss; early stopping uses the first one."""
+    """Return the default metrics of a loss; early stopping uses the first one."""
     return LOSSES[loss].metrics
 
 
 def allowed(loss: str, grouped: bool = True) -> tuple[str, ...]:
-    """The names of the metrics that fit a loss, without those of groups unless rows are grouped."""
+    """Return the names of the metrics that fit a loss, without those of groups unless rows are grouped."""
     fitting = (metric for metric in METRICS.values() if metric.fits(loss))
     return tuple(metric.name for metric in fitting if grouped or not metric.of_groups)
 
@@ -533,8 +535,8 @@ def check(names: Iterable[str], loss: str | None) -> None:
 
 
 def measure(names: Iterable[str], outcome: Outcome, threads: int = 1) -> dict[str, float]:
-    """Values by name, in the order of the names, which must fit the loss of the outcome; nan if undefined. Several
-    metrics of many rows are computed at the same time."""
+    """Return values by name, in the order of the names, which must fit the loss of the outcome; nan if undefined.
+    Several metrics of many rows are computed at the same time."""
     names = list(names)
     if not outcome.usable:
         return dict.fromkeys(names, math.nan)

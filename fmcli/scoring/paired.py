@@ -58,8 +58,8 @@ class Difference:
         }
 
     def complaint(self, margin: float) -> str:
-        """A message if the value is worse by more than a margin, and by more than chance explains; else "". A value, or
-        an error of one that is worse, counts as worse if it is undefined."""
+        """Return a message if the value is worse by more than a margin, and by more than chance explains; else "". A
+        value, or an error of one that is worse, counts as worse if it is undefined."""
         if math.isnan(self.value):
             return f"{self.metric} is undefined on these rows"
         worse = -self.difference if metric_of(self.metric).larger_is_better else self.difference
@@ -84,13 +84,13 @@ def check_comparable(name: str, new: Labels, current: Labels) -> None:
 
 
 def described(labels: Labels) -> str:
-    """The labels that a model knows, in words."""
+    """Return the labels that a model knows, in words."""
     return f"{listed_texts(labels.texts) if labels.values else 'numbers'} (loss {labels.loss})"
 
 
 def difference(name: str, new: Outcome, current: Outcome, threads: int = 1) -> Difference:
-    """The difference of a metric of two models on the same rows, with its standard error, which is nan if there are too
-    few rows, or the metric is undefined.
+    """Return the difference of a metric of two models on the same rows, with its standard error, which is nan if there
+    are too few rows, or the metric is undefined.
 
     The error is that of a mean of differences by row, for metrics that are means over rows; for the root of a mean with
     the derivative of the root. For other metrics, it is that of the jackknife over blocks of consecutive rows, or of
@@ -105,7 +105,7 @@ def difference(name: str, new: Outcome, current: Outcome, threads: int = 1) -> D
 
 
 def error_of_means(name: str, both: tuple[Outcome, Outcome], values: tuple[float, float]) -> float:
-    """The standard error of the difference of two weighted means over the same rows, or of their roots."""
+    """Return the standard error of the difference of two weighted means over the same rows, or of their roots."""
     metric, weight = metric_of(name), both[0].weight
     assert metric.of_rows is not None
     slopes = [1 / (2 * value) if metric.rooted and value else 1.0 for value in values]
@@ -119,7 +119,8 @@ def error_of_means(name: str, both: tuple[Outcome, Outcome], values: tuple[float
 
 
 def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
-    """The standard error of the difference of a metric by the jackknife, which leaves out one block at a time."""
+    """Return the standard error of the difference of a metric by the jackknife, which leaves out one block at a time.
+    """
     block = blocks_of(both[0], metric_of(name).of_groups)
     count = int(block.max()) + 1
 
@@ -135,7 +136,8 @@ def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
 
 
 def blocks_of(outcome: Outcome, of_groups: bool) -> NDArray[np.intp]:
-    """(rows) the number of the block of each row, from 0: at most BLOCKS of consecutive rows, or of whole groups."""
+    """Return (rows) the number of the block of each row, from 0: at most BLOCKS of consecutive rows, or of whole
+    groups."""
     unit = np.arange(len(outcome.label))
     if of_groups and outcome.group is not None:
         unit = np.unique(outcome.group, return_inverse=True)[1]

@@ -126,11 +126,11 @@ class Scorer:
             raise RowError(row, "a feature that occurred in training", complaint, feature)
 
     def ids(self, columns: NDArray[Any]) -> list[int] | list[int | str]:
-        """The features that columns stand for, as in the text."""
+        """Return the features that columns stand for, as in the text."""
         return columns.tolist() if self.numbering is None else self.numbering.written(columns)
 
     def dense(self, array: NDArray[Any], axis: int, fill: float = 0) -> NDArray[Any]:
-        """An array with an axis of columns, with an axis of all features instead."""
+        """Return an array with an axis of columns, with an axis of all features instead."""
         if not isinstance(self.numbering, Numbering):
             return array
         return moved(array, axis, slice(None), self.numbering.ids, self.dimension, fill)
@@ -153,8 +153,8 @@ class Scorer:
         return "fields" in kind.context
 
     def scores(self, data: Dataset) -> NDArray[np.float64]:
-        """Raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the scores of
-        their mean prediction. Raises NotEnoughMemoryError."""
+        """Return raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the
+        scores of their mean prediction. Raises NotEnoughMemoryError."""
         return mean_score(self.labels.loss, self.all_draws, self.prepared(data))
 
     @cached_property
@@ -166,7 +166,7 @@ class Scorer:
         return draws
 
     def prepared(self, data: Dataset) -> Dataset:
-        """Rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
+        """Return rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
         room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
         require_if_large(room + SCORE_BYTES * data.rows * self.model.columns, f"scoring rows with {self.path}")
         if self.scale is not None:
@@ -193,13 +193,14 @@ class Scorer:
         return LOSSES[self.labels.loss].load_link().probable
 
     def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
-        """The predictions of rows that have the columns of the model; see `predicted`. Raises NotEnoughMemoryError."""
+        """Return the predictions of rows that have the columns of the model; see `predicted`. Raises
+        NotEnoughMemoryError."""
         return self.predicted(self.scores(data), output)
 
     def predicted(self, score: NDArray[np.float64], output: OutputType) -> NDArray[np.float64]:
-        """(rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are numbers: the
-        scores, clipped if the model was trained so, for counts their exponentials, or the mean level); probabilities;
-        or labels, which may be numbers.
+        """Return (rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are
+        numbers: the scores, clipped if the model was trained so, for counts their exponentials, or the mean level);
+        probabilities; or labels, which may be numbers.
 
         Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
         that of the larger one. If a score is nan, so is the label.
@@ -225,13 +226,13 @@ class Scorer:
         return LOSSES[self.labels.loss].load_link() is SCORES
 
     def spread(self, data: Dataset) -> NDArray[np.float64]:
-        """(rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of the
-        probability of the larger label or of each class. The rows have the columns of the model."""
+        """Return (rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of
+        the probability of the larger label or of each class. The rows have the columns of the model."""
         return spread(self.labels.loss, self.all_draws, self.prepared(data))
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
-        """One line of text for each row of predictions. Numbers have the fewest digits that read back as the same
-        number of the real type of the build; labels have the fewest that read back as the same double."""
+        """Return one line of text for each row of predictions. Numbers have the fewest digits that read back as the
+        same number of the real type of the build; labels have the fewest that read back as the same double."""
         if output == "label" and self.labels.values:
             texts = zip(self.labels.values, self.labels.texts, strict=True)
             names = {label: f"{text}\n".encode() for label, text in texts}
@@ -281,7 +282,7 @@ def load_model(path: str) -> Scorer:
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
-    """The model in a file. Raises BadInputError if the file is not valid."""
+    """Return the model in a file. Raises BadInputError if the file is not valid."""
     meta, arrays = completed(file.meta), file.tensors
     try:
         check_entries(meta)
@@ -315,7 +316,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
 def attached_draws(
     model: Model, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
 ) -> Iterator[Model]:
-    """Models with the arrays of the draws of a model file before the last one, whose arrays `model` has."""
+    """Yield models with the arrays of the draws of a model file before the last one, whose arrays `model` has."""
     for number in range(meta["draws"] - 1):
         draw = {name: arrays[draw_name(number, name)] for name in drawn_names(model, meta["members"])}
         draw |= {name: draw[name].astype(REAL_TYPE, copy=False) for name in draw.keys() & model.shapes().keys()}
@@ -355,7 +356,6 @@ def predict(
 
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
-
     chunks = each_chunk(
         scorer,
         paths,
@@ -376,7 +376,8 @@ def predict(
 def predicted_lines(
     scorer: Scorer, output: OutputType, with_spread: bool = False
 ) -> Callable[[Piece], tuple[bytes, int]]:
-    """A function that returns the lines of the predictions for some rows, and how many rows have no finite score."""
+    """Return a function that returns the lines of the predictions for some rows, and how many rows have no finite
+    score."""
 
     def work(piece: Piece) -> tuple[bytes, int]:
         predictions = scorer.predictions(piece.data, output)
@@ -475,8 +476,8 @@ def each_chunk(
 
 
 def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
-    """Whether the ids at the beginning of some rows without labels may be their labels: each is one that the model
-    knows, or lies between those of training, and they repeat."""
+    """Return whether the ids at the beginning of some rows without labels may be their labels: each is one that the
+    model knows, or lies between those of training, and they repeat."""
     if stream.id_column != 1 or not piece.keys or piece.data.label is not None:
         return False
     ids = set(piece.keys)
@@ -493,7 +494,7 @@ def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
 
 
 def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
-    """The arrays of a model by their exported names, in their own types, and those of its scaling of columns.
+    """Return the arrays of a model by their exported names, in their own types, and those of its scaling of columns.
 
     dense : whether arrays by feature have zeros, and the divisor 1, for features that have no column. If these arrays
         would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
@@ -536,7 +537,7 @@ def require_one_draw(scorer: Scorer) -> None:
 
 
 def export_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a model file as float64, and the ids of its dictionary. Raises as `load_model`, and
+    """Return the arrays of a model file as float64, and the ids of its dictionary. Raises as `load_model`, and
     NotEnoughMemoryError."""
     scorer = load_model(path)
     require_one_draw(scorer)

@@ -42,16 +42,16 @@ class RankedRows:
         self.tie = np.cumsum(begins | np.concatenate(([True], self.score[1:] != self.score[:-1]))) - 1
 
     def sums(self, values: NDArray[np.float64] | NDArray[np.int64]) -> Floats:
-        """(groups) the sum of the values (rows) of each group."""
+        """Return (groups) the sum of the values (rows) of each group."""
         return np.asarray(np.add.reduceat(values, self.starts), np.float64)
 
     def mean_of_ties(self, values: Floats) -> Floats:
-        """(rows) the mean of the values (rows) of the rows of a group that have the same score."""
+        """Return (rows) the mean of the values (rows) of the rows of a group that have the same score."""
         return np.asarray((np.bincount(self.tie, values) / np.bincount(self.tie))[self.tie])
 
 
 def mean_of_groups(part: Floats, whole: Floats) -> float:
-    """The mean of part / whole (groups) over the groups in which the whole is positive; nan if there is none."""
+    """Return the mean of part / whole (groups) over the groups in which the whole is positive; nan if there is none."""
     defined = whole > 0
     if not defined.any():
         return math.nan
@@ -60,7 +60,8 @@ def mean_of_groups(part: Floats, whole: Floats) -> float:
 
 
 def group_auc(rows: RankedRows) -> float:
-    """The share of the pairs of rows of a group with different labels whose scores have the order of the labels."""
+    """Return the share of the pairs of rows of a group with different labels whose scores have the order of the labels.
+    """
     values, place = np.unique(rows.label, return_inverse=True)
     same = np.unique(rows.group * len(values) + place, return_counts=True)
     size, alike = np.bincount(rows.group), np.bincount(same[0] // len(values), same[1].astype(np.float64) ** 2)
@@ -71,12 +72,13 @@ def group_auc(rows: RankedRows) -> float:
 
 
 def tie_orders(rows: RankedRows, place: Places) -> tuple[Places, Places]:
-    """The rows in the best order of those with equal scores, by the places of their labels, and in the worst order."""
+    """Return the rows in the best order of those with equal scores, by the places of their labels, and in the worst
+    order."""
     return np.lexsort((-place, rows.tie)), np.lexsort((place, rows.tie))
 
 
 def pairs_in_order(group: Places, place: Places, values: int) -> Floats:
-    """(groups) the number of pairs of rows of a group of which the first one has the larger place.
+    """Return (groups) the number of pairs of rows of a group of which the first one has the larger place.
 
     group : (rows), not decreasing.
     place : (rows) from 0 to values - 1.
@@ -98,8 +100,9 @@ def pairs_in_order(group: Places, place: Places, values: int) -> Floats:
 
 
 def ndcg(rows: RankedRows, places: int | None = None) -> float:
-    """The sum of gain * discount, divided by the largest sum that another order of the rows has; the gain of a row is
-    2^label - 1, or 0 for negative labels, and the discount 1 / log2(place + 1) for the first `places` places from 1."""
+    """Return the sum of gain * discount, divided by the largest sum that another order of the rows has; the gain of a
+    row is 2^label - 1, or 0 for negative labels, and the discount 1 / log2(place + 1) for the first `places` places
+    from 1."""
     gain = np.exp2(np.maximum(rows.label, 0.0)) - 1.0
     discount = 1.0 / np.log2(rows.rank + 2.0)
     if places is not None:
@@ -109,8 +112,8 @@ def ndcg(rows: RankedRows, places: int | None = None) -> float:
 
 
 def mean_average_precision(rows: RankedRows) -> float:
-    """The mean, over the rows of a group with a positive label, of the share of these among the rows of the group that
-    have the same score or a higher one."""
+    """Return the mean, over the rows of a group with a positive label, of the share of these among the rows of the
+    group that have the same score or a higher one."""
     relevant = rows.label > 0
     found = np.cumsum(relevant)
     before: NDArray[np.intp] = (found - relevant)[rows.starts][rows.group]

@@ -21,7 +21,8 @@ ROWS_A_TASK = 1 << 14
 def score_rows(
     model: Model, data: Dataset, threads: int = 1, rows: NDArray[np.int32] | None = None
 ) -> NDArray[np.float64]:
-    """Raw scores (rows, columns) of all rows, or of the rows with these indices; the same for any number of threads.
+    """Return raw scores (rows, columns) of all rows, or of the rows with these indices; the same for any number of
+    threads.
 
     If the model has cutpoints, there is a column for each: the score minus the cutpoint.
     """
@@ -42,7 +43,7 @@ def score_rows(
 
 
 def measured_parts(model: Model, data: Dataset, threads: int) -> list[PartSums]:
-    """The blocks of the relations of rows, for a model that joins them; empty without relations."""
+    """Return the blocks of the relations of rows, for a model that joins them; empty without relations."""
     parts = [PartSums(model, relation.block, relation.row) for relation in data.relations]
 
     def some(task: tuple[PartSums, int]) -> None:
@@ -56,7 +57,7 @@ def measured_parts(model: Model, data: Dataset, threads: int) -> list[PartSums]:
 def row_losses(
     loss: Loss, label: NDArray[np.float64], score: NDArray[np.float64], threads: int = 1
 ) -> NDArray[np.float64]:
-    """(rows) the loss of each row, given labels (rows) and scores (rows, outputs)."""
+    """Return (rows) the loss of each row, given labels (rows) and scores (rows, outputs)."""
     out = np.empty(len(label))
 
     def some(start: int) -> None:

@@ -11,12 +11,12 @@ SPARSITY = "sparsity"
 
 
 def of_predictions(metrics: Iterable[str]) -> list[str]:
-    """The metrics among these that depend on predictions: all but the sparsity."""
+    """Return the metrics among these that depend on predictions: all but the sparsity."""
     return [name for name in metrics if name != SPARSITY]
 
 
 def model_sparsity(model: Model) -> float:
-    """The share of exact zeros among the linear weights and factors of all features ([SGL]: n_z / n_a)."""
+    """Return the share of exact zeros among the linear weights and factors of all features ([SGL]: n_z / n_a)."""
     names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
     arrays = [model.parameters[name] for name in names]
     of_absent = sum(

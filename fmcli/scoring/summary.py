@@ -54,7 +54,7 @@ class Moments:
     squares: float
 
     def joined(self, other: Moments) -> Moments:
-        """Those of both."""
+        """Return the moments of the labels of both."""
         weight, apart = self.weight + other.weight, other.mean - self.mean
         mean = self.mean + apart * other.weight / weight
         return Moments(weight, mean, self.squares + other.squares + apart**2 * self.weight * other.weight / weight)
@@ -62,7 +62,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the metrics need to know about some rows; what no chosen metric needs is None.
+    """The facts about some rows that metrics need; what no chosen metric needs is None.
 
     rows : with a weight above 0.
     weight : the sum of their weights.
@@ -87,7 +87,7 @@ class Summary:
 
 
 def summary_of(outcome: Outcome, metrics: Iterable[str], scorer: Scorer, with_table: bool) -> Summary:
-    """The summary for these metrics, of which `figures` in fmcli.scoring.evaluation has the names."""
+    """Return the summary for these metrics, of which `figures` in fmcli.scoring.evaluation has the names."""
     names = set(metrics)
     of_groups = set(need_groups(names - {*OF_MODELS}))
     names -= of_groups
@@ -177,7 +177,7 @@ class Joined:
         return self._classes.present()
 
     def mean(self, name: str) -> float:
-        """The mean over all rows. The training loss has no weights."""
+        """Return the mean over all rows. The training loss has no weights."""
         weights = [part.rows if name == LOSS else part.weight for part in self._parts]
         values = [part.means[name] for part in self._parts]
         if not all(map(math.isfinite, values)):
@@ -185,7 +185,8 @@ class Joined:
         return math.fsum(w * v for w, v in zip(weights, values, strict=True)) / math.fsum(weights)
 
     def figures(self, names: Iterable[str], scorer: Scorer) -> dict[str, float]:
-        """Values by name, in the order of the names; nan if undefined. The parts must have been summed up for these."""
+        """Return values by name, in the order of the names; nan if undefined. The parts must have been summed up for
+        these."""
         return {
             name: model_sparsity(scorer.model) if name == SPARSITY else self._figure(name) if self.usable else math.nan
             for name in names

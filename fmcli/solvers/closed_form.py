@@ -91,7 +91,7 @@ def fit(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: float,
 
 
 def solve(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: float, l2_v: float) -> tuple[float, float]:
-    """The computation of `fit`."""
+    """Return the computation of `fit`."""
     kernels = orthonormal(model, data, rows, l2_v)
     if not model.parameters:
         found = kernels.products @ kernels.target
@@ -144,7 +144,7 @@ class LinearPart:
         self.right = self.target - self.shared @ kernels.target
 
     def weights(self) -> Floats:
-        """(columns) The weights, rounded to the model's real type."""
+        """Return (columns) The weights, rounded to the model's real type."""
         size = len(self.columns)
         diagonal = self.x.power(2).T @ self.share + self.l2
         steps = {"rtol": RESIDUAL, "maxiter": MOST_STEPS}
@@ -162,17 +162,17 @@ class LinearPart:
         return products
 
     def remaining(self, weights: Floats) -> Floats:
-        """The matrix of the linear equation times the weights."""
+        """Return the matrix of the linear equation times the weights."""
         return self.squares(weights) + self.l2 * weights - self.shared @ (self.shared.T @ weights)
 
     def added_loss(self, weights: Floats, shares: Floats) -> float:
-        """The loss with these weights and these coefficients (`shares`) of the orthonormal functions, minus the loss
-        with the same coefficients and zero weights."""
+        """Return the loss with these weights and these coefficients (`shares`) of the orthonormal functions, minus the
+        loss with the same coefficients and zero weights."""
         return float(weights @ (self.shared @ shares - self.target) + weights @ self.squares(weights) / 2)
 
 
 def matrix(rows: Dataset, number: NDArray[np.int32], columns: int) -> csr_array:
-    """The rows as a matrix with this many columns; feature j becomes column number[j]."""
+    """Return the rows as a matrix with this many columns; feature j becomes column number[j]."""
     values = np.ones(rows.nnz) if rows.value is None else rows.value.astype(np.float64)
     return csr_array((values, number[rows.index], rows.indptr), shape=(rows.rows, columns))
 
@@ -199,7 +199,7 @@ def in_range(array: Floats) -> Floats:
 
 
 def bytes_needed(model: KernelBasis, data: Dataset, rows: int) -> int:
-    """Bytes that `fit` takes.
+    """Return bytes that `fit` takes.
 
     This is the larger of two phases (a block of rows with the triangular factor that it updates, or the square
     matrices), plus the memory of the linear part.
@@ -218,8 +218,8 @@ def bytes_needed(model: KernelBasis, data: Dataset, rows: int) -> int:
 
 
 def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floats:
-    """(at most k + 2, k + 2) The triangular factor R of [K, 1, y] = QR, in which each row of [K, 1, y] is multiplied by
-    the square root of its share of the total weight."""
+    """Return (at most k + 2, k + 2) The triangular factor R of [K, 1, y] = QR, in which each row of [K, 1, y] is
+    multiplied by the square root of its share of the total weight."""
     root = np.sqrt(data.shares(rows))
     k = model.landmarks.rows
     found = np.zeros((0, k + 2))
@@ -232,8 +232,8 @@ def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floa
 
 
 def nystrom(model: KernelBasis) -> Floats:
-    """(k, number of eigenvalues kept) The matrix T = U / sqrt(eigenvalues) of K_mm: Omega = |theta|^2 for
-    beta = T theta."""
+    """Return (k, number of eigenvalues kept) The matrix T = U / sqrt(eigenvalues) of K_mm: Omega = |theta|^2 for beta =
+    T theta."""
     k = model.landmarks.rows
     matrix = np.empty((k, k))
     model.kernels(model.landmarks, np.arange(k, dtype=np.int32), matrix)

@@ -44,7 +44,7 @@ class Minimizer(ABC):
     @staticmethod
     @abstractmethod
     def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
-        """Bytes that the minimizer takes in addition to the model and the data."""
+        """Return bytes that the minimizer takes in addition to the model and the data."""
 
     @abstractmethod
     def prepare(self) -> None:

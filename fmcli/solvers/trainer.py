@@ -33,17 +33,17 @@ class Observer:
     before: int = 0
 
     def rows(self, epoch: int, rows: int) -> None:
-        """Called several times a second with the epoch (from 1) and the number of its rows that are done."""
+        """Take progress several times a second: the epoch (from 1) and the number of its rows that are done."""
 
     def continues(self, epoch: int, rows: int) -> None:
-        """Called before a run continues in the midst of an epoch, of which so many rows are done already."""
+        """Take the place before a run continues in the midst of an epoch, of which so many rows are done already."""
 
     def loss(self, epoch: int, rows: int, loss: float) -> None:
-        """Called every `every` rows with the epoch, the number of its rows that are done, and the mean loss over them.
-        The loss of a row is computed before its own update."""
+        """Take figures every `every` rows: the epoch, the number of its rows that are done, and the mean loss over
+        them. The loss of a row is computed before its own update."""
 
     def ended(self) -> None:
-        """Called when no epoch follows."""
+        """Take note that no epoch follows."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Task:
     deadline: float | None = None
 
     def late(self, seconds: float = 0) -> bool:
-        """Whether the deadline has passed, or passes in so many seconds."""
+        """Return whether the deadline has passed, or passes in so many seconds."""
         return self.deadline is not None and time.perf_counter() + seconds >= self.deadline
 
     @property
@@ -85,11 +85,11 @@ class Task:
         return len(self.rows) == self.data.rows
 
     def training_data(self) -> Dataset:
-        """The rows to train on as a Dataset; a copy unless they are all rows."""
+        """Return the rows to train on as a Dataset; a copy unless they are all rows."""
         return self.data if self.all_rows else self.data.take(self.rows)
 
     def copy_needed(self) -> int:
-        """Bytes that `training_data` takes."""
+        """Return bytes that `training_data` takes."""
         return 0 if self.all_rows else self.data.nbytes * len(self.rows) // self.data.rows
 
 
@@ -146,7 +146,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def bytes_needed(self) -> int:
-        """Bytes that training takes in addition to the model's parameters and state."""
+        """Return bytes that training takes in addition to the model's parameters and state."""
 
     @abstractmethod
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:

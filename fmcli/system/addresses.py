@@ -12,15 +12,15 @@ PARAMETERS = r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$))"
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is an address. A local file with such a name can be read as ./name."""
+    """Return whether a path is an address. A local file with such a name can be read as ./name."""
     return "://" in path and re.match(ADDRESS, path) is not None
 
 
 def without_secrets(text: str) -> str:
-    """A text without passwords and parameters in the addresses that it contains."""
+    """Return a text without passwords and parameters in the addresses that it contains."""
     return re.sub(PARAMETERS, r"\1", re.sub(LOGIN, r"\1", text)) if "://" in text else text
 
 
 def base_name(path: str) -> str:
-    """The last part of a path or an address, the latter without parameters."""
+    """Return the last part of a path or an address, the latter without parameters."""
     return without_secrets(path).rstrip("/").rpartition("/")[2]

@@ -73,7 +73,7 @@ def probe_output(path: str) -> None:
 
 
 def same_file(a: str, b: str) -> bool:
-    """Whether writing `a` would overwrite `b`: both are the same regular file, under any name or link."""
+    """Return whether writing `a` would overwrite `b`: both are the same regular file, under any name or link."""
     try:
         return os.path.samefile(a, b) and os.path.isfile(a)
     except OSError:
@@ -108,7 +108,8 @@ def _writer(path: str, opened: str | int, mode: str) -> Iterator[BinaryIO]:
 
 
 def _target(path: str) -> str | None:
-    """The regular file that `path` names or would create, with links resolved; None if it is a device or a pipe."""
+    """Return the regular file that `path` names or would create, with links resolved; None if it is a device or a pipe.
+    """
     if not os.path.basename(path):
         raise OutputError(f"{path or repr(path)}: cannot be written: this is not a file name")
     with _naming(path):
@@ -128,8 +129,8 @@ def _target(path: str) -> str | None:
 
 @contextmanager
 def _temporary(path: str, target: str) -> Iterator[str]:
-    """A new file in the folder of `target`. It is removed after the block, and if a signal ends the process. The files
-    of killed runs in this folder are removed first. Raises OutputError, which names `path`."""
+    """Make a new file in the folder of `target`. It is removed after the block, and if a signal ends the process. The
+    files of killed runs in this folder are removed first. Raises OutputError, which names `path`."""
     folder = os.path.dirname(target)
     remove_leftovers(folder)
     temporary = new_name(folder)

@@ -1,4 +1,4 @@
-"""What recognises an input, so that work on it need not be done again: of a large one, only samples are read."""
+"""The identity of an input, so that work on it need not be done again: of a large one, only samples are read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ VERSIONS = (
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """What recognises an input: its name and size, when it was changed, and a checksum of samples. None if that is not
-    known, as for a pipe. Raises MissingInputError if a local file cannot be read."""
+    """Return the identity of an input: its name and size, when it was changed, and a checksum of samples. None if that
+    is not known, as for a pipe. Raises MissingInputError if a local file cannot be read."""
     if is_remote(path):
         return remote_identity(path)
     if not can_be_read_again(path):
@@ -42,8 +42,8 @@ def identity(path: str) -> dict[str, Any] | None:
 
 
 def remote_identity(path: str) -> dict[str, Any] | None:
-    """The same of an address, whose file system must know a version of the file, or when it was changed. The ends are
-    compared if parts of the file can be read."""
+    """Return the identity of an address, whose file system must know a version of the file, or when it was changed. The
+    ends are compared if parts of the file can be read."""
     from fmcli.system.remote import find
 
     try:
@@ -70,5 +70,5 @@ def checksum(file: Any, size: int, samples: int) -> int:
 
 
 def can_be_read_again(path: str) -> bool:
-    """Whether an input is a file, local or remote, rather than a pipe."""
+    """Return whether an input is a file, local or remote, rather than a pipe."""
     return is_remote(path) or (path != "-" and os.path.isfile(path))

@@ -23,7 +23,7 @@ NAME = re.compile(r"\.fmcli-([0-9a-f]{8})-[0-9a-f]{16}\.tmp")
 
 
 def new_name(folder: str) -> str:
-    """The path of a temporary file that does not exist yet."""
+    """Return the path of a temporary file that does not exist yet."""
     return os.path.join(folder, f".fmcli-{kernel()}-{os.urandom(8).hex()}.tmp")
 
 
@@ -81,7 +81,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 def names(path: str, descriptor: int) -> bool:
-    """Whether a path names the file that is open as the descriptor."""
+    """Return whether a path names the file that is open as the descriptor."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

@@ -11,7 +11,8 @@ ROOT = ""
 
 
 def cpu_count(root: str = ROOT) -> int:
-    """The number of processors that this process may use by its affinity mask and its cgroups' quota; at least 1."""
+    """Return the number of processors that this process may use by its affinity mask and its cgroups' quota; at least
+    1."""
     # Only some systems, such as Linux, have affinity masks.
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for folder in cgroup_folders("cpu", root):
@@ -22,7 +23,7 @@ def cpu_count(root: str = ROOT) -> int:
 
 
 def cgroup_folders(controller: str, root: str = ROOT) -> Iterator[str]:
-    """The cgroups (v1 and v2) that may limit `controller` for this process, from its own group up to the root.
+    """Yield the cgroups (v1 and v2) that may limit `controller` for this process, from its own group up to the root.
 
     A limit applies to all groups below, so every folder counts. Yields nothing if there are no cgroups.
     """
@@ -52,7 +53,7 @@ def cgroup_folders(controller: str, root: str = ROOT) -> Iterator[str]:
 
 
 def lines(path: str) -> list[str]:
-    """The lines of a file of the kernel; empty if it cannot be read."""
+    """Return the lines of a file of the kernel; empty if it cannot be read."""
     try:
         with open(path) as file:
             return file.read().splitlines()
@@ -61,7 +62,7 @@ def lines(path: str) -> list[str]:
 
 
 def number(path: str) -> int | None:
-    """The number in a file of the kernel; None if it is not a number or the file cannot be read."""
+    """Return the number in a file of the kernel; None if it is not a number or the file cannot be read."""
     try:
         return int("".join(lines(path)))
     except ValueError:
@@ -69,7 +70,7 @@ def number(path: str) -> int | None:
 
 
 def _cpu_quota(folder: str) -> float | None:
-    """The number of processors that a cgroup may use, or None if it does not limit them."""
+    """Return the number of processors that a cgroup may use, or None if it does not limit them."""
     for line in lines(f"{folder}/cpu.max"):
         quota, period = line.split()
         return None if quota == "max" else int(quota) / int(period)

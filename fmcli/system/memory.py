@@ -23,7 +23,8 @@ CGROUP_FILES = (
 
 
 def available(root: str = ROOT) -> int:
-    """Bytes that this process can still allocate: the minimum of free memory, RLIMIT_AS and the limits of the cgroups.
+    """Return bytes that this process can still allocate: the minimum of free memory, RLIMIT_AS and the limits of the
+    cgroups.
 
     Swap is not counted, because training in swap would take too long. sys.maxsize if no limit is known.
     """
@@ -43,7 +44,7 @@ def require(needed: int, purpose: str, root: str = ROOT, *, held: int = 0) -> No
 
 
 def require_if_large(needed: int, purpose: str, *, held: int = 0) -> None:
-    """The same as `require`, but without a check if so little is needed that the check is not worth its time."""
+    """Do as `require`, but without a check if so little is needed that the check is not worth its time."""
     if needed - held >= LARGE:
         require(needed, purpose, held=held)
 
@@ -63,7 +64,7 @@ def require_address_space(needed: int, purpose: str) -> None:
 
 
 def peak(root: str = ROOT) -> int:
-    """The most bytes of memory that this process has occupied at a time."""
+    """Return the most bytes of memory that this process has occupied at a time."""
     for line in lines(f"{root}/proc/self/status"):
         name, _, size = line.partition(":")
         if name == "VmHWM":
@@ -74,7 +75,7 @@ def peak(root: str = ROOT) -> int:
 
 
 def human_bytes(n: int) -> str:
-    """A size as readable text, in powers of 1024: 1.5 GiB."""
+    """Return a size as readable text, in powers of 1024: 1.5 GiB."""
     if n < 1024:
         return f"{n} bytes"
     size, unit = n / 1024, 0

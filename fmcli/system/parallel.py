@@ -8,7 +8,7 @@ Result = TypeVar("Result")
 
 
 def in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task], threads: int) -> list[Result]:
-    """The results of `work` on the tasks, in the order of the tasks, computed by this many threads."""
+    """Return the results of `work` on the tasks, in the order of the tasks, computed by this many threads."""
     if threads == 1 or len(tasks) < 2:
         return [work(task) for task in tasks]
     from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +18,8 @@ def in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task], threads: 
 
 
 def begun(work: Callable[[], Result], threads: int) -> Callable[[], Result]:
-    """A function that returns the result of `work`, or raises its error. With several threads, one of them begins the
-    work now; otherwise, it is done when its result is asked for."""
+    """Return a function that returns the result of `work`, or raises its error. With several threads, one of them
+    begins the work now; otherwise, it is done when its result is asked for."""
     if threads == 1:
         return work
     from threading import Thread

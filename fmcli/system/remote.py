@@ -99,7 +99,7 @@ class RemoteFile:
 
 
 def remote_size(path: str) -> int:
-    """The size of a remote file in bytes; 0 if it is unknown."""
+    """Return the size of a remote file in bytes; 0 if it is unknown."""
     try:
         file_system, place = find(path)
         return int(file_system.info(place).get("size") or 0)
@@ -108,7 +108,7 @@ def remote_size(path: str) -> int:
 
 
 def find(path: str) -> tuple[Any, str]:
-    """The file system of an address, and the path of the file in it. Raises UsageError."""
+    """Return the file system of an address, and the path of the file in it. Raises UsageError."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
@@ -129,14 +129,14 @@ def find(path: str) -> tuple[Any, str]:
 
 
 def _http_options() -> dict[str, Any]:
-    """Options of an HTTP client, which uses the proxies of the environment."""
+    """Return options of an HTTP client, which uses the proxies of the environment."""
     from aiohttp import ClientTimeout
 
     return {"timeout": ClientTimeout(total=None, sock_connect=PATIENCE, sock_read=PATIENCE), "trust_env": True}
 
 
 def _reason(error: Exception) -> str:
-    """The reason of an error in one line."""
+    """Return the reason of an error in one line."""
     if isinstance(error, FileNotFoundError):  # so are all errors of an HTTP connection, each with its cause
         return _reason(error.__cause__) if isinstance(error.__cause__, Exception) else "no such file"
     status, message = getattr(error, "status", None), getattr(error, "message", None)

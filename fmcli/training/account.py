@@ -35,14 +35,14 @@ class MemoryNeed:
 
 
 def held(datasets: Iterable[Dataset]) -> int:
-    """Bytes of the arrays of some Datasets, which may share them."""
+    """Return bytes of the arrays of some Datasets, which may share them."""
     arrays = {id(array): array for data in datasets for array in data.arrays}
     return sum(array.nbytes for array in arrays.values())
 
 
 def copies(spec: Spec, data: Dataset, held_out: int) -> int:
-    """Bytes that planning a run allocates beside the data: a copy of the `held_out` rows, the values that are scaled by
-    column or by row, a label for each row, and the scales of columns."""
+    """Return bytes that planning a run allocates beside the data: a copy of the `held_out` rows, the values that are
+    scaled by column or by row, a label for each row, and the scales of columns."""
     value, label = np.dtype(np.float32).itemsize, np.dtype(np.float64).itemsize
     changes = int(bool(spec.values["norm"])) + int(is_scaled(spec.values))
     scaled = changes * value * data.nnz
@@ -55,7 +55,7 @@ def copies(spec: Spec, data: Dataset, held_out: int) -> int:
 def training(
     trainer: Trainer, evaluation: Validation, validation: Validation | None, warm_start: WarmStart | None
 ) -> int:
-    """Bytes that training and saving need beside the rows that are in memory.
+    """Return bytes that training and saving need beside the rows that are in memory.
 
     The epochs (with a copy of the best one), the evaluation on the training rows, and the count of features for the
     model file come one after the other, so that only the largest of the three counts.
@@ -74,6 +74,6 @@ def training(
 
 
 def scoring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
-    """Bytes that scoring rows and computing metrics need."""
+    """Return bytes that scoring rows and computing metrics need."""
     rooms = evaluation.threads * Workspace.bytes_needed(model, data.longest, gradients=False)
     return rooms + Outcome.bytes_needed(data.rows, model.columns)

@@ -42,20 +42,21 @@ class Baseline:
     loss: float
 
     def measure(self, validation: Validation) -> dict[str, float]:
-        """Metrics of the constant on validation rows, by name, without the sparsity, which a constant does not have."""
+        """Return metrics of the constant on validation rows, by name, without the sparsity, which a constant does not
+        have."""
         data = validation.data
         rows = Outcome(validation.loss, data.label, np.empty((data.rows, 0)), data.weight, group=data.group)
         return self.on(rows, validation.measured)
 
     def on(self, outcome: Outcome, names: Iterable[str]) -> dict[str, float]:
-        """Metrics of the constant, by name, on the labels of an outcome; its scores are not used."""
+        """Return metrics of the constant, by name, on the labels of an outcome; its scores are not used."""
         score = np.tile(self.scores, (len(outcome.label), 1))
         rows = Outcome(outcome.loss, outcome.label, score, outcome.weight, group=outcome.group)
         return measure(names, rows)
 
 
 def baseline_of(plan: Plan, loss: Loss) -> Baseline:
-    """The best constant on a plan's training rows."""
+    """Return the best constant on a plan's training rows."""
     labels = plan.source.labels
     label, weight = labels.label, labels.weight
     with np.errstate(over="ignore", invalid="ignore"):  # no constant fits labels whose sum is beyond all numbers
@@ -69,7 +70,7 @@ def baseline_of(plan: Plan, loss: Loss) -> Baseline:
 
 
 def mean_loss_of_constant(loss: Loss, label: Floats, scores: Floats, weight: Floats | None) -> float:
-    """The weighted mean loss of rows that all have the same scores (outputs)."""
+    """Return the weighted mean loss of rows that all have the same scores (outputs)."""
     values = few_distinct(label)
     if values is None:
         return mean_loss(loss, label, np.tile(scores, (len(label), 1)), weight)
@@ -78,7 +79,7 @@ def mean_loss_of_constant(loss: Loss, label: Floats, scores: Floats, weight: Flo
 
 
 def beats(metric: str, value: float, constant: float) -> bool:
-    """Whether a metric is better than that of the best constant; also if either is undefined."""
+    """Return whether a metric is better than that of the best constant; also if either is undefined."""
     if np.isnan(value) or np.isnan(constant):
         return True
     return value > constant if metric_of(metric).larger_is_better else value < constant
@@ -111,9 +112,9 @@ class Comparison:
 
 
 def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
-    """A finished run beside the best constant, by the metric that chose the epoch, or without validation data by the
-    first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, or a single pass
-    without validation data.
+    """Return a finished run beside the best constant, by the metric that chose the epoch, or without validation data by
+    the first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, or a single
+    pass without validation data.
 
     summary : the summary of the run, from `fmcli.training.trained.summary`.
     """

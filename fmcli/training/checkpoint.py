@@ -64,17 +64,18 @@ class Keeper:
     signals: Callable[[], AbstractContextManager[Waiting]] = Deferred
 
     def kept(self) -> State | None:
-        """The state from which the next run continues; None: it begins."""
+        """Return the state from which the next run continues; None: it begins."""
         return None
 
     def begins(self, state: Callable[[], State]) -> None:
-        """The next run begins; `state` returns its state when `pause` is called."""
+        """Begin the next run; `state` returns its state when `pause` is called."""
 
     def ends(self, state: State) -> None:
-        """The run has ended in this state."""
+        """Keep the state in which a run has ended."""
 
     def pause(self, ends: bool) -> None:
-        """Called by a run where its state is complete. ends : whether the run ends there, because its time is over."""
+        """Take a call of a run where its state is complete. ends : whether the run ends there, because its time is
+        over."""
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -90,7 +91,7 @@ class Keeper:
         yield
 
     def done(self) -> None:
-        """The command has ended, so that nothing need be kept any more."""
+        """End with the command, so that nothing need be kept any more."""
 
 
 class Checkpoint(Keeper):
@@ -183,7 +184,8 @@ class Checkpoint(Keeper):
 
 
 def states_of(arrays: State, most: int) -> list[State]:
-    """The states of the runs of a file, of which there are at most so many. Raises ValueError for other names."""
+    """Return the states of the runs of a file, of which there are at most so many. Raises ValueError for other names.
+    """
     runs = {name.partition(".")[0] for name in arrays}
     names = [str(number) for number in range(len(runs))]
     if runs != set(names) or not 1 <= len(runs) <= most:
@@ -192,7 +194,8 @@ def states_of(arrays: State, most: int) -> list[State]:
 
 
 def identity(plan: Plan, refits: bool) -> dict[str, Any]:
-    """What two runs have in common if one can continue the other: all that the bytes of the model depend on.
+    """Return the identity of a run, which is that of every run that can continue it: all that the bytes of the model
+    depend on.
 
     refits : whether the model is trained again on all rows.
     """
@@ -218,7 +221,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
 
 
 def digest(arrays: Iterable[NDArray[Any]], others: Any = None) -> list[Any]:
-    """Numbers that are the same for the same arrays: their sizes, and a checksum."""
+    """Return numbers that are the same for the same arrays: their sizes, and a checksum."""
     sizes, checksum = [], zlib.crc32(json.dumps(others, sort_keys=True).encode())
     for array in arrays:
         sizes.append(array.size)
@@ -227,7 +230,8 @@ def digest(arrays: Iterable[NDArray[Any]], others: Any = None) -> list[Any]:
 
 
 def checked_identity(meta: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The identity in the metadata of a file. Raises ValueError unless it can be compared with this one and printed."""
+    """Return the identity in the metadata of a file. Raises ValueError unless it can be compared with this one and
+    printed."""
     found = meta.get(RUN)
     if type(found) is dict:
         found = {**LATER, **found}
@@ -240,7 +244,8 @@ def checked_identity(meta: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapp
 
 
 def check_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises UsageError or BadInputError, which names what differs, unless both are the identity of the same run."""
+    """Compare two identities. Raises UsageError or BadInputError, which names what differs, unless both are the
+    identity of the same run."""
     if found == wanted:
         return
     if found.keys() != wanted.keys():
@@ -252,12 +257,12 @@ def check_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -
 
 
 def shown(value: Any) -> str:
-    """A value for a message, shortened if it is long."""
+    """Return a value for a message, shortened if it is long."""
     return shorten(str(value), LONGEST_SHOWN, placeholder=" ...")
 
 
 def changes(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool) -> Iterator[str]:
-    """The choices in which two runs differ, in words.
+    """Yield the choices in which two runs differ, in words.
 
     derived : whether the data differ, from which values follow that neither run was given.
     """

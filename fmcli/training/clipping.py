@@ -22,7 +22,7 @@ LARGEST_STEP = 0.25
 
 
 def is_scale(label: NDArray[np.float64]) -> bool:
-    """Whether labels are a scale, such as ratings, so that no label beyond its ends is to be expected."""
+    """Return whether labels are a scale, such as ratings, so that no label beyond its ends is to be expected."""
     distinct = few_distinct(label)
     if distinct is None or not 2 <= len(distinct) <= FEW_CLASSES:
         return False
@@ -33,7 +33,7 @@ def is_scale(label: NDArray[np.float64]) -> bool:
 def fit_clip(
     spec: Spec, loss: str, label: NDArray[np.float64], warm_start: WarmStart | None, stream: bool
 ) -> tuple[Spec, Range | None]:
-    """The spec with its choice to clip, and the range of all labels that it and the warm start were trained on.
+    """Return the spec with its choice to clip, and the range of all labels that it and the warm start were trained on.
 
     By default, predictions are clipped if those of the warm start are; without a warm start, if the labels are a scale
     and do not come from a stream, whose later rows may have other labels.

@@ -33,7 +33,7 @@ COLUMNS_A_TASK = 64
 
 
 class Trace:
-    """What is watched of the sweeps after the burn-in.
+    """The values that are watched in the sweeps after the burn-in.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Trace:
             self._sweeps.append(np.concatenate([*watched.values()]))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What has been recorded, for `restore`."""
+        """Return the records for `restore`."""
         return {"sweeps": np.array(self._sweeps)} if self._sweeps else {}
 
     def restore(self, state: Kept, number: int) -> None:
@@ -68,8 +68,8 @@ class Trace:
             self._sweeps = [row.copy() for row in state["sweeps"]]
 
     def figures(self) -> dict[str, float]:
-        """The number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of each part by its name, as
-        `alpha_r_hat`. Empty if there are too few sweeps."""
+        """Return the number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of each part by its
+        name, as `alpha_r_hat`. Empty if there are too few sweeps."""
         if len(self._sweeps) < LEAST_SWEEPS:
             return {}
         trace = np.array(self._sweeps)
@@ -83,19 +83,20 @@ class Trace:
 
 
 def summarised(prefix: str, r_hat: Floats, effective: Floats) -> dict[str, float]:
-    """The R-hat that SHARE of some numbers do not exceed, and their median effective number of sweeps."""
+    """Return the R-hat that SHARE of some numbers do not exceed, and their median effective number of sweeps."""
     found = np.quantile(r_hat, SHARE), np.median(effective)
     return {f"{prefix}{name}": float(value) for name, value in zip(FIGURES, found, strict=True)}
 
 
 def halves(trace: Floats) -> Floats:
-    """(2, sweeps // 2, numbers) The halves of a trace (sweeps, numbers); of an odd number, without the first sweep."""
+    """Return (2, sweeps // 2, numbers) The halves of a trace (sweeps, numbers); of an odd number, without the first
+    sweep."""
     count = len(trace) // 2
     return trace[len(trace) - 2 * count :].reshape(2, count, -1)
 
 
 def variances(parts: Floats) -> tuple[Floats, Floats]:
-    """(numbers) The variance within parts (parts, sweeps, numbers) of a trace; and an estimate of that of the
+    """Return (numbers) The variance within parts (parts, sweeps, numbers) of a trace; and an estimate of that of the
     distribution, too large as long as the parts have different means."""
     count = parts.shape[1]
     within = parts.var(axis=1, ddof=1).mean(axis=0)
@@ -103,16 +104,16 @@ def variances(parts: Floats) -> tuple[Floats, Floats]:
 
 
 def split_r_hat(trace: Floats) -> Floats:
-    """(numbers) The root of the ratio of these variances, for the halves of a trace (sweeps, numbers): 1 if the numbers
-    of both are distributed equally, or constant."""
+    """Return (numbers) The root of the ratio of these variances, for the halves of a trace (sweeps, numbers): 1 if the
+    numbers of both are distributed equally, or constant."""
     within, total = variances(halves(trace))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(total > 0, np.sqrt(total / within), 1.0)
 
 
 def effective_sizes(trace: Floats) -> Floats:
-    """(numbers) The number of independent draws whose mean varies as much as that of a trace (sweeps, numbers), but at
-    most the number of sweeps."""
+    """Return (numbers) The number of independent draws whose mean varies as much as that of a trace (sweeps, numbers),
+    but at most the number of sweeps."""
     starts = range(0, trace.shape[1], COLUMNS_A_TASK)
     return np.concatenate([_effective_sizes(halves(trace[:, at : at + COLUMNS_A_TASK])) for at in starts])
 
@@ -134,8 +135,8 @@ def _effective_sizes(parts: Floats) -> Floats:
 
 
 def autocovariances(parts: Floats) -> Floats:
-    """(parts, lags, numbers) The autocovariances of parts (parts, sweeps, numbers) of a trace. With increasing lag the
-    sums have fewer terms, but all are divided by the number of sweeps less one."""
+    """Return (parts, lags, numbers) The autocovariances of parts (parts, sweeps, numbers) of a trace. With increasing
+    lag the sums have fewer terms, but all are divided by the number of sweeps less one."""
     count = parts.shape[1]
     centred = parts - parts.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, 2 * count, axis=1)
@@ -144,7 +145,7 @@ def autocovariances(parts: Floats) -> Floats:
 
 
 def warning(figures: Mapping[str, Any]) -> str | None:
-    """Why the sweeps of these figures are too few, if they are."""
+    """Return why the sweeps of these figures are too few, if they are."""
     if not figures:
         return None
     found = []

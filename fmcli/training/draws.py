@@ -79,8 +79,8 @@ class KeptDraws:
         return score_rows(self.model, self._watched).ravel()
 
     def tested_scores(self) -> NDArray[np.float64] | None:
-        """(rows, outputs) The scores of the mean prediction of the rows to predict over all sweeps after the burn-in,
-        or those of the model if there is no such sweep; None: there are no rows."""
+        """Return (rows, outputs) The scores of the mean prediction of the rows to predict over all sweeps after the
+        burn-in, or those of the model if there is no such sweep; None: there are no rows."""
         if self.tested is None:
             return None
         return self._mean_tested.score() if self._mean_tested.count else self.tested.scores(self.model)
@@ -94,7 +94,7 @@ class KeptDraws:
         return self.number
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What has been kept so far, for `continue_from`; the arrays are no copies."""
+        """Return the state for `continue_from`; the arrays are no copies."""
         numbered = enumerate(self.draws)
         arrays = {draw_name(number, name): array for number, draw in numbered for name, array in draw.items()}
         parts = {
@@ -125,8 +125,8 @@ class KeptDraws:
 
 
 def kept_sweeps(spec: Spec) -> frozenset[int]:
-    """The numbers, from 1, of the sweeps whose draws are kept: the last one, and others at equal distances after the
-    burn-in; all of them if there are not more. There are none if the solver does not sample."""
+    """Return the numbers, from 1, of the sweeps whose draws are kept: the last one, and others at equal distances after
+    the burn-in; all of them if there are not more. There are none if the solver does not sample."""
     if not spec.solver_entry.samples:
         return frozenset()
     epochs, draws = spec.values["epochs"], spec.values["draws"]
@@ -135,7 +135,7 @@ def kept_sweeps(spec: Spec) -> frozenset[int]:
 
 
 def draws_bytes(spec: Spec, model: Model) -> int:
-    """Bytes of the draws that a run keeps, of their copies for scores, and of the scores that are watched."""
+    """Return bytes of the draws that a run keeps, of their copies for scores, and of the scores that are watched."""
     shapes = model.shapes()
     numbers = sum(int(np.prod(shapes[name])) for name in drawn_names(model))
     kept = kept_sweeps(spec)
@@ -144,13 +144,14 @@ def draws_bytes(spec: Spec, model: Model) -> int:
 
 
 def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:
-    """Copies of all arrays of a trained model, for each of its draws; those of the last one are its own."""
+    """Return copies of all arrays of a trained model, for each of its draws; those of the last one are its own."""
     own = {name: np.array(array, order="C") for name, array in {**model.parameters, **model.constants}.items()}
     return [*({**own, **draw} for draw in earlier), own]
 
 
 def models_of(spec: Spec, model: Model, fields: int, draws: Sequence[Draw]) -> list[Model]:
-    """Models like a trained one with the parameters of draws. Arrays that are not drawn are those of the model."""
+    """Return models like a trained one with the parameters of draws. Arrays that are not drawn are those of the model.
+    """
     same = {name: np.array(model.parameters[name], order="C") for name in model.parameters.keys() - drawn_names(model)}
     found = []
     for draw in draws:

@@ -50,13 +50,13 @@ class Member:
 
 
 def at_once(plan: Plan, count: int) -> int:
-    """How many of so many members train at the same time."""
+    """Return how many of so many members train at the same time."""
     return min(count, plan.settings.threads)
 
 
 def memory_of(plan: Plan, count: int) -> MemoryNeed:
-    """The memory that a run of so many members needs: for several, the rows, the members that train at the same time,
-    the arrays of all, and what the mean prediction on the training rows takes beside them."""
+    """Return the memory that a run of so many members needs: for several, the rows, the members that train at the same
+    time, the arrays of all, and what the mean prediction on the training rows takes beside them."""
     need, model = plan.memory, plan.model
     if count == 1:
         return need
@@ -67,7 +67,7 @@ def memory_of(plan: Plan, count: int) -> MemoryNeed:
 
 
 def member_plan(plan: Plan, number: int, threads: int) -> Plan:
-    """The plan of the member with this number, from 0: another seed, on the same rows."""
+    """Return the plan of the member with this number, from 0: another seed, on the same rows."""
     spec = replace(plan.spec, values={**plan.spec.values, "seed": plan.spec.values["seed"] + number})
     return replace(
         plan,
@@ -136,8 +136,8 @@ def trained_member(plan: Plan, number: int, observing: Observing, *, last: bool)
 
 
 def ensemble_summary(ensemble: Trained, members: Sequence[Member]) -> dict[str, Any]:
-    """The summary of an ensemble: "train" and "valid" are metrics of the mean prediction, and "members" has lists of
-    figures of the members; others are means over the members."""
+    """Return the summary of an ensemble: "train" and "valid" are metrics of the mean prediction, and "members" has
+    lists of figures of the members; others are means over the members."""
     figures = summary(ensemble)
     each = [member.summary for member in members]
     validation = ensemble.validated.plan.validation
@@ -161,6 +161,6 @@ def ensemble_summary(ensemble: Trained, members: Sequence[Member]) -> dict[str, 
 
 
 def mean_of(numbers: list[float | None]) -> float | None:
-    """The mean of numbers; None if one is missing."""
+    """Return the mean of numbers; None if one is missing."""
     known = [value for value in numbers if value is not None]
     return sum(known) / len(known) if len(known) == len(numbers) else None

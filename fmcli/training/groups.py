@@ -11,7 +11,8 @@ from fmcli.training.settings import Settings
 
 
 def groups_of(data: Dataset, settings: Settings) -> Groups | None:
-    """(features) The groups that the features of rows are given by the settings, or else by the warm start; None: none.
+    """Return (features) The groups that the features of rows are given by the settings, or else by the warm start;
+    None: none.
 
     Raises BadInputError for a feature without a group.
     """
@@ -38,7 +39,7 @@ def groups_of(data: Dataset, settings: Settings) -> Groups | None:
 
 
 def groups_in_words(groups: Groups | None, settings: Settings) -> str:
-    """The number of groups of features, counted without gaps, and where they are from."""
+    """Return the number of groups of features, counted without gaps, and where they are from."""
     if groups is None:
         return "1 group of features"
     count, warm_start = 1 + int(groups.max(initial=0)), settings.warm_start

@@ -186,7 +186,8 @@ class Run:
         return self.stopped or self.late
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What the rest of the run depends on, between two epochs or where the trainer pauses; without copies."""
+        """Return the state that the rest of the run depends on, between two epochs or where the trainer pauses; without
+        copies."""
         position = {} if self.stopped else self.trainer.position()
         return {
             "stopped": np.array(int(self.stopped)),
@@ -215,13 +216,13 @@ class Run:
 
 
 def table_of(epochs: list[Epoch]) -> NDArray[np.float64]:
-    """(epochs, 3 + metrics) The figures of epochs."""
+    """Return (epochs, 3 + metrics) The figures of epochs."""
     rows = [[epoch.loss, epoch.penalty, epoch.seconds, *epoch.valid.values()] for epoch in epochs]
     return np.array(rows, dtype=np.float64)
 
 
 def epochs_of(state: State, plan: Plan) -> list[Epoch]:
-    """The epochs that have ended in a state of `Run`. Raises ValueError if they are not valid."""
+    """Return the epochs that have ended in a state of `Run`. Raises ValueError if they are not valid."""
     names = plan.validation.metrics if plan.validation else ()
     table = array_of(state, "epochs")
     ended = table.shape[0] if table.ndim else 0
@@ -253,7 +254,7 @@ def start(plan: Plan, loss: Loss) -> None:
 
 
 def empty_score(model: Model) -> NDArray[np.float64]:
-    """The scores (columns) of a row without entries."""
+    """Return the scores (columns) of a row without entries."""
     row = Dataset(np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int32), None, None, model.features)
     scores: NDArray[np.float64] = score_rows(model, row)[0]
     return scores

@@ -41,9 +41,9 @@ def check_online(spec: Spec) -> None:
     if not spec.by_rows:
         raise UsageError(f"{spec.solver} needs all rows in every step; stochastic solvers do not", online=LEAVE_OUT)
     if spec.values["epochs"] != 1:
-        raise UsageError("rows that are not kept can be trained on only once", epochs=1)
+        raise UsageError("--online makes a single pass", epochs=1)
     if spec.values["block_size"] > 1:
-        raise UsageError("block steps need rows that are kept", block_size=1, online=LEAVE_OUT)
+        raise UsageError("--block-size needs rows in memory or --disk", block_size=1, online=LEAVE_OUT)
 
 
 class PastRows(TrainingRows):
@@ -168,7 +168,8 @@ def train_online(
 
 
 def resumed(run: Run) -> WarmStart:
-    """The model of a run in memory, from which another run resumes as if it had been saved with the solver's state.
+    """Return the model of a run in memory, from which another run resumes as if it had been saved with the solver's
+    state.
 
     The epoch is not over, so that it does not count.
     """

@@ -111,7 +111,7 @@ class Plan(PreparedRows):
 
     @property
     def task(self) -> Task:
-        """What the run's trainer trains."""
+        """The task of the run's trainer."""
         settings = self.settings
         return Task(self.spec, self.model, self.source, settings.threads, self.epochs_before, settings.deadline)
 
@@ -127,7 +127,7 @@ class Plan(PreparedRows):
 
     @property
     def penalised_before(self) -> int:
-        """Those of them that count for the option l1_from_epoch: all, if the solver resumes with its state."""
+        """The earlier epochs that count for the option l1_from_epoch: all, if the solver resumes with its state."""
         return self.epochs_before if self.resumes else 0
 
     @property
@@ -139,7 +139,7 @@ class Plan(PreparedRows):
 
 @dataclass(frozen=True)
 class Preprocessed(PreparedRows):
-    """What a plan is made from.
+    """The prepared rows that a plan is made from.
 
     validation_data : the rows to evaluate epochs on, possibly none.
     held_out : whether they were taken from the training data.
@@ -230,7 +230,7 @@ def prepare(settings: Settings, data: Dataset, valid: Dataset | None = None) -> 
 
 
 def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Plan:
-    """The plan of a run on preprocessed rows, which take `held` bytes. The spec has the loss of the labels."""
+    """Return the plan of a run on preprocessed rows, which take `held` bytes. The spec has the loss of the labels."""
     source, preprocessing, warm_start = read.source, read.preprocessing, settings.warm_start
     spec = resolve(
         spec,
@@ -270,7 +270,8 @@ def planned(settings: Settings, spec: Spec, read: Preprocessed, held: int) -> Pl
 
 
 def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:
-    """What the start values of a sampler depend on: `spread` and `products` of Facts, for rows at equal distances."""
+    """Return the facts that the start values of a sampler depend on: `spread` and `products` of Facts, for rows at
+    equal distances."""
     rows = source.rows[:: max(1, len(source.rows) // ROWS_FOR_START)]
     data = source.data.joined(np.ascontiguousarray(rows))
     squares = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
@@ -284,14 +285,14 @@ def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:
 
 
 def has_numbering(data: Dataset, settings: Settings) -> bool:
-    """Whether a run has columns only for some features, or a dictionary."""
+    """Return whether a run has columns only for some features, or a dictionary."""
     with_ids = settings.warm_start is not None and settings.warm_start.numbering is not None
     return MODELS[settings.spec.model].compact or data.numbering is not None or with_ids
 
 
 def without_rare(data: Dataset, rows: NDArray[np.int32], settings: Settings) -> Callable[[Dataset], Dataset]:
-    """A function that takes rare features out of rows, or gives them a column that they share. The features that are
-    not rare occur in at least `min_count` of the rows with these indices."""
+    """Return a function that takes rare features out of rows, or gives them a column that they share. The features that
+    are not rare occur in at least `min_count` of the rows with these indices."""
     kept = data.counts(rows, settings.threads) >= settings.min_count
     numbering = numbering_without_rare(data.numbering, kept, settings.share_rare)
     if numbering is None:
@@ -302,7 +303,7 @@ def without_rare(data: Dataset, rows: NDArray[np.int32], settings: Settings) -> 
 def numbering_without_rare(
     numbering: Numbering | Dictionary | None, kept: NDArray[np.bool_], share: bool
 ) -> Numbering | Dictionary | None:
-    """The numbering of the features that are not rare (bool, columns).
+    """Return the numbering of the features that are not rare (bool, columns).
 
     share : whether the others share a column. Otherwise they have none; without a numbering, they keep their columns,
         and the result is None.
@@ -315,13 +316,13 @@ def numbering_without_rare(
 
 
 def all_columns(features: int) -> Numbering:
-    """The numbering in which column j is feature j."""
+    """Return the numbering in which column j is feature j."""
     return Numbering(np.arange(features, dtype=np.int32))
 
 
 def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:
-    """The rows with columns only for the features that occur in them or in the warm start, and the settings with the
-    warm start on these columns."""
+    """Return the rows with columns only for the features that occur in them or in the warm start, and the settings with
+    the warm start on these columns."""
     data, warm_start = data.compacted(), settings.warm_start
     if warm_start is None:
         return data, settings
@@ -331,7 +332,8 @@ def compact(data: Dataset, settings: Settings) -> tuple[Dataset, Settings]:
 
 
 def labels_of(settings: Settings, label: NDArray[np.float64]) -> Labels:
-    """The labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine it."""
+    """Return the labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine
+    it."""
     spec = settings.spec
     if settings.warm_start:
         labels = settings.warm_start.labels_for(spec)
@@ -345,12 +347,12 @@ def labels_of(settings: Settings, label: NDArray[np.float64]) -> Labels:
 
 
 def is_bounded(spec: Spec, labels: Labels) -> bool:
-    """Whether the loss that a solver for all rows at once minimises, or samples by, has a largest curvature."""
+    """Return whether the loss that a solver for all rows at once minimises, or samples by, has a largest curvature."""
     return spec.solver_entry.samples or math.isfinite(build_loss(spec, labels.loss, labels.outputs).smoothness)
 
 
 def with_loss(spec: Spec, loss: str) -> Spec:
-    """The spec with the loss of the labels and the defaults of its options, unless it has this loss already."""
+    """Return the spec with the loss of the labels and the defaults of its options, unless it has this loss already."""
     if spec.loss == loss:
         return spec
     loss_options = {name: OPTIONS[name].default for name in LOSSES[loss].options}
@@ -360,7 +362,8 @@ def with_loss(spec: Spec, loss: str) -> Spec:
 def learn_scale(
     spec: Spec, training: ColumnStatistics, everything: ColumnStatistics, warm_start: WarmStart | None
 ) -> Scaling:
-    """The scaling of the columns: that of the warm start for columns that it has seen, if it has the same method."""
+    """Return the scaling of the columns: that of the warm start for columns that it has seen, if it has the same
+    method."""
     method = spec.values[SCALE]
     if method == ZSCORE and MODELS[spec.model].needs_fields(spec.values):
         raise UsageError(
@@ -375,7 +378,8 @@ def learn_scale(
 def prepared_model(
     spec: Spec, source: TrainingRows, preprocessing: Preprocessing, warm_start: WarmStart | None
 ) -> Model:
-    """The model of a run, prepared for its training rows and its warm start; its parameters are not allocated yet."""
+    """Return the model of a run, prepared for its training rows and its warm start; its parameters are not allocated
+    yet."""
     data = source.data
     labels = preprocessing.labels
     model = make_model(spec, data.features, labels.outputs, preprocessing.fields, labels.cutpoints)
@@ -387,7 +391,7 @@ def prepared_model(
 
 
 def limit_l1_from_epoch(spec: Spec, warm_start: WarmStart | None, resumes: bool) -> Spec:
-    """The spec with the first penalized epoch limited to the run; a default and an inherited value are lowered.
+    """Return the spec with the first penalized epoch limited to the run; a default and an inherited value are lowered.
 
     Raises UsageError if the run was asked to penalize factors only after its last epoch.
     """

@@ -13,7 +13,7 @@ from fmcli.scoring.metrics import Range
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What was learned from the data before training; the model file keeps it.
+    """The facts that were learned from the data before training; the model file keeps it.
 
     labels : the loss, and the values of labels that are classes.
     fields : number of fields, including those of the warm start; 0 if the model needs none.
@@ -30,7 +30,7 @@ class Preprocessing:
     groups: Groups | None = None
 
     def entries(self) -> dict[str, Any]:
-        """The entries of the model file. The scaling and the groups are arrays in it."""
+        """Return the entries of the model file. The scaling and the groups are arrays in it."""
         return {
             "fields": self.fields,
             "labels": self.labels.shown,

@@ -37,7 +37,8 @@ class PreviousRun:
     epochs: int
 
     def continued(self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> Spec:
-        """The spec of a run that resumes from this one's model; arguments that are None or missing are inherited.
+        """Return the spec of a run that resumes from this one's model; arguments that are None or missing are
+        inherited.
 
         Raises the errors of make_spec.
         """
@@ -49,7 +50,7 @@ class PreviousRun:
     def inherited(
         self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The options of this run that a run inherits which resumes from its model, with these choices.
+        """Return the options of this run that a run inherits which resumes from its model, with these choices.
 
         These are the options that this run was given, and all options that the meaning of its parameters depends
         on; other defaults are computed again. Penalties are not inherited by another kind of model, which has its own,
@@ -76,18 +77,18 @@ class PreviousRun:
         }
 
     def lasting(self) -> set[str]:
-        """Options that determine the meaning of the parameters or scores, whether they were given or not."""
+        """Return options that determine the meaning of the parameters or scores, whether they were given or not."""
         return {"scale", "norm", "clip", *MODELS[self.model].options} - REFINES.keys()
 
     def kept(self, spec: Spec) -> dict[str, Any]:
-        """Name -> value of the choices that this run was given and a spec has inherited."""
+        """Return name -> value of the choices that this run was given and a spec has inherited."""
         solver = {SOLVER: spec.solver} if SOLVER in self.given and spec.solver == self.solver else {}
         names = sorted(self.given & spec.values.keys() - {"epochs"})
         return solver | {name: spec.values[name] for name in names if spec.values[name] == self.options[name]}
 
     def changed(self, spec: Spec) -> dict[str, tuple[Any, Any]]:
-        """Name -> (value in this run, value in the spec) of the choices that differ. An option that refines another one
-        is omitted if both change in the same way."""
+        """Return name -> (value in this run, value in the spec) of the choices that differ. An option that refines
+        another one is omitted if both change in the same way."""
         before = {"model": self.model, SOLVER: self.solver, "loss": self.loss, **self.options}
         after = {"model": spec.model, SOLVER: spec.solver, "loss": spec.loss, **spec.values}
         changed = {
@@ -98,8 +99,8 @@ class PreviousRun:
         return {name: both for name, both in changed.items() if changed.get(REFINES.get(name, "")) != both}
 
     def lost(self, spec: Spec) -> dict[str, Any]:
-        """Name -> value of the penalties for sparsity that were a default of this run's model and solver, and are
-        none of the spec's."""
+        """Return name -> value of the penalties for sparsity that were a default of this run's model and solver, and
+        are none of the spec's."""
         if (self.model, self.solver) != (spec.model, spec.solver):
             return {}
         changed = self.changed(spec)
@@ -107,10 +108,10 @@ class PreviousRun:
         return {name: self.options[name] for name in names if name not in self.given | spec.given}
 
     def dropped(self, spec: Spec) -> dict[str, Any]:
-        """Name -> value of the options that this run was given and a spec does not take."""
+        """Return name -> value of the options that this run was given and a spec does not take."""
         return {name: self.options[name] for name in sorted(self.given & self.options.keys() - spec.values.keys())}
 
 
 def sums_losses(solver: str) -> bool:
-    """Whether a solver weighs penalties against the sum of the losses, not their mean."""
+    """Return whether a solver weighs penalties against the sum of the losses, not their mean."""
     return solver in SOLVERS and SOLVERS[solver].sums_losses

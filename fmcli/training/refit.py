@@ -22,7 +22,8 @@ AFFORDABLE = 2e8
 
 
 def refits(plan: Plan) -> bool:
-    """Whether a run trains again on all rows. Some must be held out; the settings decide, or by default the cost."""
+    """Return whether a run trains again on all rows. Some must be held out; the settings decide, or by default the
+    cost."""
     epochs, asked = plan.spec.values["epochs"], plan.settings.refit
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
@@ -32,13 +33,13 @@ def refits(plan: Plan) -> bool:
 
 
 def rank_of(plan: Plan) -> int:
-    """The number of factors of a feature; at least 1."""
+    """Return the number of factors of a feature; at least 1."""
     rank = plan.spec.values.get("rank", 1)
     return sum(rank) if isinstance(rank, list) else rank
 
 
 def whole(chosen: Trained) -> Plan:
-    """The plan of the same run on all rows, for the best number of epochs."""
+    """Return the plan of the same run on all rows, for the best number of epochs."""
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     source = first.source.whole()

@@ -35,8 +35,8 @@ SMALL_STATE, STATE_OF_UPDATES = 16 << 20, 256 << 20
 
 
 def keeps_state(plan: Plan) -> bool:
-    """Whether a trained model has the state of its solver in its file by default: that of a stochastic solver, if it is
-    small."""
+    """Return whether a trained model has the state of its solver in its file by default: that of a stochastic solver,
+    if it is small."""
     arrays = state_arrays(plan.model).values()
     most = STATE_OF_UPDATES if plan.warm_start else SMALL_STATE
     return plan.spec.by_rows and sum(array.nbytes for array in arrays) <= most and are_finite(arrays)
@@ -93,7 +93,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
 
 
 def numbered(numbering: Numbering | Dictionary | None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The entries for the metadata of a model file, and the arrays, that keep a numbering."""
+    """Return the entries for the metadata of a model file, and the arrays, that keep a numbering."""
     if isinstance(numbering, Dictionary):
         return dictionary_entries(numbering)
     return ({}, {}) if numbering is None else ({"columns": len(numbering)}, {FEATURES: numbering.ids})
@@ -132,8 +132,8 @@ def load_warm_start(path: str) -> WarmStart:
 
 
 def given_in(meta: Mapping[str, Any]) -> frozenset[str]:
-    """Names of the options that a model's run was explicitly given; for files that do not record them, of the options
-    that differ from the defaults."""
+    """Return names of the options that a model's run was explicitly given; for files that do not record them, of the
+    options that differ from the defaults."""
     if meta["given"] is not None:
         return frozenset(meta["given"])
     usual = make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])

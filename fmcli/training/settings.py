@@ -101,14 +101,14 @@ class Settings:
 
 
 def make_model(spec: Spec, features: int, outputs: int, fields: int, cutpoints: int = 0) -> Model:
-    """The model of a spec; its parameters are not allocated yet."""
+    """Return the model of a spec; its parameters are not allocated yet."""
     kind = MODELS[spec.model]
     by_row = any(spec.values[name] > 0 for name in GROUP_PENALTIES)
     return build_model(kind, features, outputs, spec.keywords(kind), fields, by_row, cutpoints)
 
 
 def check_warm_start(warm_start: WarmStart, spec: Spec) -> None:
-    """Raises UsageError if a run of this spec cannot resume from a model, whatever its data."""
+    """Check a warm start. Raises UsageError if a run of this spec cannot resume from a model, whatever its data."""
     labels, fields = warm_start.labels_for(spec), warm_start.preprocessing.fields
     # No shape depends on the defaults that depend on data.
     some = resolve(spec, rows=1, nonzeros=1, features=1, validated=False)

@@ -60,7 +60,7 @@ def check_stored(spec: Spec, holdout: float | None) -> None:
     if spec.solver_entry.in_memory:
         raise UsageError(f"{spec.solver} needs all rows in memory; other solvers do not", disk=LEAVE_OUT)
     if holdout and not spec.values.get("shuffle", True):
-        raise UsageError("holding out random rows needs a random order, or all rows in memory", disk=LEAVE_OUT)
+        raise UsageError("--holdout with --disk needs shuffling: leave out --no-shuffle")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class View:
         return self.numbering is not None and self.numbering.shared is not None
 
     def encoded(self, data: Dataset, source: str = "") -> Dataset:
-        """Rows with the model's columns and labels, scaled; the source is named if a label is not known."""
+        """Return rows with the model's columns and labels, scaled; the source is named if a label is not known."""
         if self.numbering is not None:
             columns = self.columns if data.numbering is self.known else None
             if columns is not None and len(columns) < data.features:  # rows from elsewhere
@@ -106,16 +106,16 @@ class View:
         return data if self.scale is None else self.scale.of(data)
 
     def weighted(self, data: Dataset) -> Dataset:
-        """Rows as they were read, with the weights of their labels."""
+        """Return rows as they were read, with the weights of their labels."""
         return with_label_weights(data, self.of_labels) if self.of_labels else data
 
     def training(self, data: Dataset) -> Dataset:
-        """Rows to train on."""
+        """Return rows to train on."""
         data = self.encoded(self.weighted(data))
         return data.normalised() if self.norm else data
 
     def counts(self, cache: Cache) -> NDArray[np.int32]:
-        """int32 (features): the number of all rows that have each feature, if none of them share a column."""
+        """Return int32 (features): the number of all rows that have each feature, if none of them share a column."""
         counts = np.zeros(self.features, dtype=np.int32)
         if self.numbering is None:
             counts[: len(cache.counts)] = cache.counts
@@ -128,7 +128,7 @@ class View:
         return counts
 
     def label_totals(self, facts: Facts) -> LabelTotals | None:
-        """The labels of all rows; None if there are too many different ones."""
+        """Return the labels of all rows; None if there are too many different ones."""
         if facts.labels is None:
             return None
         known = np.array(list(facts.labels))
@@ -146,14 +146,14 @@ class StoredBlocks:
     def each(
         self, view: View, change: str, left: Mapping[int, RowNumbers], of: Callable[[Dataset, RowNumbers], T]
     ) -> Iterator[T]:
-        """What a function finds in each block, as the view's method `change` makes it, and the rows of it that are
-        left (block -> numbers); all rows of other blocks are."""
+        """Yield the results of a function for each block, as the view's method `change` makes it, and the rows of it
+        that are left (block -> numbers); all rows of other blocks are."""
         for block in range(len(self.cache.blocks)):
             data = getattr(view, change)(self.cache.load(block))
             yield of(data, left.get(block, every_row(data)))
 
     def hold_out(self, spec: Spec, share: float | None) -> tuple[Dataset | None, Mapping[int, RowNumbers]]:
-        """Rows to hold out, and the other rows of the blocks that they are from; share None: the default.
+        """Return rows to hold out, and the other rows of the blocks that they are from; share None: the default.
 
         They are the first blocks and some rows of the next one, which are as random as any.
         """
@@ -171,12 +171,12 @@ class StoredBlocks:
     def training_rows(
         self, view: View, totals: Totals, left: Mapping[int, RowNumbers], held_out: Dataset | None, fields: int
     ) -> StoredRows:
-        """The rows to train on. fields : the number of fields that the model has."""
+        """Return the rows to train on. fields : the number of fields that the model has."""
         return StoredRows(self.cache, view.training, totals, left, held_out)
 
 
 def number_held_out(rows: int, spec: Spec, share: float | None) -> int:
-    """How many rows of a cache are held out; share None: the default."""
+    """Return how many rows of a cache are held out; share None: the default."""
     if share is None and not spec.values.get("shuffle", True):
         share = 0.0
     number = rows_held_out(rows, share, spec)
@@ -186,7 +186,8 @@ def number_held_out(rows: int, spec: Spec, share: float | None) -> int:
 def prepare_stored(
     settings: Settings, cache: Cache, of_labels: Mapping[float, float], valid: Dataset | None = None
 ) -> Plan:
-    """The plan of a run on the rows in a cache. If there is only one block, it is trained on as rows from text are.
+    """Return the plan of a run on the rows in a cache. If there is only one block, it is trained on as rows from text
+    are.
 
     of_labels : weights by label.
     valid : validation data.
@@ -203,7 +204,7 @@ def prepare_stored(
 def prepare_blocks(
     settings: Settings, stored: StoredBlocks, of_labels: Mapping[float, float], valid: Dataset | None = None
 ) -> Plan:
-    """The same for rows in any number of blocks."""
+    """Fit settings to the rows of a cache, in any number of blocks, as `prepare` does for rows in memory."""
     cache = stored.cache
     settings = replace(settings, label_names=cache.facts.names)
     numbering = None
@@ -253,8 +254,8 @@ def prepare_blocks(
 
 
 def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Settings) -> View:
-    """The view in which the features that occur in fewer than `min_count` of the rows that are not held out have no
-    entries, or share a column."""
+    """Return the view in which the features that occur in fewer than `min_count` of the rows that are not held out have
+    no entries, or share a column."""
     counts = view.counts(cache)
     if held is not None:
         encoded = view.encoded(held)
@@ -269,7 +270,7 @@ def without_rare(view: View, cache: Cache, held: Dataset | None, settings: Setti
 
 
 def totals_of(view: View, stored: StoredBlocks, settings: Settings) -> Totals:
-    """What is known about all rows as the model sees them. The cache knows it if all their entries are trained on as
+    """Return the totals over all rows as the model sees them. The cache knows it if all their entries are trained on as
     they are; otherwise it is read."""
     cache = stored.cache
     facts = cache.facts
@@ -296,14 +297,14 @@ class BlockTotals:
 
 
 def every_row(data: Dataset) -> RowNumbers:
-    """The numbers of all rows."""
+    """Return the numbers of all rows."""
     return np.arange(data.rows, dtype=np.int32)
 
 
 def statistics(
     stored: StoredBlocks, view: View, left: Mapping[int, RowNumbers], method: str
 ) -> tuple[ColumnStatistics, ColumnStatistics]:
-    """The statistics of the columns, over the rows to train on and over all rows; the rows are read once."""
+    """Return the statistics of the columns, over the rows to train on and over all rows; the rows are read once."""
     training = held_out = none = BlockStatistics(method).none(view.features)
     for of_rows, of_others in stored.each(view, "encoded", left, BlockStatistics(method)):
         training = training.merged(of_rows)
@@ -318,7 +319,7 @@ class BlockStatistics:
     method: str
 
     def none(self, features: int) -> ColumnStatistics:
-        """The statistics of no rows."""
+        """Return the statistics of no rows."""
         empty = np.zeros(0, dtype=np.int32)
         data = Dataset(np.zeros(1, dtype=np.int64), empty, np.zeros(0, dtype=np.float32), None, features)
         return ColumnStatistics.of(data, empty, self.method)
@@ -350,14 +351,14 @@ def require_room(plan: Plan, memory: int) -> None:
 
 
 def some_labels(cache: Cache) -> NDArray[np.float64]:
-    """All label values if they are few; otherwise those of a block, and the smallest and the largest one."""
+    """Return all label values if they are few; otherwise those of a block, and the smallest and the largest one."""
     if cache.facts.labels is not None:
         return np.array(list(cache.facts.labels))
     return np.concatenate([cache.load(0).label, [cache.facts.lowest, cache.facts.highest]])
 
 
 def weights_of_labels(facts: Facts, weighting: Weighting) -> dict[float, float]:
-    """label -> weight. Raises BadInputError as `Weighting.of_labels` does, and if there are too many labels."""
+    """Return label -> weight. Raises BadInputError as `Weighting.of_labels` does, and if there are too many labels."""
     if facts.labels is None:
         raise BadInputError("there are too many different labels for weights by label", class_weight=LEAVE_OUT)
     totals = np.array([weight for _, weight in facts.labels.values()])
@@ -365,12 +366,12 @@ def weights_of_labels(facts: Facts, weighting: Weighting) -> dict[float, float]:
 
 
 def numbering_of(counts: NDArray[np.int32]) -> Numbering:
-    """The numbering of the features with a positive count."""
+    """Return the numbering of the features with a positive count."""
     return Numbering(np.flatnonzero(counts).astype(np.int32), len(counts))
 
 
 def compact(cache: Cache, settings: Settings) -> tuple[Numbering | Dictionary, Settings]:
-    """The numbering of the features that occur in the rows or in the warm start, and the settings with it."""
+    """Return the numbering of the features that occur in the rows or in the warm start, and the settings with it."""
     numbering = numbering_of(cache.counts) if cache.dictionary is None else cache.dictionary
     warm_start = settings.warm_start
     if warm_start is None:

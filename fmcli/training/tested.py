@@ -57,18 +57,18 @@ class TestedRows:
         return np.flatnonzero(~np.isnan(self.data.label)).astype(np.int32)
 
     def scores(self, model: Model) -> Floats:
-        """(rows, outputs) the scores."""
+        """Return (rows, outputs) the scores."""
         return score_rows(model, self.data, self.threads)
 
     def text(self, score: Floats) -> bytes:
-        """The lines that `predict` writes for rows with these scores."""
+        """Return the lines that `predict` writes for rows with these scores."""
         scorer = self.scorer
         predictions = scorer.predicted(score, scorer.default_output())
         predictions[self.skipped] = np.nan
         return scorer.text(predictions, scorer.default_output())
 
     def metrics(self, plan: Plan, score: Floats) -> dict[str, float]:
-        """The metrics of the rows that have a label, without those that need groups; empty if no row has."""
+        """Return the metrics of the rows that have a label, without those that need groups; empty if no row has."""
         rows, evaluation = self.labelled, plan.evaluation
         if not len(rows):
             return {}
@@ -81,8 +81,8 @@ class TestedRows:
 def with_tested(
     plan: Plan, paths: Sequence[str], *, model: str, format: str, bad: BadLines, label_weights: bool = False
 ) -> Plan:
-    """The plan of a run that also predicts the rows of some files, which are read as `predict` reads them; `model` is
-    the file of the trained model, for messages. Raises the errors of `predict`."""
+    """Return the plan of a run that also predicts the rows of some files, which are read as `predict` reads them;
+    `model` is the file of the trained model, for messages. Raises the errors of `predict`."""
     scorer, counts = scorer_of_plan(plan, model), Counts()
     pieces: list[Dataset] = []
     skipped, read = [np.empty(0, dtype=np.int64)], 0
@@ -115,7 +115,8 @@ def with_tested(
 
 
 def scorer_of_plan(plan: Plan, path: str) -> Scorer:
-    """What reads rows for the model of a plan, and writes its predictions; the model file at `path` will have it."""
+    """Return a scorer that reads rows for the model of a plan, and writes its predictions; the model file at `path`
+    will have it."""
     spec, preprocessing, settings = plan.spec, plan.preprocessing, plan.settings
     seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
     meta = {
@@ -138,7 +139,7 @@ def scorer_of_plan(plan: Plan, path: str) -> Scorer:
 
 
 def with_labels(data: Dataset, scorer: Scorer) -> Dataset:
-    """Rows with the labels that the model's loss takes, NaN where there is none."""
+    """Return rows with the labels that the model's loss takes, NaN where there is none."""
     label = np.full(data.rows, np.nan)
     if data.label is not None and data.rows:
         known = scorer.labels.known(data.label)

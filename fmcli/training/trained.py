@@ -107,7 +107,7 @@ class Trained:
 
 
 def summary(trained: Trained) -> dict[str, Any]:
-    """The figures of a finished run, as its model file keeps them in JSON.
+    """Return the figures of a finished run, as its model file keeps them in JSON.
 
     "train" and "valid" are metrics of the saved parameters, "train" on "train_rows" rows if not on all of them. After a
     refit, "valid" is from the run that chose the number of epochs, since the refitted model has seen the held-out rows.

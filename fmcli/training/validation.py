@@ -34,7 +34,7 @@ def split(
     generator: np.random.Generator,
     group: NDArray[np.int32] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The numbers of the rows to hold out and of those to train on, both increasing; share None: the default.
+    """Return the numbers of the rows to hold out and of those to train on, both increasing; share None: the default.
 
     Groups (0, 1, .. for each row), if there are some, remain whole.
 
@@ -47,7 +47,7 @@ def split(
 
 
 def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
-    """How many rows to hold out; share None: the default. Raises UsageError as `split` does."""
+    """Return how many rows to hold out; share None: the default. Raises UsageError as `split` does."""
     if share is None:
         epochs = spec.values["epochs"]
         several = isinstance(epochs, Derived) or epochs > 1
@@ -60,7 +60,7 @@ def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
 
 
 def drawn(rows: int, held: int, generator: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The numbers of some rows that are drawn at random, and of the others, both increasing."""
+    """Return the numbers of some rows that are drawn at random, and of the others, both increasing."""
     everything = np.arange(rows, dtype=np.int32)
     if not held:
         return everything[:0], everything
@@ -72,8 +72,10 @@ def drawn(rows: int, held: int, generator: np.random.Generator) -> tuple[NDArray
 def drawn_groups(
     group: NDArray[np.int32], held: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The same for whole groups, which are drawn until they have as many rows, or more. Raises UsageError if none is
-    left."""
+    """Return the rows of groups to hold out, which are drawn until they have as many rows, or more, and the others.
+
+    Raises UsageError if no group is left.
+    """
     sizes = np.bincount(group)
     order = generator.permutation(len(sizes))
     count = int(np.searchsorted(np.cumsum(sizes[order]), held)) + 1 if held else 0
@@ -120,14 +122,14 @@ class Validation:
         return self.measured[0]
 
     def outcome(self, model: Model, rows: NDArray[np.int32] | None = None, draws: Sequence[Model] = ()) -> Outcome:
-        """A model's scores of the rows, or of the rows with these numbers, and their labels. With `draws`, the scores
-        of the mean prediction of these and the model."""
+        """Return a model's scores of the rows, or of the rows with these numbers, and their labels. With `draws`, the
+        scores of the mean prediction of these and the model."""
         if rows is not None and len(rows) == self.data.rows:
             rows = None
         return self.outcome_of(mean_score(self.loss, Draws([*draws, model]), self.data, self.threads, rows), rows)
 
     def outcome_of(self, score: NDArray[np.float64], rows: NDArray[np.int32] | None = None) -> Outcome:
-        """Scores of the rows, or of the rows with these numbers, and their labels."""
+        """Return scores of the rows, or of the rows with these numbers, and their labels."""
         label, weight, group = self.data.label, self.data.weight, self.data.group
         if rows is not None:
             label = label.take(rows)
@@ -135,12 +137,13 @@ class Validation:
         return Outcome(self.loss, label, score, weight, clip=self.clip, group=group)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
-        """The metrics of a model on the rows, or on another outcome."""
+        """Return the metrics of a model on the rows, or on another outcome."""
         measured = measure(self.measured, outcome or self.outcome(model), self.threads)
         return {name: measured[name] if name in measured else model_sparsity(model) for name in self.metrics}
 
     def better(self, new: float, old: float) -> bool:
-        """Whether a value of the choosing metric is better than another; any number is better than an undefined one."""
+        """Return whether a value of the choosing metric is better than another; any number is better than an undefined
+        one."""
         if math.isnan(new) or math.isnan(old):
             return math.isnan(old) and not math.isnan(new)
         return new > old if metric_of(self.chooser).larger_is_better else new < old
@@ -195,7 +198,7 @@ class BestEpoch:
         return self.number
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What has been found so far, for `continue_from`; the arrays are no copies."""
+        """Return the state for `continue_from`; the arrays are no copies."""
         return {
             "numbers": np.array([self.number, self._worse, self._updates]),
             "value": np.array(self._value),

@@ -78,8 +78,8 @@ class WarmStart:
         return Numbering(np.flatnonzero(self.seen).astype(np.int32), self.model.features)
 
     def on_columns(self, numbering: Numbering | Dictionary) -> WarmStart:
-        """The same model with the columns of a numbering of all features that it has seen. Raises UsageError if its
-        arrays cannot be changed so."""
+        """Return this model with the columns of a numbering of all features that it has seen. Raises UsageError if
+        its arrays cannot be changed so."""
         if self.numbering is not None and len(numbering) == len(self.numbering):
             return replace(self, numbering=numbering)
         self.model.check_renumbering()
@@ -118,7 +118,7 @@ class WarmStart:
         )
 
     def continued(self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> Spec:
-        """The spec of a run that resumes from this model; see PreviousRun.continued.
+        """Return the spec of a run that resumes from this model; see PreviousRun.continued.
 
         Raises the errors of make_spec, and UsageError for models in closed form.
         """
@@ -127,7 +127,7 @@ class WarmStart:
         return self.run.continued(model, solver, loss, options)
 
     def labels_for(self, spec: Spec) -> Labels:
-        """The labels of this model, under the loss of the spec. Raises UsageError for a loss that takes others."""
+        """Return the labels of this model, under the loss of the spec. Raises UsageError if it takes others."""
         loss = spec.loss or self.run.loss
         if (loss, self.run.loss) == (LOGISTIC, SOFT_LOGISTIC):  # as the labels of this model decided
             loss = SOFT_LOGISTIC
@@ -139,7 +139,7 @@ class WarmStart:
         return replace(self.preprocessing.labels, loss=loss)
 
     def check(self, spec: Spec, model: Model) -> None:
-        """Raises UsageError if the model to be trained has other parameters.
+        """Check the shapes. Raises UsageError if the model to be trained has other parameters.
 
         model : as the spec makes it for as many features and fields as this model has.
         """
@@ -165,7 +165,7 @@ class WarmStart:
                 )
 
     def check_trained_by_epochs(self, kind: str) -> None:
-        """Raises UsageError for a kind of model that is solved in closed form."""
+        """Check the kind. Raises UsageError for a kind of model that is solved in closed form."""
         if kind in MODELS and MODELS[kind].closed_form:
             raise UsageError(f"{kind} is solved from its data and cannot resume from {self.path}", init_model=LEAVE_OUT)
 
@@ -176,7 +176,7 @@ class WarmStart:
             scaling.keep(scale, self.seen)
 
     def has_state(self, spec: Spec, slots: int) -> bool:
-        """Whether its file has the state of the spec's solver: `slots` state arrays beside each parameter array."""
+        """Return whether its file has the state of the solver: `slots` state arrays beside each parameter array."""
         return self.state is not None and (self.state.solver, self.state.slots) == (spec.solver, slots)
 
     def restore_state(self, model: Model, trainer: Trainer) -> None:
@@ -202,7 +202,7 @@ class WarmStart:
         np.copyto(new[tuple(map(slice, old.shape))], old, where=known)
 
     def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool (features): which features a run or this model has seen."""
+        """Return bool (features): which features a run or this model has seen."""
         both = seen.copy()
         both[: len(self.seen)] |= self.seen
         return both

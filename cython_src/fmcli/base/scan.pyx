@@ -13,7 +13,7 @@ ctypedef fused floating:
 
 
 def all_finite(array):
-    """Whether all numbers of an array (float32 or float64) are finite."""
+    """Return whether all numbers of an array (float32 or float64) are finite."""
     cdef bint finite = True
     for part in in_parts(array):
         finite = finite and (finite_in[float](part) if part.itemsize == sizeof(float) else finite_in[double](part))
@@ -21,7 +21,7 @@ def all_finite(array):
 
 
 def zeros(array):
-    """The number of zeros in an array (float32 or float64)."""
+    """Return the number of zeros in an array (float32 or float64)."""
     cdef Py_ssize_t total = 0
     for part in in_parts(array):
         total += zeros_in[float](part) if part.itemsize == sizeof(float) else zeros_in[double](part)

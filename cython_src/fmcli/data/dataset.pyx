@@ -177,7 +177,8 @@ cdef class Dataset:
         return 0 if self.field is None or not self.nnz else int(self.field.max()) + 1
 
     def total_weight(self, rows=None):
-        """The sum of the weights of all rows, or of the rows with these indices. Without weights, each row counts 1."""
+        """Return the sum of the weights of all rows, or of the rows with these indices. Without weights, each row
+        counts 1."""
         if self.weight is None:
             return float(self.rows if rows is None else len(rows))
         return float((self.weight if rows is None else self.weight[rows]).sum())
@@ -189,15 +190,15 @@ cdef class Dataset:
         return weight / self.total_weight(rows)
 
     def changed(self, **arrays):
-        """The same rows with some of value, label, features, field, weight, group and numbering replaced; all other
-        arrays are shared."""
+        """Return the same rows with some of value, label, features, field, weight, group and numbering replaced; all
+        other arrays are shared."""
         kept = "value", "label", "features", "field", "weight", "group", "numbering"
         new = {**{name: getattr(self, name) for name in kept}, **arrays}
         trusted = "field" not in arrays and new["features"] >= self.features
         return Dataset(self.indptr, self.index, **new, trusted=trusted)
 
     def take(self, rows):
-        """A copy of the rows with these indices, in the order of `rows`."""
+        """Return a copy of the rows with these indices, in the order of `rows`."""
         cdef const int32_t[::1] chosen = self.checked(np.asarray(rows, dtype=np.int32))
         indptr = np.empty(chosen.shape[0] + 1, dtype=np.int64)
         cdef int64_t[::1] ends = indptr
@@ -223,7 +224,7 @@ cdef class Dataset:
             numbering=self.numbering)
 
     def joined(self, rows):
-        """A copy of the rows with these indices, with all their entries: also those of relations."""
+        """Return a copy of the rows with these indices, with all their entries: also those of relations."""
         return self.take(rows)
 
     # Copy the elements of an array over all entries that belong to these rows, which begin at `indptr` in the copy.
@@ -241,7 +242,7 @@ cdef class Dataset:
         return copy
 
     def within(self, features):
-        """The same rows with columns for the first `features` features only."""
+        """Return the same rows with columns for the first `features` features only."""
         if self.numbering is not None:
             return self.renumbered(Numbering(np.arange(features, dtype=np.int32))).changed(numbering=None)
         if self.features == features:
@@ -251,22 +252,22 @@ cdef class Dataset:
         return self.selected(self.index, self.index < features, features, None)
 
     def compacted(self, in_place=False):
-        """The same rows with columns only for the features that occur in them. With `in_place`, this Dataset's indices
-        are overwritten, so that it must not be used again."""
+        """Return the same rows with columns only for the features that occur in them. With `in_place`, this Dataset's
+        indices are overwritten, so that it must not be used again."""
         if self.numbering is not None:
             return self
         numbering = occurring(self.index, self.features)
         return self.renumbered(numbering, self.index if in_place else None)
 
     def with_columns(self, index, features):
-        """The same rows with other columns (int32, nnz), of `features` ones. The entries of a row may be in any order,
-        so that only `take`, `pieces.joined` and `ordered` may be used."""
+        """Return the same rows with other columns (int32, nnz), of `features` ones. The entries of a row may be in any
+        order, so that only `take`, `pieces.joined` and `ordered` may be used."""
         return Dataset(
             self.indptr, index, self.value, self.label, features, self.field, self.weight, group=self.group,
             trusted=True)
 
     def ordered(self, numbering, const int32_t[::1] columns, int threads=1):
-        """The same rows with the columns of a numbering: `columns` (features) are those of the columns here. The
+        """Return the same rows with the columns of a numbering: `columns` (features) are those of the columns here. The
         entries of a row, which may be in any order here, are then in that of their columns. The arrays are overwritten,
         so that this Dataset must not be used again."""
         if columns.shape[0] < self.features:
@@ -295,8 +296,8 @@ cdef class Dataset:
             renumber_rows(entries, first, last, &columns[0])
 
     def renumbered(self, numbering, into=None, const int32_t[::1] columns=None):
-        """The same rows with the columns of a numbering. Entries of features that have no column there are left out; if
-        they share one, those of a row and field are added up. Raises BadInputError if a sum is too large.
+        """Return the same rows with the columns of a numbering. Entries of features that have no column there are left
+        out; if they share one, those of a row and field are added up. Raises BadInputError if a sum is too large.
 
         into : int32 (nnz), where the new indices are stored; by default a new array.
         columns : int32 (features), the columns there of the columns here, if they are known.
@@ -356,7 +357,7 @@ cdef class Dataset:
             self.weight, group=self.group, trusted=True, numbering=numbering)
 
     def only(self, features):
-        """The same rows with only the entries of some features (bool, features)."""
+        """Return the same rows with only the entries of some features (bool, features)."""
         return self.selected(self.index, features[self.index], self.features, self.numbering)
 
     # The same rows with only the chosen entries, which have these indices.
@@ -368,7 +369,8 @@ cdef class Dataset:
             numbering=numbering)
 
     def count_outside(self, const unsigned char[::1] marks):
-        """The number of entries whose feature is not marked; the mark of feature j is bit j % 8 of marks[j // 8]."""
+        """Return the number of entries whose feature is not marked; the mark of feature j is bit j % 8 of marks[j //
+        8]."""
         cdef Py_ssize_t entry, inside = 0
         cdef int32_t j
         if marks.shape[0] * 8 < self.features:
@@ -423,7 +425,7 @@ cdef class Dataset:
         return times_
 
     def entries_of_rows(self, const int32_t[::1] rows):
-        """The number of entries of the rows with these indices."""
+        """Return the number of entries of the rows with these indices."""
         self.check_rows(rows)
         cdef Py_ssize_t i, total = 0
         for i in range(rows.shape[0]):
@@ -431,8 +433,8 @@ cdef class Dataset:
         return total
 
     def magnitudes(self, rows):
-        """Two float32 arrays (features): the largest and the smallest absolute value of the entries of each column in
-        the rows with these indices (int32); 0 for columns without entries."""
+        """Return two float32 arrays (features): the largest and the smallest absolute value of the entries of each
+        column in the rows with these indices (int32); 0 for columns without entries."""
         largest_, smallest_ = np.zeros(self.features, dtype=np.float32), np.zeros(self.features, dtype=np.float32)
         cdef float[::1] largest = largest_
         cdef float[::1] smallest = smallest_
@@ -452,7 +454,7 @@ cdef class Dataset:
         return largest_, smallest_
 
     def longest_square(self):
-        """The largest squared norm of a row; 0 without rows."""
+        """Return the largest squared norm of a row; 0 without rows."""
         if self.csr.constant:
             return self.longest * float(self.shared[0]) ** 2
         cdef double largest = 0, squares
@@ -468,8 +470,8 @@ cdef class Dataset:
         return largest
 
     def moments(self, rows):
-        """Two float64 arrays (features): the mean of each column over the rows with these indices (int32), and the sum
-        of the squares of the differences from it. Missing entries count as 0."""
+        """Return two float64 arrays (features): the mean of each column over the rows with these indices (int32), and
+        the sum of the squares of the differences from it. Missing entries count as 0."""
         sums_, squares_ = np.zeros(self.features), np.zeros(self.features)
         counts_ = np.zeros(self.features, dtype=np.int64)
         cdef double[::1] mean = sums_
@@ -497,7 +499,7 @@ cdef class Dataset:
         return sums_, squares_
 
     def scaled(self, divisors, centers=None):
-        """The same rows with each value divided by the divisor of its column (float32, features).
+        """Return the same rows with each value divided by the divisor of its column (float32, features).
 
         With `centers` (float32, features), these are subtracted first. Missing entries count as 0, so that each row
         gets an entry in each column whose center is not 0. Raises ValueError for rows with fields, because an added
@@ -520,7 +522,7 @@ cdef class Dataset:
         return self.changed(value=values)
 
     def normalised(self, known=None):
-        """The same rows scaled to unit length; rows of length 0 do not change.
+        """Return the same rows scaled to unit length; rows of length 0 do not change.
 
         With `known` (bool, features), only the features that the model knows count towards the length of a row.
         """
@@ -557,7 +559,7 @@ def repeated(value, entries):
 
 
 def restored(indptr, index, value, label, features, field, weight, group, numbering):
-    """A Dataset in another process; a single value is that of all entries."""
+    """Return a Dataset in another process; a single value is that of all entries."""
     if value is not None and np.ndim(value) == 0:
         value = repeated(value, len(index))
     return Dataset(

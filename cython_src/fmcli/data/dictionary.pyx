@@ -32,11 +32,11 @@ cdef class FeatureIds:
         return self.ids.bytes()
 
     def column_of(self, id):
-        """The column of an id, a number or bytes, which is added if it is new."""
+        """Return the column of an id, a number or bytes, which is added if it is new."""
         return self.ids.add(id_of(id))
 
     def find(self, id):
-        """The column of an id; -1 if it has none."""
+        """Return the column of an id; -1 if it has none."""
         return self.ids.find(id_of(id))
 
     def add_numbers(self, const int64_t[::1] numbers):
@@ -57,8 +57,8 @@ cdef class FeatureIds:
         return np.array(self.ids.add_all(other.ids), dtype=np.int32)
 
     def sorted(self, occurs):
-        """The Dictionary of the ids whose columns occur, and int32 (n): its column for each column here; -1 for those
-        that do not occur.
+        """Return the Dictionary of the ids whose columns occur, and int32 (n): its column for each column here; -1 for
+        those that do not occur.
 
         occurs : bool (n).
         """
@@ -166,13 +166,13 @@ cdef class Dictionary:
         return len(self) - 1 if self.with_shared else None
 
     def subset(self, kept):
-        """The Dictionary of some of the columns (bool, columns)."""
+        """Return the Dictionary of some of the columns (bool, columns)."""
         made = FeatureIds()
         made.add_all(self.ids)
         return made.sorted(kept)[0]
 
     def sharing(self, kept):
-        """The same, with a column that all other features share."""
+        """Return the same, with a column that all other features share."""
         some = self.subset(kept)
         return Dictionary(some.numbers, some.text, some.ends, with_shared=True)
 
@@ -210,20 +210,20 @@ cdef class Dictionary:
             start = end[i]
 
     def features_of(self, columns):
-        """The numbers of features in the model: their columns."""
+        """Return the numbers of features in the model: their columns."""
         return columns
 
     def columns_of(self, features):
-        """The columns of features with these numbers in the model."""
+        """Return the columns of features with these numbers in the model."""
         return features
 
     def written(self, columns):
-        """The ids of columns as in the text: numbers, or names as str."""
+        """Return the ids of columns as in the text: numbers, or names as str."""
         return [self.id(column) for column in columns]
 
     def id(self, column):
-        """The id of a column: a number, or a name as str, in which bytes that are not UTF-8 are escaped. The shared
-        column has SHARED."""
+        """Return the id of a column: a number, or a name as str, in which bytes that are not UTF-8 are escaped. The
+        shared column has SHARED."""
         if column == self.shared:
             return SHARED
         place = column - len(self.numbers)
@@ -260,8 +260,8 @@ cdef class Dictionary:
         return columns_
 
     def joined(self, other):
-        """The Dictionary of the features that this one or another numbering has; this one, if it has them all. One
-        with a shared column has all features."""
+        """Return the Dictionary of the features that this one or another numbering has; this one, if it has them all.
+        One with a shared column has all features."""
         if isinstance(other, Dictionary) and other.with_shared:
             return other
         if (self.columns_from(other) >= 0).all():
@@ -276,5 +276,5 @@ cdef class Dictionary:
 
 
 def of_numbers(numbering):
-    """The Dictionary of a Numbering."""
+    """Return the Dictionary of a Numbering."""
     return Dictionary(numbering.ids.astype(np.int64), np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))

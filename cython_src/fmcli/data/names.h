@@ -45,7 +45,7 @@ class Names {
 
     int32_t column(size_t i) const { return header_of(order_[i]).column; }
 
-    // Asks for the memory of the slot in which a name is searched first.
+    // Prefetches a name's home slot.
     void prefetch(const Id& name) const {
         if (slots_.size()) __builtin_prefetch(&slots_[first(name)]);
     }

@@ -57,15 +57,15 @@ cdef class Numbering:
         return [self.ids]
 
     def subset(self, kept):
-        """The numbering of some of the columns (bool, columns)."""
+        """Return the numbering of some of the columns (bool, columns)."""
         return Numbering(self.ids[kept], self.dimension)
 
     def features_of(self, columns):
-        """The features of columns."""
+        """Return the features of columns."""
         return self.ids[columns]
 
     def written(self, columns):
-        """The features of columns as in the text: numbers."""
+        """Return the features of columns as in the text: numbers."""
         return self.ids[columns].tolist()
 
     def columns_of(self, const int32_t[::1] features):
@@ -88,8 +88,8 @@ cdef class Numbering:
         return columns
 
     def joined(self, other):
-        """The numbering of the features that either has; one of the two, if that has them all. If the other one is a
-        Dictionary, so is the result."""
+        """Return the numbering of the features that either has; one of the two, if that has them all. If the other one
+        is a Dictionary, so is the result."""
         if not isinstance(other, Numbering):
             return other.joined(self)
         for one, another in ((self, other), (other, self)):
@@ -99,7 +99,7 @@ cdef class Numbering:
 
 
 def occurring(const int32_t[::1] index, Py_ssize_t dimension):
-    """The numbering of the features in an array, all of which are below the dimension and none is negative."""
+    """Return the numbering of the features in an array, all of which are below the dimension and none is negative."""
     bits_ = np.zeros((dimension + WORD - 1) // WORD, dtype=np.uint64)
     cdef uint64_t[::1] bits = bits_
     cdef uint8_t[::1] blocks = np.zeros(dimension // BLOCK + 1, dtype=np.uint8)
@@ -130,8 +130,8 @@ def occurring(const int32_t[::1] index, Py_ssize_t dimension):
 
 
 def moved(array, int axis, source, target, Py_ssize_t size, fill=0):
-    """The array with another length of an axis: the positions `source` of the axis are moved to `target`, and the other
-    positions are filled."""
+    """Return the array with another length of an axis: the positions `source` of the axis are moved to `target`, and
+    the other positions are filled."""
     out = np.full((*array.shape[:axis], size, *array.shape[axis + 1:]), fill, dtype=array.dtype)
     before = (slice(None),) * axis
     out[(*before, target)] = array[(*before, source)]

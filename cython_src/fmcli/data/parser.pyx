@@ -230,7 +230,7 @@ cdef class Rows:
             raise ValueError("the rows were handed over")
 
     def has_room(self, Rows other):
-        """Whether `make_room` for these rows leaves the arrays where they are."""
+        """Return whether `make_room` for these rows leaves the arrays where they are."""
         self.require()
         other.require()
         return self.text.has_room(other.text[0])

@@ -23,7 +23,7 @@ cdef const Kernels* choose() except NULL:
 
 
 def available() -> tuple:
-    """Names of the instruction-set levels that this machine and build support, best first."""
+    """Return names of the instruction-set levels that this machine and build support, best first."""
     return tuple(name for name in LEVELS if fmcli_kernels(name.encode()) != NULL)
 
 

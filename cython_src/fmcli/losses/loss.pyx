@@ -83,7 +83,7 @@ cdef class Loss:
         return value, slope
 
     def best_constant(self, label, weight, rows=None):
-        """The constant scores (C) with the smallest mean loss, or 0 if it is better to start from 0.
+        """Return the constant scores (C) with the smallest mean loss, or 0 if it is better to start from 0.
 
         label, weight : the label and the weight of each row, or each label once and its total weight.
         rows : the number of rows, if it is not that of the labels.
@@ -105,7 +105,7 @@ cdef class Squared(Loss):
         return 0.5 * slope[0] * slope[0]
 
     def best_constant(self, label, weight, rows=None):
-        """The mean."""
+        """Return the mean."""
         return np.array([np.average(label, weights=weight)])
 
 
@@ -127,7 +127,7 @@ cdef class Logistic(Loss):
         return value
 
     def best_constant(self, label, weight, rows=None):
-        """The log-odds of the two labels, one of which may be missing in the training rows."""
+        """Return the log-odds of the two labels, one of which may be missing in the training rows."""
         return log_odds(label > 0, weight, rows)
 
 
@@ -167,7 +167,7 @@ cdef class Probit(Loss):
         return self.value(y, score)
 
     def best_constant(self, label, weight, rows=None):
-        """The normal quantile of the share of +1, which differs from 0 and 1 at least by RARE / rows."""
+        """Return the normal quantile of the share of +1, which differs from 0 and 1 at least by RARE / rows."""
         from scipy.special import ndtri
 
         least = RARE / (rows or len(label))
@@ -230,7 +230,7 @@ cdef class Ordinal(Loss):
         return value
 
     def best_constant(self, label, weight, rows=None):
-        """The normal quantiles of the shares of labels above each cutpoint; a label may be missing."""
+        """Return the normal quantiles of the shares of labels above each cutpoint; a label may be missing."""
         from scipy.special import ndtri
 
         least = RARE / (rows or len(label))
@@ -270,7 +270,7 @@ cdef class SoftLogistic(Loss):
         return log1p(e) - y * s
 
     def best_constant(self, label, weight, rows=None):
-        """The log-odds of the mean label, which may be 0 or 1."""
+        """Return the log-odds of the mean label, which may be 0 or 1."""
         return log_odds(label, weight, rows)
 
 
@@ -327,7 +327,7 @@ cdef class Huber(Loss):
         return self.value(y, score)
 
     def best_constant(self, label, weight, rows=None):
-        """The score at which the mean slope is 0, by bisection between the smallest and the largest label."""
+        """Return the score at which the mean slope is 0, by bisection between the smallest and the largest label."""
         low, high = np.min(label), np.max(label)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -356,7 +356,7 @@ cdef class Poisson(Loss):
         return exp(score[0])
 
     def best_constant(self, label, weight, rows=None):
-        """The logarithm of the mean; 0 if all counts are 0."""
+        """Return the logarithm of the mean; 0 if all counts are 0."""
         mean = np.average(label, weights=weight)
         return np.array([np.log(mean) if mean > 0 else 0.0])
 
@@ -406,6 +406,6 @@ cdef class Softmax(Loss):
         return largest + log(sum) - score[<int>y]
 
     def best_constant(self, label, weight, rows=None):
-        """The logarithms of the class frequencies; a class may be missing in the training rows."""
+        """Return the logarithms of the class frequencies; a class may be missing in the training rows."""
         shares = np.bincount(label.astype(np.intp), weights=weight, minlength=self.outputs)
         return np.log(np.maximum(shares / shares.sum(), RARE / (rows or len(label))))

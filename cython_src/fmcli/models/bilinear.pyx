@@ -211,5 +211,5 @@ cdef class Bilinear(Model):
 
 
 def where(group):
-    """A description of the group for error messages."""
+    """Return a description of the group for error messages."""
     return f"in field {group}" if group != NEITHER else "in another field"

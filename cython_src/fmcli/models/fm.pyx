@@ -162,7 +162,7 @@ cdef class FM(SecondOrder):
 
 
 def constant_row(rank):
-    """The layout of the factors of the constant feature, which [SH] calls v_0."""
+    """Return the layout of the factors of the constant feature, which [SH] calls v_0."""
     return BlockLayout(axes=(), body=[("v0", rank)])
 
 

@@ -32,7 +32,7 @@ class Array(NamedTuple):
 
 
 def array_of(name, size):
-    """The array whose rows have the given size: columns, or (parts, columns)."""
+    """Return the array whose rows have the given size: columns, or (parts, columns)."""
     columns = size[1] if isinstance(size, tuple) else size
     if not 1 <= columns <= MOST_COLUMNS:
         raise ValueError(f"{name} cannot have {columns} columns")
@@ -108,11 +108,11 @@ class BlockLayout:
         return size
 
     def rows(self, features):
-        """The number of rows of one class."""
+        """Return the number of rows of one class."""
         return self.rows_each * (features if self.by_feature else 1)
 
     def leading(self, features):
-        """The axes, with the number of features in place of FEATURES."""
+        """Return the axes, with the number of features in place of FEATURES."""
         return tuple(features if axis == FEATURES else axis for axis in self.axes)
 
 
@@ -125,7 +125,8 @@ def normal(shape, init_std, generator):
 
 
 def allocate(Py_ssize_t size, dtype=REAL_TYPE):
-    """An array of zeros, page-aligned and in huge pages if the system has them; by default of the build's real type.
+    """Return an array of zeros, page-aligned and in huge pages if the system has them; by default of the build's real
+    type.
 
     Physical memory is used only once it is written to.
 
@@ -154,7 +155,7 @@ def padded(Py_ssize_t columns):
 
 
 def row_stride(Py_ssize_t reals):
-    """The stride of rows, in reals: a small row never straddles two cache lines, a large row begins at one."""
+    """Return the stride of rows, in reals: a small row never straddles two cache lines, a large row begins at one."""
     cdef Py_ssize_t size = reals * REAL_TYPE.itemsize, stride = REAL_TYPE.itemsize
     while stride < size and stride < CACHE_LINE:
         stride *= 2
@@ -162,7 +163,8 @@ def row_stride(Py_ssize_t reals):
 
 
 def row_strides(layout, int slots):
-    """The strides of bodies and weights; weights follow the bodies in the same rows unless that costs a cache line."""
+    """Return the strides of bodies and weights; weights follow the bodies in the same rows unless that costs a cache
+    line."""
     cdef Py_ssize_t body = (1 + slots) * layout.lanes
     cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
     cdef Py_ssize_t joined = row_stride(body + weight)

@@ -9,7 +9,7 @@ from fmcli.models.model cimport Model
 
 
 def bias_block(bias):
-    """A list with the layout of the bias, the first of a model's blocks; empty without a bias."""
+    """Return a list with the layout of the bias, the first of a model's blocks; empty without a bias."""
     return [BlockLayout(axes=(), weight="bias", penalty="none")] if bias else []
 
 

@@ -110,7 +110,7 @@ cdef class Model:
             raise ValueError("the model was attached to arrays: it cannot be trained")
 
     def bytes_needed(self, int slots):
-        """Bytes that `allocate(slots)` needs."""
+        """Return bytes that `allocate(slots)` needs."""
         return REAL_TYPE.itemsize * (self.outputs * self.cutpoints + sum(
             self.outputs * layout.rows(self.features) * sum(set(row_strides(layout, slots))) for layout in self.layout
         ))
@@ -121,7 +121,7 @@ cdef class Model:
         return self.cutpoints or self.outputs
 
     def update_needed(self, Py_ssize_t batch):
-        """Bytes that are kept for a batch of samples until their update, beside the gradients."""
+        """Return bytes that are kept for a batch of samples until their update, beside the gradients."""
         return 0
 
     @property
@@ -142,7 +142,8 @@ cdef class Model:
         """
 
     def feature_axis(self, name):
-        """The position of the axis of features in an array, with the axis of classes counted; None without one."""
+        """Return the position of the axis of features in an array, with the axis of classes counted; None without one.
+        """
         for layout in self.layout:
             if name in layout.names and layout.by_feature:
                 return 1 + layout.axes.index(FEATURES)
@@ -161,11 +162,11 @@ cdef class Model:
         return np.ones((), dtype=np.bool_)
 
     def export_needed(self):
-        """Bytes of the arrays that `exported` allocates."""
+        """Return bytes of the arrays that `exported` allocates."""
         return 0
 
     def exported(self):
-        """The arrays of the model, by the names under which they are exported."""
+        """Return the arrays of the model, by the names under which they are exported."""
         return {**self.parameters, **self.constants}
 
     def allocate(self, int slots):
@@ -227,8 +228,8 @@ cdef class Model:
         part.row_stride = stride
 
     def view(self, base, layout, Py_ssize_t at, Py_ssize_t stride, in_row):
-        """A view of an array as it is exported; it begins at `at`, and its rows of shape `in_row` are `stride` reals
-        apart."""
+        """Return a view of an array as it is exported; it begins at `at`, and its rows of shape `in_row` are `stride`
+        reals apart."""
         steps = [layout.rows(self.features) * stride]
         steps += [(layout.rows_each if axis == FEATURES else 1) * stride for axis in layout.axes]
         steps += [padded(columns) for columns in in_row[1:]] + [1] * bool(in_row)
@@ -239,7 +240,7 @@ cdef class Model:
         return np.ndarray(shape, REAL_TYPE, base, at * size, tuple([step * size for step in steps]))
 
     def shapes(self):
-        """Name -> shape of every array in `parameters`, also before they are allocated."""
+        """Return name -> shape of every array in `parameters`, also before they are allocated."""
         shapes = {}
         for layout in self.layout:
             leading = (self.outputs, *layout.leading(self.features))
@@ -252,11 +253,12 @@ cdef class Model:
         return shapes
 
     def live(self):
-        """All arrays that training changes, at this moment: parameters, state, and what belongs to them. No copies."""
+        """Return all arrays that training changes, at this moment: parameters, state, and what belongs to them. No
+        copies."""
         return list(self.memory)
 
     def snapshot(self):
-        """A copy of the live arrays, for `restore`."""
+        """Return a copy of the live arrays, for `restore`."""
         return [array.copy() for array in self.live()]
 
     def require_snapshot(self, snapshot):
@@ -365,7 +367,7 @@ cdef class Model:
         """Record that rows of a block (int32, ids) have entered scores that were computed elsewhere."""
 
     def figures(self, data, rows):
-        """Name -> number: figures of this kind of model on some rows of a Dataset, for the summary of a run."""
+        """Return name -> number: figures of this kind of model on some rows of a Dataset, for the summary of a run."""
         return {}
 
     # The largest number of rows of block b that a sample of `longest` entries touches.
@@ -505,7 +507,7 @@ cdef class Model:
         latter determine in the samples of this Dataset may be kept."""
 
     def freeze_needed(self, rows):
-        """Bytes that `freeze` needs for a Dataset of this many rows."""
+        """Return bytes that `freeze` needs for a Dataset of this many rows."""
         return 0
 
     def step_apart(self, blocks, loss, objective):

@@ -47,7 +47,7 @@ cdef class Workspace:
 
     @staticmethod
     def bytes_needed(model, longest, gradients=True):
-        """Bytes that a workspace needs."""
+        """Return bytes that a workspace needs."""
         return sum(kind.itemsize * size for kind, size in Workspace._parts(model, longest, gradients))
 
     @staticmethod

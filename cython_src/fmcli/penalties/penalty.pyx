@@ -86,7 +86,7 @@ cdef class Penalty:
         return ExactStrength(self.l1_w, self.l2_w, group, self.group_penalty)
 
     def l2(self, layout):
-        """The l2 strengths for a block: (for its bodies, for its weights)."""
+        """Return the l2 strengths for a block: (for its bodies, for its weights)."""
         return self.strength(layout, True).l2, self.strength(layout, False).l2
 
     def value(self, Model model):

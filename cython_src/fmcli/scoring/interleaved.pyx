@@ -50,7 +50,7 @@ cdef class InterleavedFM:
 
     @staticmethod
     def bytes_needed(features, rank, draws):
-        """Bytes that so many draws take."""
+        """Return bytes that so many draws take."""
         return REAL_TYPE.itemsize * features * (draws * ((rank + LANES - 1) // LANES * LANES) + MOST_DRAWS)
 
     def scores(self, Dataset data, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out, rows=None):

@@ -42,7 +42,8 @@ def joined_scores(
     Model model, Dataset data, parts, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out,
     rows=None
 ):
-    """The same for samples with parts: the rows of `data`, and those of the PartSums, which have been measured."""
+    """Return the same for samples with parts: the rows of `data`, and those of the PartSums, which have been measured.
+    """
     cdef const int32_t[::1] chosen = np.arange(data.rows, dtype=np.int32) if rows is None else rows
     cdef vector[PartTable] tables
     cdef PartSums part
@@ -86,7 +87,7 @@ def losses(Loss loss, const double[::1] label, const double[:, ::1] score, doubl
 
 
 def mean_loss(Loss loss, const double[::1] label, const double[:, ::1] score, weight=None):
-    """The weighted mean of l(label[i], score[i])."""
+    """Return the weighted mean of l(label[i], score[i])."""
     cdef const double[::1] weights = weight
     cdef double total = 0, sum_of_weights = 0, w
     cdef Py_ssize_t i

@@ -181,12 +181,12 @@ METRIC_NAMES = {
 
 
 def words_of(command: str | None) -> dict[str, str]:
-    """The options of other tools for a command, with their counterparts."""
+    """Return the options of other tools for a command, with their counterparts."""
     return WORDS.get(command or "", {})
 
 
 def looks_like_a_file(value: str) -> bool:
-    """Whether a value looks like a file name, or is an existing file."""
+    """Return whether a value looks like a file name, or is an existing file."""
     return os.sep in value or "." in value or os.path.isfile(value)
 
 
@@ -203,13 +203,13 @@ def loss(value: str) -> str | None:
 
 
 def other_name(what: str, value: str, names: Mapping[str, str], ours: Collection[str]) -> str | None:
-    """A suggestion for a name that fmcli does not have."""
+    """Return a suggestion for a name that fmcli does not have."""
     meant = names.get(plain(value))
     return f"there is no {what} {value!r}; did you mean {meant}?" if meant and value not in ours else None
 
 
 def plain(name: str) -> str:
-    """A name as it is written in the tables."""
+    """Return a name as it is written in the tables."""
     return name.lower().replace("_", "-").replace(" ", "-")
 
 
@@ -221,13 +221,13 @@ def solver(value: str) -> str | None:
 
 
 def metric(value: str) -> str | None:
-    """Metrics have other names elsewhere, and some have several here."""
+    """Return metrics have other names elsewhere, and some have several here."""
     meant = METRIC_NAMES.get(plain(value))
     return f"there is no metric {value!r}; did you mean {one_of(meant)}?" if meant else None
 
 
 def limit(value: str) -> str | None:
-    """A limit begins with a metric."""
+    """Return a limit begins with a metric."""
     return metric(value.partition("=")[0])
 
 

@@ -91,5 +91,5 @@ SYNONYMS: dict[str, dict[str, str]] = {
 
 
 def synonyms(command: str) -> dict[str, str]:
-    """The words for options of a command, with their counterparts."""
+    """Return the words for options of a command, with their counterparts."""
     return {word: ours for ours, words in SYNONYMS.get(command, {}).items() for word in words.split()}

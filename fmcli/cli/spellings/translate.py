@@ -41,12 +41,12 @@ class Spelling:
     beside: tuple[str, ...] = ()
 
     def arguments(self, value: str) -> list[str]:
-        """The arguments of fmcli for the spelling with a value. Raises UsageError."""
+        """Return the arguments of fmcli for the spelling with a value. Raises UsageError."""
         return self.translate(value) if self.translate else [self.means[0], value]
 
 
 def dimensions(value: str) -> list[str]:
-    """libFM's k0,k1,k2: whether there are a bias and linear weights, and the number of factors."""
+    """Return libFM's k0,k1,k2: whether there are a bias and linear weights, and the number of factors."""
     parts = value.split(",")
     if len(parts) != 3 or not set(parts[:2]) <= {"0", "1"} or not parts[2].isdecimal():
         raise UsageError(
@@ -60,7 +60,7 @@ def dimensions(value: str) -> list[str]:
 
 
 def strengths(value: str) -> list[str]:
-    """libFM's r0,r1,r2, or one number for the last two: L2 penalties of bias, linear weights and factors."""
+    """Return libFM's r0,r1,r2, or one number for the last two: L2 penalties of bias, linear weights and factors."""
     parts = value.split(",")
     try:
         numbers = [float(part) for part in parts]
@@ -92,7 +92,7 @@ SPELLINGS = {
 
 
 def translated(command: click.Command, ctx: click.Context, arguments: list[str]) -> list[str]:
-    """The arguments, with the spellings of other tools replaced by the options of a command.
+    """Return the arguments, with the spellings of other tools replaced by the options of a command.
 
     Raises UsageError for an unknown option, with suggestions, for a value that has a meaning in another tool, and for
     an option that is given in two spellings.
@@ -137,7 +137,7 @@ class _Reading:
         return [*self.said, *self.rest]
 
     def may_be_a_value(self, word: str) -> bool:
-        """Whether a word may be a negative number that follows an unknown option."""
+        """Return whether a word may be a negative number that follows an unknown option."""
         return bool(self.wrong) and word[1] in "0123456789."
 
     def long(self, word: str) -> None:
@@ -169,7 +169,7 @@ class _Reading:
             self.native(flag, None)
 
     def native(self, flag: str, value: str | None) -> None:
-        """An option of fmcli; `value` is the part of the same word after the flag, if there is one."""
+        """Take an option of fmcli; `value` is the part of the same word after the flag, if there is one."""
         option = self.options[flag]
         name = option.name or ""
         self.once(name, flag, familiar=False)
@@ -182,7 +182,7 @@ class _Reading:
             raise UsageError(sentence)
 
     def familiar(self, flag: str, value: str | None) -> None:
-        """An option of another tool that fmcli accepts."""
+        """Take an option of another tool that fmcli accepts."""
         spelling = self.spellings[flag]
         for said in (*spelling.means, *spelling.beside):
             self.once(self.options[said].name or "", flag, familiar=True)
@@ -203,11 +203,11 @@ class _Reading:
             raise UsageError(f"{first} and {word} set the same option; give one of them")
 
     def has(self, flag: str) -> bool:
-        """Whether a long flag exists in fmcli or is an accepted spelling."""
+        """Return whether a long flag exists in fmcli or is an accepted spelling."""
         return flag in self.long_flags or flag in self.spellings
 
     def unknown(self, flag: str) -> UsageError | click.UsageError:
-        """The error for an option that the command does not have."""
+        """Return the error for an option that the command does not have."""
         name = plain(flag)
         lesson = words_of(self.command.name).get(name)
         if self.has(f"--{name}") and not flag.startswith("--"):
@@ -225,12 +225,12 @@ class _Reading:
 
 
 def plain(flag: str) -> str:
-    """A flag as it is written in the tables: without dashes at the start, and with "-" for "_"."""
+    """Return a flag as it is written in the tables: without dashes at the start, and with "-" for "_"."""
     return flag.lstrip("-").replace("_", "-")
 
 
 def options_of(command: click.Command, ctx: click.Context) -> dict[str, click.Option]:
-    """The options of a command by flag; an option is listed once for each of its flags."""
+    """Return the options of a command by flag; an option is listed once for each of its flags."""
     return {
         flag: parameter
         for parameter in command.get_params(ctx)
@@ -240,7 +240,7 @@ def options_of(command: click.Command, ctx: click.Context) -> dict[str, click.Op
 
 
 def options_beside(ctx: click.Context) -> dict[str, dict[str, click.Option]]:
-    """The options of the other commands in the same group, by the path of the command, such as "fmcli train"."""
+    """Return the options of the other commands in the same group, by the path of the command, such as "fmcli train"."""
     assert ctx.parent
     group = ctx.parent.command
     assert isinstance(group, click.Group)
@@ -254,5 +254,5 @@ def options_beside(ctx: click.Context) -> dict[str, dict[str, click.Option]]:
 
 
 def takes_value(option: click.Option) -> bool:
-    """Whether a word that follows an option is its value."""
+    """Return whether a word that follows an option is its value."""
     return not (option.is_flag or option.count)

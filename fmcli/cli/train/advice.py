@@ -49,7 +49,7 @@ def advice(trained: Trained) -> Iterator[str]:
 
 
 def verdict(trained: Trained, comparison: Comparison) -> str:
-    """A model that is no better than a constant, with the likely cause and the best remedy."""
+    """Return a model that is no better than a constant, with the likely cause and the best remedy."""
     if nothing_is_fitted(trained.plan.model):
         return str(comparison)  # a warning says why
     why = why_no_better(trained.validated, comparison.metric) if comparison.validated else why_not_learned(trained)
@@ -57,12 +57,12 @@ def verdict(trained: Trained, comparison: Comparison) -> str:
 
 
 def nothing_is_fitted(model: Model) -> bool:
-    """Whether all factors of the model are 0, or have no effect."""
+    """Return whether all factors of the model are 0, or have no effect."""
     return factors_are_zero(model) or kernel_weights_are_zero(model)
 
 
 def options_without_effect(spec: Spec, model: Model) -> Iterator[str]:
-    """Options that were given for a part that the model does not have: linear weights, or factors."""
+    """Yield options that were given for a part that the model does not have: linear weights, or factors."""
     has = {"linear weights": bool(linear_weights(model)), "factors": bool(factor_names(model) or model.constants)}
     for part, ending in (("linear weights", "_w"), ("factors", "_v")):
         without = [OPTIONS[name].flag for name in REFINES if name in spec.given and name.endswith(ending)]
@@ -71,33 +71,33 @@ def options_without_effect(spec: Spec, model: Model) -> Iterator[str]:
 
 
 def linear_weights(model: Model) -> list[str]:
-    """The arrays of linear weights."""
+    """Return the arrays of linear weights."""
     return [layout.weight for layout in model.layout if layout.weight and layout.part == "w" and layout.by_feature]
 
 
 def factor_names(model: Model) -> list[str]:
-    """The arrays of factors of features, and of weights of pairs."""
+    """Return the arrays of factors of features, and of weights of pairs."""
     full = [layout for layout in model.layout if layout.penalty == "full" and (layout.by_feature or layout.part == "v")]
     bodies = [array.name for layout in full for array in layout.body]
     return bodies + [layout.weight for layout in full if layout.weight and layout.part == "v"]
 
 
 def factors_are_zero(model: Model) -> bool:
-    """Whether the model has factors, and all of them are 0."""
+    """Return whether the model has factors, and all of them are 0."""
     arrays = [model.parameters[name] for name in factor_names(model)]
     return any(array.size for array in arrays) and not any(array.any() for array in arrays)
 
 
 def kernel_weights_are_zero(model: Model) -> bool:
-    """Whether the model fits weights of its factors' kernels, and all of them are 0. In this case, the
-    factors have neither an effect nor a gradient."""
+    """Return whether the model fits weights of its factors' kernels, and all of them are 0. In this case, the factors
+    have neither an effect nor a gradient."""
     names = [array.name for layout in model.layout if layout.role == "kernel weights" for array in layout.body]
     return bool(names) and not any(model.parameters[name].any() for name in names)
 
 
 def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
-    """A warning if many entries of the rows have features that no landmark has. Whatever their values, such entries add
-    nothing to the kernel functions."""
+    """Yield a warning if many entries of the rows have features that no landmark has. Whatever their values, such
+    entries add nothing to the kernel functions."""
     data, landmarks = trained.plan.data, model.landmarks
     has = landmarks.seen(np.arange(landmarks.rows, dtype=np.int32))
     runs = range(0, data.nnz, ENTRIES_AT_A_TIME)
@@ -113,8 +113,8 @@ def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
 
 
 def why_zero(trained: Trained) -> str:
-    """A warning that all factors, or all kernel weights, are 0, with the effect on the model, the likely cause and a
-    remedy."""
+    """Return a warning that all factors, or all kernel weights, are 0, with the effect on the model, the likely cause
+    and a remedy."""
     values, model = trained.plan.spec.values, trained.plan.model
     linear = any(model.parameters[name].any() for name in linear_weights(model))
     what = "factors" if factors_are_zero(model) else "weights beta of the factors"
@@ -143,7 +143,7 @@ def why_zero(trained: Trained) -> str:
 
 
 def why_no_better(trained: Trained, name: str) -> str:
-    """Why a model may predict no better than a constant: it has not learned anything, or it overfits."""
+    """Return why a model may predict no better than a constant: it has not learned anything, or it overfits."""
     assert trained.outcome is not None
     if odd := trained.plan.odd_columns:
         return f"{odd.found}: {odd.way_out}"
@@ -158,7 +158,7 @@ def why_no_better(trained: Trained, name: str) -> str:
 
 
 def why_not_learned(trained: Trained) -> str:
-    """Why a model may be no better than a constant on its training rows."""
+    """Return why a model may be no better than a constant on its training rows."""
     values, epochs = trained.plan.spec.values, trained.epochs
     if odd := trained.plan.odd_columns:
         return f"{odd.found}: {odd.way_out}"

@@ -42,7 +42,7 @@ class CheckpointChoice:
         return [] if self.path is None else [self.path]
 
     def check(self, spec: Spec) -> None:
-        """Raises UsageError if the choices contradict each other or the spec, or would overwrite a file."""
+        """Check the choices. Raises UsageError if they contradict each other or the spec, or would overwrite a file."""
         if self.path is None:
             if self.resume:
                 raise UsageError("--resume continues the run of a checkpoint; name it with --checkpoint FILE")
@@ -70,7 +70,7 @@ class CheckpointChoice:
 
     @contextmanager
     def opened(self, log: Log, *, dry: bool = False) -> Iterator[Keeper]:
-        """The keeper of the command's runs, which keeps nothing if the command does not train (`dry`). While it is
+        """Open the keeper of the command's runs, which keeps nothing if the command does not train (`dry`). While it is
         open, no other command uses the checkpoint.
 
         Raises BusyError if another command uses it now, and the errors of Checkpoint.read.
@@ -92,7 +92,7 @@ class CheckpointChoice:
 
 
 def checkpoint_options(section: str = "run") -> Callable[[F], F]:
-    """--checkpoint, --checkpoint-every and --resume, as one argument, `checkpoint`: a CheckpointChoice."""
+    """Return --checkpoint, --checkpoint-every and --resume, as one argument, `checkpoint`: a CheckpointChoice."""
 
     def decorate(function: F) -> F:
         @wraps(function)

@@ -31,7 +31,7 @@ FEW_ROWS = 10_000_000
 
 
 def cluster_dir_option(function: F) -> F:
-    """--cluster-dir, as the argument `cluster_dir`."""
+    """Add --cluster-dir, as the argument `cluster_dir`."""
     return option(
         "machine",
         "--cluster-dir",
@@ -67,7 +67,7 @@ def check_cluster(spec: Spec, request: Request) -> None:
                 "or --llfm-variant do"
             )
         if values.get("batch_size", 1) > 1:
-            raise UsageError("batches are rounds on a cluster; give --block-size in place of --batch-size")
+            raise UsageError("on a cluster, use --block-size instead of --batch-size")
     if request.members > 1:
         raise UsageError("--ensemble trains its models on one machine; with --cluster, train each with its own --seed")
     if request.disk or request.online:
@@ -88,7 +88,7 @@ def check_output(inputs: tuple[str, ...], output: str | None) -> None:
 
 
 def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster) -> tuple[Plan, str]:
-    """The plan of the run on the partitions of its inputs, and their format."""
+    """Return the plan of the run on the partitions of its inputs, and their format."""
     from fmcli.cli.train.log import log_read, log_weights
     from fmcli.cli.train.rows import log_skipped, read_valid, reading_of
     from fmcli.cluster.partitions import Inputs, divide

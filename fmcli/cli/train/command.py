@@ -47,7 +47,7 @@ from fmcli.training.settings import PATIENCE, Settings
 
 
 def helps(table: Mapping[str, Entry]) -> dict[str, str]:
-    """Name -> help of each entry of a table."""
+    """Return name -> help of each entry of a table."""
     return {entry.name: entry.help for entry in table.values()}
 
 

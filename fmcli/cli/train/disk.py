@@ -31,7 +31,7 @@ class Disk:
 
 
 def disk_options(function: F) -> F:
-    """--disk, --cache and --memory, the arguments of `parse_disk`."""
+    """Add --disk, --cache and --memory, the arguments of `parse_disk`."""
     function = option(
         "machine",
         "--memory",
@@ -57,7 +57,7 @@ def disk_options(function: F) -> F:
 
 
 def parse_disk(disk: bool, cache: str | None, memory: float | None, *, online: bool) -> Disk | None:
-    """What --disk asks for; None without it. Raises UsageError."""
+    """Return the choices of --disk; None without it. Raises UsageError."""
     if not disk:
         if cache is not None or memory is not None:
             raise UsageError(f"{'--cache' if cache is not None else '--memory'} applies only to --disk; add --disk")

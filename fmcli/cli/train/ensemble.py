@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ensemble_option(function: F) -> F:
-    """--ensemble, as the argument `ensemble`."""
+    """Add --ensemble, as the argument `ensemble`."""
     return option(
         "run",
         "--ensemble",

@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def id_options(function: F) -> F:
-    """--hash-bits, --min-count and --rare."""
+    """Add --hash-bits, --min-count and --rare."""
     function = option(
         "data",
         "--rare",
@@ -60,7 +60,8 @@ def check_rare(request: Request, min_count: int | None, rare: str | None) -> Non
 
 
 def chosen_bits(hash_bits: int | None, warm_start: WarmStart | None) -> int:
-    """The bits of the hashes of ids, which those of a warm start must be; 0: ids are not hashed. Raises UsageError."""
+    """Return the bits of the hashes of ids, which those of a warm start must be; 0: ids are not hashed. Raises
+    UsageError."""
     if warm_start is None:
         return hash_bits or 0
     if hash_bits not in (None, warm_start.hash_bits):

@@ -36,7 +36,7 @@ class KindCommand(SectionCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The parameters; if the help is narrowed, only those that the components take."""
+        """Return the parameters; if the help is narrowed, only those that the components take."""
         parameters = super().get_params(ctx)
         if not isinstance(ctx.obj, Spec):
             return parameters
@@ -45,8 +45,8 @@ class KindCommand(SectionCommand):
     more = f"{ALL_FLAG} shows all options and examples, -m KIND --help those of a kind of model."
 
     def screen(self, ctx: click.Context) -> Mapping[str, Mapping[str, str]]:
-        """The first screen, with the defaults of the components, which are those of DEFAULT_MODEL if no others are
-        given. If they are, their own options are added."""
+        """Return the first screen, with the defaults of the components, which are those of DEFAULT_MODEL if no others
+        are given. If they are, their own options are added."""
         spec = ctx.obj if isinstance(ctx.obj, Spec) else make_spec(DEFAULT_MODEL)
         chosen = {"model": spec.model, "solver": spec.solver, **spec.values}
         screen = {
@@ -79,7 +79,7 @@ class KindCommand(SectionCommand):
 
 
 def with_default(name: str, line: str, chosen: Mapping[str, Any]) -> str:
-    """A line of the screen, with the default of its option."""
+    """Return a line of the screen, with the default of its option."""
     if name not in chosen or "[" in line:
         return line
     value = in_words(OPTIONS[name], chosen[name]) if name in OPTIONS else chosen[name]
@@ -87,12 +87,12 @@ def with_default(name: str, line: str, chosen: Mapping[str, Any]) -> str:
 
 
 def _spec(model: str | None, solver: str | None, loss: str | None) -> Spec:
-    """The choices that the help is for. Raises UsageError for names that do not exist or do not combine."""
+    """Return the choices that the help is for. Raises UsageError for names that do not exist or do not combine."""
     return make_spec(model or DEFAULT_MODEL, solver, loss)
 
 
 def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
-    """Whether a run of these components takes a parameter."""
+    """Return whether a run of these components takes a parameter."""
     name = parameter.name or ""
     if name in BY_ROWS:
         return spec.by_rows
@@ -115,7 +115,7 @@ def _solver(spec: Spec) -> str | None:
 
 
 def _narrowed(parameter: click.Parameter, spec: Spec) -> click.Parameter:
-    """The parameter with the default that it has for these components."""
+    """Return the parameter with the default that it has for these components."""
     name = parameter.name or ""
     if not isinstance(parameter, SectionOption) or name not in (*spec.values, "solver"):
         return parameter
@@ -125,7 +125,7 @@ def _narrowed(parameter: click.Parameter, spec: Spec) -> click.Parameter:
 
 
 def _help(name: str, text: str, spec: Spec) -> str:
-    """The help of an option with the default that it has for these components."""
+    """Return the help of an option with the default that it has for these components."""
     if name == "solver":
         return f"{text.partition(' [')[0]} [default: {MODELS[spec.model].solver}]"
     choice, value = OPTIONS[name], spec.values[name]
@@ -140,7 +140,7 @@ def _help(name: str, text: str, spec: Spec) -> str:
 
 
 def _lists(lists: dict[str, Any], spec: Spec) -> dict[str, Any]:
-    """The lists below the options: this model, the solvers that train it, and the losses of both."""
+    """Return the lists below the options: this model, the solvers that train it, and the losses of both."""
     solver = _solver(spec)
     kept: dict[str, Iterable[str]] = {
         "Models": [spec.model],

@@ -67,7 +67,7 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: floa
 
 
 def dictionary_of(dictionary: Dictionary) -> str:
-    """The sizes of a dictionary, in brackets."""
+    """Return the sizes of a dictionary, in brackets."""
     numbers, names = len(dictionary.numbers), len(dictionary.ends)
     parts = [f"{numbers:,} numbers"] * (numbers > 0) + [f"{names:,} names"] * (names > 0)
     return f" (in a dictionary: {', '.join(parts)})" if parts else ""
@@ -167,7 +167,7 @@ def hints(plan: Plan) -> Iterator[str]:
 
 
 def sampler_for(plan: Plan) -> str | None:
-    """The solver that samples, if it is not in use, and can train the model on the rows."""
+    """Return the solver that samples, if it is not in use, and can train the model on the rows."""
     sampler = next(name for name, entry in SOLVERS.items() if entry.samples)
     if sampler == plan.spec.solver or plan.warm_start or plan.one_pass or len(plan.source.sizes) > 1:
         return None
@@ -179,7 +179,7 @@ def sampler_for(plan: Plan) -> str | None:
 
 
 def why_no_early_stop(plan: Plan) -> str:
-    """Why training cannot stop early; "" if it can."""
+    """Return why training cannot stop early; "" if it can."""
     spec = plan.spec
     if MODELS[spec.model].closed_form:
         return f"{spec.model} is solved in closed form"
@@ -209,7 +209,7 @@ def log_sweeps(log: Log, plan: Plan) -> None:
 
 
 def rare_features(plan: Plan) -> str:
-    """What happens to features that occur in few rows, and how many others there are."""
+    """Return in words what happens to features that occur in few rows, and how many others there are."""
     others, least = int(plan.seen.sum()), plan.settings.min_count
     if plan.settings.share_rare:
         shares = plan.data.numbering is not None and bool(plan.seen[-1])
@@ -250,12 +250,12 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
 
 
 def choice(name: str, value: Any) -> str:
-    """A choice of a run: "--rank 16", "--no-norm", "solver ftrl"."""
+    """Return a choice of a run: "--rank 16", "--no-norm", "solver ftrl"."""
     return with_flag(name, value) if name in OPTIONS else f"{name} {value}"
 
 
 def reason(plan: Plan) -> str:
-    """Why this loss was chosen."""
+    """Return why this loss was chosen."""
     labels = plan.preprocessing.labels
     if MODELS[plan.spec.model].closed_form:
         return "the one with a closed form"
@@ -271,7 +271,7 @@ def reason(plan: Plan) -> str:
 
 
 def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
-    """The sizes of the data and the model."""
+    """Return the sizes of the data and the model."""
     data = plan.data
     held = plan.all_rows - (trained.validated.plan if trained else plan).source.count
     then = ", then trained on" if trained and trained.chosen_by else ""
@@ -287,7 +287,7 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
 
 
 def needs(need: MemoryNeed) -> dict[str, str]:
-    """The memory that training needs beyond the rows, which are in memory already, and the available memory."""
+    """Return the memory that training needs beyond the rows, which are in memory already, and the available memory."""
     return {"memory": f"{human_bytes(need.total)} needed", "available": human_bytes(available())}
 
 
@@ -322,7 +322,7 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
 
 
 def convergence(figures: Mapping[str, Any]) -> str:
-    """The convergence of the sweeps after the burn-in, in words."""
+    """Return the convergence of the sweeps after the burn-in, in words."""
     parts = {name: words for name, words in PARTS.items() if f"{name}_r_hat" in figures}
     r_hat = ", ".join(f"{figures[f'{name}_r_hat']:.2f} ({words})" for name, words in parts.items())
     effective = ", ".join(f"{figures[f'{name}_effective']:.0f} ({words})" for name, words in parts.items())
@@ -359,7 +359,7 @@ def log_convergence(log: Log, trained: Trained) -> None:
 
 
 def figures(summary: dict[str, Any]) -> dict[str, str]:
-    """The figures of a model for its readers; metrics have names that begin with "train_", "valid_" or "test_"."""
+    """Return the figures of a model as text; names of metrics begin with "train_", "valid_" or "test_"."""
     shown = {"sparsity": f"{summary['sparsity']:.4f}"}
     if summary["loss"] is not None:
         shown["loss"] = f"{summary['loss']:.6f}"

@@ -59,7 +59,7 @@ class StreamRows:
         self._of_labels: dict[float, float] | None = None
 
     def counted(self, pieces: Iterable[TextRows]) -> Iterator[TextRows]:
-        """The pieces that have rows, which are counted."""
+        """Yield the pieces that have rows, which are counted."""
         for piece in pieces:
             self.facts.take(piece.facts)
             if piece.data.rows:
@@ -67,7 +67,7 @@ class StreamRows:
                 yield piece
 
     def change(self, data: Dataset) -> tuple[Dataset, Names]:
-        """A segment with the positions of label names in their order, and with weights; and the names."""
+        """Return a segment with the positions of label names in their order, and with weights; and the names."""
         found = self.facts.names
         if found:
             if self._places is None:

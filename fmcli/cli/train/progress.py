@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def is_round(number: int) -> bool:
-    """Whether a number is one of 1, 2, .. 9, 10, 20, .. 90, 100, 200, ..: 21 of the numbers to 300."""
+    """Return whether a number is one of 1, 2, .. 9, 10, 20, .. 90, 100, 200, ..: 21 of the numbers to 300."""
     return number % int(10 ** (len(str(number)) - 1)) == 0
 
 
 def penalty_of(epoch: Epoch) -> str:
-    """The penalty of an epoch, unless it is 0."""
+    """Return the penalty of an epoch, unless it is 0."""
     shown = f"{epoch.penalty:.6f}"
     if not float(shown):
         shown = f"{epoch.penalty:.1e}"
@@ -102,11 +102,11 @@ class Progress(Observer):
         return f"{self._of}{self._kind} {self._before + epoch:>{len(str(self._epochs))}}"
 
     def start(self, figures: dict[str, Any]) -> None:
-        """The first line of JSON."""
+        """Write the first line of JSON."""
         self._event("start", figures)
 
     def summary(self, figures: dict[str, Any]) -> None:
-        """The last line of JSON."""
+        """Write the last line of JSON."""
         self._event("summary", figures)
 
     def _event(self, kind: str, figures: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What fmcli train was asked for."""
+"""The request of a user of fmcli train."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def choose(
     init_model: str | None,
     log_json: str | None,
 ) -> tuple[Spec, WarmStart | None]:
-    """The spec of the run, and the model to resume from, if one is given.
+    """Return the spec of the run, and the model to resume from, if one is given.
 
     Raises UsageError if the options cannot be combined, and the errors of load_warm_start.
     """
@@ -89,7 +89,8 @@ def choose(
 
 
 def output_path(inputs: tuple[str, ...], output: str | None) -> str:
-    """The path of the model file: as given, or derived from the first input. Raises UsageError if there is no name."""
+    """Return the path of the model file: as given, or derived from the first input. Raises UsageError if there is no
+    name."""
     if output == "-":
         raise UsageError("a model cannot be written to standard output; give a file name with -o")
     if output is not None:

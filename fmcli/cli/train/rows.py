@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
-    """The plan of the run on its rows, and their format."""
+    """Return the plan of the run on its rows, and their format."""
     if request.disk:
         return plan_stored(log, request, request.disk, bad)
     settings = request.settings
@@ -50,7 +50,7 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
 
 
 def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:
-    """The plan with the rows of --test, if there are some."""
+    """Return the plan with the rows of --test, if there are some."""
     if not request.test:
         return plan
     begin, before = time.perf_counter(), bad.count
@@ -68,7 +68,7 @@ def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:
 
 
 def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[Plan, str]:
-    """The same with rows that are read from a cache."""
+    """Plan a run on rows that are read from a cache."""
     settings, begin, before = request.settings, time.perf_counter(), bad.count
     reading = reading_of(request, shuffled=settings.spec.values.get("shuffle", True))
     log.progress(f"reading {request.inputs[0]}")
@@ -98,7 +98,7 @@ def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[
 
 
 def reading_of(request: Request, *, shuffled: bool) -> Reading:
-    """How the text of a request is read piece by piece."""
+    """Return how the text of a request is read piece by piece."""
     spec = request.settings.spec
     return Reading(
         request.format,
@@ -112,13 +112,13 @@ def reading_of(request: Request, *, shuffled: bool) -> Reading:
 
 
 def known_labels(request: Request) -> Names | None:
-    """The names that labels can have, as the warm start knows them; None: any."""
+    """Return the names that labels can have, as the warm start knows them; None: any."""
     warm_start = request.settings.warm_start
     return warm_start.preprocessing.labels.names if warm_start else None
 
 
 def read_valid(log: Log, request: Request, format: str, bad: BadLines, labels: Names | None) -> Dataset | None:
-    """The validation data, if there are any; `labels` are the names of the labels of the training data."""
+    """Return the validation data, if there are any; `labels` are the names of the labels of the training data."""
     if not request.valid:
         return None
     return read_rows(log, request, request.valid, format, bad, labels or NUMBERS).dataset
@@ -152,7 +152,7 @@ def read_rows(
 
 
 def relating(request: Request, name: str) -> Callable[[TextRows], Dataset]:
-    """A function that gives training rows their relations; `name` is the first input's."""
+    """Return a function that gives training rows their relations; `name` is the first input's."""
     threads = request.settings.threads
     return partial(with_relations, relations=request.relations, name=name_of(name), threads=threads)
 

@@ -123,7 +123,7 @@ def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: flo
 
 
 def bad_lines(bad: BadLines) -> dict[str, object]:
-    """How many lines were skipped, for the summary; empty unless bad lines are skipped."""
+    """Return how many lines were skipped, for the summary; empty unless bad lines are skipped."""
     return {"bad_lines": bad.count} if bad.skip else {}
 
 

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def sampling_options(function: F) -> F:
-    """--groups, --test and --test-output, as the arguments `groups`, `test` and `test_output`."""
+    """Add --groups, --test and --test-output, as the arguments `groups`, `test` and `test_output`."""
     function = option(
         "output",
         "--test-output",
@@ -33,8 +33,9 @@ def sampling_options(function: F) -> F:
         "--test",
         multiple=True,
         metavar="FILE",
-        help="For mcmc: rows to predict by the mean over all sweeps after the burn-in, of which the model keeps only "
-        "--draws. If they have labels, the metrics of these predictions are shown. May be repeated.",
+        help="With mcmc: predict these rows during training, averaging all sweeps after the burn-in (the model file "
+        "keeps only --draws of them). If they have labels, the metrics of these predictions are shown. May be "
+        "repeated.",
     )(function)
     return option(
         "solver",
@@ -50,7 +51,7 @@ def check_test(test: Sequence[str], output: str | None, spec: Spec, others: Mapp
     """Raise UsageError if rows cannot be predicted in training, or not with other options, by their flags, if these are
     given."""
     if output is not None and not test:
-        raise UsageError("--test-output has the predictions for the rows of --test; name them, or leave it out")
+        raise UsageError("--test-output needs --test FILE")
     if not test:
         return
     if not spec.solver_entry.samples:

@@ -48,7 +48,7 @@ class Choices:
 
     @classmethod
     def current(cls) -> Choices:
-        """Those of the command that is running."""
+        """Return the choices of the command that is running."""
         context = click.get_current_context()
         names = {long_name(parameter): parameter.name or "" for parameter in context.command.params}
         values = {name: context.params[key] for name, key in names.items() if key in context.params}
@@ -58,7 +58,7 @@ class Choices:
 
 
 def long_name(parameter: click.Parameter) -> str:
-    """The name of an option's longest flag: "metric" of -x and --metric; that of an argument."""
+    """Return the name of an option's longest flag: "metric" of -x and --metric; that of an argument."""
     if parameter.name in OPTIONS or not isinstance(parameter, click.Option):
         return parameter.name or ""
     return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
@@ -71,7 +71,7 @@ def log_start(progress: Progress, plan: Plan, request: Request) -> None:
 
 
 def start_event(plan: Plan, request: Request) -> dict[str, Any]:
-    """The figures of the event. If the rows come from a stream, they are not known yet."""
+    """Return the figures of the event. If the rows come from a stream, they are not known yet."""
     validation, kept = plan.validation, not request.online
     rows = {
         "rows": plan.all_rows,
@@ -94,8 +94,8 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
 
 
 def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
-    """Name -> value and origin of the options of the run: those of the model, the solver and the loss, and others that
-    have a value."""
+    """Return name -> value and origin of the options of the run: those of the model, the solver and the loss, and
+    others that have a value."""
     spec, asked = plan.spec, plan.settings.spec
     inherited = inherited_by(plan, choices)
     by_data = {name for name, value in asked.values.items() if isinstance(value, Derived)}
@@ -115,7 +115,7 @@ def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
 
 
 def inherited_by(plan: Plan, choices: Choices) -> set[str]:
-    """The names of the choices that a run inherits from the model of its warm start, if there is one."""
+    """Return the names of the choices that a run inherits from the model of its warm start, if there is one."""
     if plan.warm_start is None:
         return set()
     run, values = plan.warm_start.run, choices.values
@@ -125,7 +125,7 @@ def inherited_by(plan: Plan, choices: Choices) -> set[str]:
 
 
 def shown(value: Any) -> Any:
-    """A value of the command line, without passwords in addresses."""
+    """Return a value of the command line, without passwords in addresses."""
     if isinstance(value, (tuple, list)):
         return [shown(one) for one in value]
     return without_secrets(value) if isinstance(value, str) else value

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def weight_options(function: F) -> F:
-    """--sample-weights, --label-weights, --class-weight and --pos-weight, the arguments of `parse_weights`."""
+    """Add --sample-weights, --label-weights, --class-weight and --pos-weight, the arguments of `parse_weights`."""
     function = option(
         "data",
         "--pos-weight",
@@ -48,7 +48,7 @@ def weight_options(function: F) -> F:
 def parse_weights(
     file: str | None, by_label: tuple[str, ...], positive: float | None, beside_labels: bool
 ) -> Weighting | None:
-    """The weighting of the rows; None if there is none. Raises UsageError."""
+    """Return the weighting of the rows; None if there is none. Raises UsageError."""
     if file is None and not by_label and positive is None and not beside_labels:
         return None
     if by_label and positive is not None:

@@ -58,7 +58,7 @@ class Occurrences:
     labels: int | None = None
 
     def entries(self, numbering: Numbering | Dictionary | None) -> dict[str, Any]:
-        """The entries for the metadata of a model file; the numbering is that of the columns."""
+        """Return the entries for the metadata of a model file; the numbering is that of the columns."""
         known = None
         features = self.features if numbering is None else numbering.features_of(self.features)
         if self.rows is not None:
@@ -66,12 +66,12 @@ class Occurrences:
         return {"frequent": np.stack([features, self.fields], axis=1).tolist(), "occurrences": known}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays for a model file, by name."""
+        """Return the arrays for a model file, by name."""
         arrays = {TOGETHER: self.together, COUNTS: self.counts}
         return {name: array for name, array in arrays.items() if array is not None}
 
     def rows_of(self, features: list[int]) -> list[int | None]:
-        """The number of rows that have each of these features; None if it is not known."""
+        """Return the number of rows that have each of these features; None if it is not known."""
         if self.counts is not None:
             return [int(self.counts[j]) for j in features]
         known = {} if self.rows is None else dict(zip(self.features.tolist(), self.rows.tolist(), strict=True))
@@ -82,7 +82,8 @@ UNKNOWN = Occurrences(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
 
 
 def bytes_needed(features: int, *, resumed: bool) -> int:
-    """Bytes that `count` takes: for each feature a count, a position, and a sum with the warm-start model's count."""
+    """Return bytes that `count` takes: for each feature a count, a position, and a sum with the warm-start model's
+    count."""
     count, place, total = np.dtype(np.int32).itemsize, 1, np.dtype(np.int64).itemsize
     return features * (2 * count + place + (total if resumed else 0))
 
@@ -124,28 +125,28 @@ def count(
 
 
 def stride(entries: int, rows: int) -> int:
-    """The distance between two rows that are examined for pairs."""
+    """Return the distance between two rows that are examined for pairs."""
     length = entries / max(rows, 1)
     return max(1, round(entries * min(length, MOST) / 2 / MOST_PAIRS))
 
 
 def added(counts: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
-    """int32: the sums of two arrays of counts; the second array may be shorter."""
+    """Return int32: the sums of two arrays of counts; the second array may be shorter."""
     total = counts.astype(np.int64)
     total[: len(others)] += others
     return np.minimum(total, MOST_ROWS, out=total).astype(np.int32)
 
 
 def compact(times: NDArray[np.int32], room: int) -> NDArray[Any] | None:
-    """The counts in the smallest type that can represent them; None if that takes more than `room` bytes."""
+    """Return the counts in the smallest type that can represent them; None if that takes more than `room` bytes."""
     highest = times.max(initial=0)
     kind = next(kind for kind in TYPES if highest <= np.iinfo(kind).max)
     return times.astype(kind) if kind.itemsize * len(times) <= room else None
 
 
 def joined(found: Occurrences, previous: Occurrences) -> Occurrences:
-    """The counts, plus those of a warm-start model for pairs of features that are among the most frequent ones of both.
-    Features that only the warm-start model has seen get its fields."""
+    """Return the counts, plus those of a warm-start model for pairs of features that are among the most frequent ones
+    of both. Features that only the warm-start model has seen get its fields."""
     if previous.together is None:
         return found
     size, places = len(previous.features), {j: place for place, j in enumerate(previous.features.tolist())}
@@ -166,8 +167,8 @@ def joined(found: Occurrences, previous: Occurrences) -> Occurrences:
 def kept(
     meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numbering: Numbering | Dictionary | None
 ) -> Occurrences:
-    """The counts in a valid model file, whose columns have this numbering; files of earlier versions have only the
-    features."""
+    """Return the counts in a valid model file, whose columns have this numbering; files of earlier versions have only
+    the features."""
     frequent = np.array(meta["frequent"], dtype=np.int32).reshape(-1, 2)
     features, fields = np.ascontiguousarray(frequent.T)
     if numbering is not None:

@@ -64,7 +64,8 @@ class Map:
         self._taken = 0
 
     def take(self, count: int) -> RowNumbers:
-        """(count) the rows of the block for the next rows of data. Raises BadInputError, which names file and line."""
+        """Return (count) the rows of the block for the next rows of data. Raises BadInputError, which names file and
+        line."""
         pieces = [self._ahead]
         missing = count - len(self._ahead)
         while missing > 0 and (more := next(self._numbers, None)) is not None:
@@ -126,7 +127,7 @@ class Map:
 
 
 def block_of(read: Sequence[Dataset]) -> Dataset:
-    """The rows of a block that was read in consecutive pieces, which have the same columns."""
+    """Return the rows of a block that was read in consecutive pieces, which have the same columns."""
     if not read:
         return Dataset(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None, np.zeros(0), 0)
     return pieces.joined([piece.changed(label=np.zeros(piece.rows)) for piece in read])
@@ -168,7 +169,7 @@ class Joiner:
             which.close()
 
     def _parts(self, piece: Piece) -> Iterator[tuple[Piece, list[RowNumbers]]]:
-        """A piece in parts of about ENTRIES joined entries, and the rows of the blocks that belong to each."""
+        """Yield a piece in parts of about ENTRIES joined entries, and the rows of the blocks that belong to each."""
         data = piece.data
         numbers = [which.take(data.rows) for which in self.maps]
         lengths = np.diff(data.indptr)

@@ -61,7 +61,7 @@ def _read_block(path: str, threads: int) -> list[TextRows]:
 
 
 def _only(block: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextRows]:
-    """The rows of a block with these increasing numbers, in the same pieces."""
+    """Yield the rows of a block with these increasing numbers, in the same pieces."""
     start = 0
     for piece in block:
         stop = start + piece.data.rows
@@ -73,12 +73,12 @@ def _only(block: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextRo
 
 
 def _bare(data: Dataset) -> Dataset:
-    """Rows with labels, which joined pieces must have, that mean nothing."""
+    """Return rows with labels, which joined pieces must have, that mean nothing."""
     return data.changed(label=np.zeros(data.rows), weight=None, group=None)
 
 
 def _slice(data: Dataset, start: int, stop: int) -> Dataset:
-    """Rows start:stop, which share the memory of the entries."""
+    """Return rows start:stop, which share the memory of the entries."""
     first, last = data.indptr[[start, stop]].tolist()
     return Dataset(
         data.indptr[start : stop + 1] - first,

@@ -29,7 +29,7 @@ class Relation:
     row: RowNumbers
 
     def used(self, rows: RowNumbers | None = None) -> NDArray[np.int64]:
-        """(rows of the block) how many of the rows with these indices refer to each; None: of all rows."""
+        """Return (rows of the block) how many of the rows with these indices refer to each; None: of all rows."""
         chosen = self.row if rows is None else self.row[rows]
         return np.bincount(chosen, minlength=self.block.rows)
 
@@ -121,11 +121,11 @@ class RelatedRows(Dataset):
         return largest, smallest
 
     def longest_square(self) -> float:
-        """An upper bound of the largest squared norm of a row."""
+        """Return an upper bound of the largest squared norm of a row."""
         return float(super().longest_square()) + sum(relation.block.longest_square() for relation in self.relations)
 
     def joined(self, rows: RowNumbers) -> Dataset:
-        """The rows with these indices, with the entries of the rows that they refer to."""
+        """Return the rows with these indices, with the entries of the rows that they refer to."""
         own = super().take(rows)
         return joined(own, [(relation.block, relation.row[rows]) for relation in self.relations])
 

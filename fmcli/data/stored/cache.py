@@ -56,7 +56,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass
 class Facts:
-    """What is known about all rows of a cache.
+    """The facts about all rows of a cache.
 
     format : "libsvm" or "ffm".
     fields : largest field + 1; 0 without fields.
@@ -225,7 +225,7 @@ def write(
     threads: int,
     by_ids: bool,
 ) -> Facts:
-    """The same into an open file. Another temporary file may be in the folder of `path`."""
+    """Write a cache into an open file. Another temporary file may be in the folder of `path`."""
     with ExitStack() as stack:
         writer = Writer(file, shuffled, threads)
         spool: Writer | None = None
@@ -255,7 +255,7 @@ def write(
 
 
 def chunks_of(pieces: Iterable[TextRows], facts: Facts) -> Iterator[list[TextRows]]:
-    """Some pieces at a time, which have at least CHUNK_BYTES, and of which the facts are added."""
+    """Yield lists of pieces of at least CHUNK_BYTES, adding up their facts."""
     held: list[TextRows] = []
     for piece in pieces:
         facts.take(piece.facts)
@@ -268,7 +268,7 @@ def chunks_of(pieces: Iterable[TextRows], facts: Facts) -> Iterator[list[TextRow
 
 
 def read_dictionary(data: bytes, sizes: list[int] | None) -> Dictionary | None:
-    """The Dictionary whose arrays have these sizes in bytes. Raises ValueError if it is not valid."""
+    """Return the Dictionary whose arrays have these sizes in bytes. Raises ValueError if it is not valid."""
     if sizes is None:
         return None
     ends = np.cumsum([0, *sizes])
@@ -355,7 +355,7 @@ class Cache:
         os.close(self._file)
 
     def damaged(self, reason: str) -> DamagedCacheError:
-        """The error for a cache that cannot be used."""
+        """Return the error for a cache that cannot be used."""
         return DamagedCacheError(self.path, reason)
 
     def _check(self, end: int) -> None:
@@ -385,11 +385,11 @@ class Cache:
             yield [(chunk * STRIPS + first, chunk * STRIPS + last) for chunk in range(self.chunks)]
 
     def rows_of(self, block: int) -> int:
-        """The number of rows of a block."""
+        """Return the number of rows of a block."""
         return sum(int(self.table[first:last, ROWS].sum()) for first, last in self.blocks[block])
 
     def row_bytes(self, strips: slice) -> int:
-        """The bytes that the rows of some strips take in memory."""
+        """Return the bytes that the rows of some strips take in memory."""
         rows, entries = (int(self.table[strips, column].sum()) for column in (ROWS, ENTRIES))
         width = 4 * (1 + self.fielded + bool(self.table[strips, VALUED].any()))
         return (16 + 8 * self.weighted) * rows + width * entries
@@ -411,7 +411,7 @@ class Cache:
         return bool(self.about["label_weights"] or self.about.get("sample_weights"))
 
     def load(self, block: int, checked: bool = True) -> Dataset:
-        """The rows of a block. Raises BadInputError if they are damaged.
+        """Return the rows of a block. Raises BadInputError if they are damaged.
 
         checked : whether the columns of a row must be increasing.
         """

@@ -12,27 +12,27 @@ LARGEST_COUNT = 2**31 - 1  # of features or fields
 
 
 def is_count(value: Any, most: int = 2**63 - 1) -> bool:
-    """Whether a value is a whole number from 0 to `most`."""
+    """Return whether a value is a whole number from 0 to `most`."""
     return type(value) is int and 0 <= value <= most
 
 
 def is_dimension(value: Any) -> bool:
-    """Whether a value can be a number of features or fields."""
+    """Return whether a value can be a number of features or fields."""
     return is_count(value, LARGEST_COUNT)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
+    """Return whether a value is a finite number."""
     return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 2**63)
 
 
 def is_size(value: Any) -> bool:
-    """Whether a value is a finite number that is not negative."""
+    """Return whether a value is a finite number that is not negative."""
     return is_number(value) and value >= 0
 
 
 def are_labels(value: Any) -> bool:
-    """Whether a value lists different labels, each with its number of rows and their weight."""
+    """Return whether a value lists different labels, each with its number of rows and their weight."""
     return value is None or (
         type(value) is list
         and all(type(entry) is list and len(entry) == 3 for entry in value)
@@ -42,17 +42,17 @@ def are_labels(value: Any) -> bool:
 
 
 def are_names(value: Any) -> bool:
-    """Whether a value lists different names of labels."""
+    """Return whether a value lists different names of labels."""
     return value is None or (type(value) is list and all(map(is_name, value)) and len(set(value)) == len(value))
 
 
 def are_sizes(value: Any) -> bool:
-    """Whether a value lists the sizes of the three arrays of a dictionary, in bytes."""
+    """Return whether a value lists the sizes of the three arrays of a dictionary, in bytes."""
     return value is None or (type(value) is list and len(value) == 3 and all(map(is_count, value)))
 
 
 def is_flag(value: Any) -> bool:
-    """Whether a value is true or false."""
+    """Return whether a value is true or false."""
     return type(value) is bool
 
 

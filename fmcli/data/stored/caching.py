@@ -54,7 +54,7 @@ class Reading:
     sample_weights: str | None = None
 
     def about(self, inputs: Sequence[str], skip: bool) -> dict[str, Any]:
-        """What recognises the rows of some inputs.
+        """Return the identity of the rows of some inputs.
 
         skip : whether lines with errors are skipped.
         """
@@ -69,7 +69,7 @@ class Reading:
 
 
 def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int, bad: BadLines) -> tuple[Cache, str]:
-    """The cache of some inputs, and why it was made; "" if it was there already.
+    """Return the cache of some inputs, and why it was made; "" if it was there already.
 
     It is used again if the inputs and the file of weights have the same names, sizes, times of the last change or
     versions, and bytes in samples, and if they were read in the same way. Standard input is always read again.
@@ -100,7 +100,7 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
 def text_rows(
     inputs: Sequence[Input], reading: Reading, threads: int, bad: BadLines | None, account: Account | None = None
 ) -> Generator[TextRows, None, None]:
-    """The rows of some inputs, piece by piece. Raises the errors of `reader.read`.
+    """Yield the rows of some inputs, piece by piece. Raises the errors of `reader.read`.
 
     account : as in `score_chunks`, in place of `bad`.
     """
@@ -124,7 +124,7 @@ def text_rows(
 
 
 def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[TextRows]:
-    """The rows of each chunk. `labels` are as in Reading.
+    """Yield the rows of each chunk. `labels` are as in Reading.
 
     Raises BadInputError for a label that is not one of the names, if there are some.
     """
@@ -146,8 +146,8 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[Tex
 
 
 def why_not(path: str, about: dict[str, Any], files: Sequence[str]) -> str:
-    """Why a cache cannot be used for rows that are described by `about`; "" if it can. `files` are all that they are
-    read from."""
+    """Return why a cache cannot be used for rows that are described by `about`; "" if it can. `files` are all that they
+    are read from."""
     if not os.path.exists(path):
         return "there was none"
     try:

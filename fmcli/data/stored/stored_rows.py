@@ -32,7 +32,7 @@ class LabelTotals:
     rows: NDArray[np.int64]
 
     def without(self, data: Dataset | None) -> RowLabels:
-        """The labels of all rows but those of a Dataset. Raises ValueError if that cannot be."""
+        """Return the labels of all rows but those of a Dataset. Raises ValueError if that cannot be."""
         weight, rows = self.weight, self.rows
         if data is not None:
             size = len(rows)
@@ -51,7 +51,7 @@ class LabelTotals:
 
 @dataclass(frozen=True)
 class Totals:
-    """What is known about all rows of a cache, as the model sees them.
+    """The totals over all rows of a cache, as the model sees them.
 
     labels : None if there are too many different ones.
     counts : int32 (features), the number of rows that have each feature.
@@ -148,12 +148,12 @@ class StoredRows(TrainingRows):
             yield following.result()
 
     def _count(self) -> list[int]:
-        """The number of rows of each block to train on."""
+        """Return the number of rows of each block to train on."""
         cache, left = self.cache, self.left
         return [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.blocks))]
 
     def _some_rows(self) -> tuple[Dataset, RowNumbers]:
-        """The first block whose rows do not all have weight 0. Raises BadInputError if there is none."""
+        """Return the first block whose rows do not all have weight 0. Raises BadInputError if there is none."""
         for block, size in enumerate(self._sizes):
             if size:
                 data, rows = self._block(block)

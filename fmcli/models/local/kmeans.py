@@ -23,7 +23,7 @@ TABLES, DISTANCES = 5, 4
 
 
 def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """(centres, features) The centres that Lloyd's algorithm finds from a k-means++ start.
+    """Return (centres, features) The centres that Lloyd's algorithm finds from a k-means++ start.
 
     A centre without rows does not move. If there are fewer distinct rows than centres, some centres are equal.
 
@@ -51,7 +51,7 @@ def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.r
 
 
 def bytes_needed(data: Dataset, rows: int, centres: int) -> int:
-    """Bytes that `kmeans` needs for this number of rows of the data."""
+    """Return bytes that `kmeans` needs for this number of rows of the data."""
     rows = min(rows, MOST_ROWS)
     entries = data.nnz * rows // max(data.rows, 1)
     entry = 2 * (data.index.itemsize + np.dtype(np.float64).itemsize)  # in the matrix, and in the sums
@@ -59,7 +59,7 @@ def bytes_needed(data: Dataset, rows: int, centres: int) -> int:
 
 
 def matrix(data: Dataset) -> Any:
-    """The rows as a scipy.sparse matrix of float64. Raises NotEnoughMemoryError if scipy cannot be loaded."""
+    """Return the rows as a scipy.sparse matrix of float64. Raises NotEnoughMemoryError if scipy cannot be loaded."""
     require_scipy(SCIPY_SPARSE, "llfm")
     from scipy.sparse import csr_matrix
 
@@ -68,13 +68,14 @@ def matrix(data: Dataset) -> Any:
 
 
 def distances(x: Any, squares: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(rows, centres) Squared distances between rows and centres; `squares` are the squared lengths of the rows."""
+    """Return (rows, centres) the squared distances between rows and centres; `squares` are the squared lengths of the rows.
+    """
     found: NDArray[np.float64] = np.maximum(squares[:, None] - 2 * (x @ z.T) + (z**2).sum(axis=1), 0)
     return found
 
 
 def sums_by_centre(x: Any, nearest: NDArray[np.int64], centres: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """(centres, features) Sum of the rows that belong to each centre, and (centres) the number of these rows."""
+    """Return (centres, features) Sum of the rows that belong to each centre, and (centres) the number of these rows."""
     from scipy.sparse import csr_matrix
 
     rows = len(nearest)
@@ -85,7 +86,7 @@ def sums_by_centre(x: Any, nearest: NDArray[np.int64], centres: int) -> tuple[ND
 def first_centres(
     x: Any, squares: NDArray[np.float64], centres: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """(centres, features) The first centres by k-means++ (Arthur and Vassilvitskii 2007).
+    """Return (centres, features) The first centres by k-means++ (Arthur and Vassilvitskii 2007).
 
     Rows are drawn with probability proportional to the squared distance from the nearest centre so far; of several
     draws, the one with the lowest inertia becomes a centre. Once every row is a centre, the centres are repeated.

@@ -90,7 +90,7 @@ class CoordinateDescent(Minimizer):
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
-        """Bytes that the states of samples, the columns, the sweeps and the threads' workspaces take."""
+        """Return bytes that the states of samples, the columns, the sweeps and the threads' workspaces take."""
         rows = [layout.rows(model.features) for layout in model.layout]
         most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples
         updates = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
@@ -103,8 +103,8 @@ class CoordinateDescent(Minimizer):
         return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + workspaces
 
     def _sweeps(self, number: int) -> list[Sweep]:
-        """The sweep of a block of parameters; if its rows belong to features, and there are relations, several sweeps,
-        which together are in the order of the features where that is cheap."""
+        """Return the sweep of a block of parameters; if its rows belong to features, and there are relations, several
+        sweeps, which together are in the order of the features where that is cheap."""
         parts: list[tuple[Columns, int, BlockRows | None]] = [(self.descent.columns[number], self.data.rows, None)]
         if self.model.layout[number].by_feature:
             parts += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
@@ -119,7 +119,7 @@ class CoordinateDescent(Minimizer):
         return Sweep(order, ends, list(self._chunks(ends, groups)), related)
 
     def _chunks(self, ends: NDArray[np.int64], groups: list[int]) -> Iterator[Chunk]:
-        """Rows in chunks of a task's size, and large rows; the conflict-free groups begin at `groups`."""
+        """Yield rows in chunks of a task's size, and large rows; the conflict-free groups begin at `groups`."""
         done, rows = 0, len(ends) - 1
         for large in [*np.flatnonzero(np.diff(ends) >= ENTRIES_OF_LARGE_ROW).tolist(), rows]:
             yield from self._chunks_between(ends, done, large, groups)
@@ -128,7 +128,7 @@ class CoordinateDescent(Minimizer):
             done = large + 1
 
     def _chunks_between(self, ends: NDArray[np.int64], done: int, stop: int, groups: list[int]) -> Iterator[Chunk]:
-        """The chunks of the rows from `done` to `stop`, none of which is large."""
+        """Yield the chunks of the rows from `done` to `stop`, none of which is large."""
         bounds = [done, *(begin for begin in groups if done < begin < stop), stop] if groups else []
         for begin, end in pairwise(bounds):
             if ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
@@ -175,7 +175,7 @@ class CoordinateDescent(Minimizer):
         self.sweeps.update({number: self._sweeps(number) for number in selected})
 
     def position(self) -> Position:
-        """Scores and caches do not belong to it, because they are recomputed after each epoch."""
+        """Return scores and caches do not belong to it, because they are recomputed after each epoch."""
         return {"ended": np.array(self.ended)}
 
     def move_to(self, position: Position, epochs: int) -> None:
@@ -184,15 +184,14 @@ class CoordinateDescent(Minimizer):
         self._recompute_sweeps()
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
-        """(mean loss, penalty) of the parameters as they are."""
+        """Return (mean loss, penalty) of the parameters as they are."""
         for rows in self.descent.related:
             self._by_parts(pool, rows.data.indptr, lambda _, *part, rows=rows: rows.measure(*part))
         loss = sum(self._by_samples(pool, lambda thread, *part: self.updaters[thread].measure(*part)))
         return loss, self.descent.penalty_value()
 
     def _by_samples(self, pool: ThreadPoolExecutor, work: Callable[[int, int, int], T]) -> list[T]:
-        """The results of `work` for a thread and all samples from a number up to another one, in the order of these
-        parts."""
+        """Run `work(updater, start, stop)` on consecutive slices of the samples; return the results in order."""
         rows = self.data.rows
         starts = range(0, rows, SAMPLES_A_TASK)
 
@@ -239,7 +238,7 @@ class CoordinateDescent(Minimizer):
         list(pool.map(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), range(self.threads)))
 
     def _enter(self, number: int) -> None:
-        """Called before the rows of a block are updated."""
+        """Prepare for updates of the rows of a block."""
         if self.model.layout[number].role == "kernel weights":
             self.descent.recompute_kernel_norms()
 
@@ -273,8 +272,8 @@ class CoordinateTrainer(MinimizingTrainer):
 
 
 def blocks_in_order(model: Model) -> list[int]:
-    """The blocks to train, in the order of updates: fitted weights of kernels come before the factors, so that their
-    start values do not decide their final signs ([PN] 9.1).
+    """Return the blocks to train, in the order of updates: fitted weights of kernels come before the factors, so that
+    their start values do not decide their final signs ([PN] 9.1).
 
     At the start of an epoch the caches are exact, too, which these weights need: if a kernel has vanished, later in an
     epoch its cache holds rounding errors only, and there is no limit to a step along those.
@@ -284,7 +283,7 @@ def blocks_in_order(model: Model) -> list[int]:
 
 
 def in_runs(orders: list[NDArray[np.int64]], rows: int) -> list[tuple[int, NDArray[np.int64]]]:
-    """(part, features) runs of features of one part, in the order of updates; orders[0] are those of the rows
+    """Return (part, features) runs of features of one part, in the order of updates; orders[0] are those of the rows
     themselves, each other order the features of a relation, all increasing.
 
     A run of a relation costs two passes over the rows. If the passes are few, or the rows, updates are in the order of
@@ -307,7 +306,7 @@ def in_runs(orders: list[NDArray[np.int64]], rows: int) -> list[tuple[int, NDArr
 
 
 def cut(ends: NDArray[np.int64], begin: int, end: int, entries: int, *, conflict_free: bool) -> Iterator[Chunk]:
-    """Rows begin:end in chunks of so many entries or few more; the entries of row j begin at ends[j]."""
+    """Yield rows begin:end in chunks of so many entries or few more; the entries of row j begin at ends[j]."""
     while begin < end:
         stop = min(end, max(begin + 1, int(np.searchsorted(ends, ends[begin] + entries))))
         yield Chunk(begin, stop, conflict_free)

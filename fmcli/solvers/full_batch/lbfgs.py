@@ -77,7 +77,7 @@ class LBFGS(Minimizer):
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
-        """Bytes that the search takes in so many epochs, each of which adds a pair of vectors to the history."""
+        """Return bytes that the search takes in so many epochs, each of which adds a pair of vectors to the history."""
         size = model.outputs * sum(layout.rows(model.features) * (layout.lanes + 1) for layout in model.layout)
         rooms = min(threads, parts_of(size)) * Workspace.bytes_needed(model, data.longest)
         return np.dtype(np.float64).itemsize * size * (parts_of(size) + 2 * min(MEMORY, epochs) + OTHERS) + rooms
@@ -90,7 +90,7 @@ class LBFGS(Minimizer):
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 
     def evaluate(self, free: Vector, gradient: Vector) -> float:
-        """The objective at a vector of the search, whose gradient it sets; not finite if they overflow."""
+        """Return the objective at a vector of the search, whose gradient it sets; not finite if they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self._evaluate(free, gradient)
 
@@ -117,7 +117,7 @@ class LBFGS(Minimizer):
         return self.mean_loss + self.penalty_value
 
     def _blocks(self) -> Iterator[Dataset]:
-        """The rows to train on, block by block."""
+        """Return the rows to train on, block by block."""
         return (data if len(rows) == data.rows else data.take(rows) for data, rows in self.source.every())
 
     def _accumulate(self, data: Dataset) -> list[float]:
@@ -131,13 +131,13 @@ class LBFGS(Minimizer):
         return list(self.pool.map(run, range(len(self.gradients))))
 
     def _constrain(self, values: Vector) -> None:
-        """A vector of the search <- the parameters that it stands for."""
+        """Fill a vector of the search from the parameters that it stands for."""
         for where in self.simplexes:
             powers = np.exp(values[where] - values[where].max())
             values[where] = powers / powers.sum()
 
     def free(self) -> Vector:
-        """The vector of the search that stands for the model's parameters."""
+        """Return the vector of the search that stands for the model's parameters."""
         values = np.empty(self.objective.size)
         self.objective.read(values)
         for where in self.simplexes:
@@ -172,7 +172,7 @@ class LBFGS(Minimizer):
         self.value = self.evaluate(self.point, self.gradient)
 
     def _value_here(self) -> float:
-        """The objective at the model's parameters."""
+        """Return the objective at the model's parameters."""
         return self.evaluate(self.free(), self.trial_gradient)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a direction that overflows is no descent
@@ -189,7 +189,7 @@ class LBFGS(Minimizer):
             self.pairs = []  # try again along the gradient
 
     def _direction(self) -> Vector:
-        """The direction of the next step: minus the gradient times the approximate inverse of the Hessian."""
+        """Return the direction of the next step: minus the gradient times the approximate inverse of the Hessian."""
         direction = np.negative(self.gradient, out=self.direction)
         weights = []
         for pair in reversed(self.pairs):
@@ -260,7 +260,7 @@ class LBFGS(Minimizer):
 
 
 def pair_names(pairs: int) -> list[str]:
-    """The names of the vectors of pairs in a position."""
+    """Return the names of the vectors of pairs in a position."""
     return [f"{name}.{pair}" for pair in range(pairs) for name in ("step", "change")]
 
 

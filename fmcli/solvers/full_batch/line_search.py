@@ -26,7 +26,7 @@ class Point(NamedTuple):
 
 
 def search(at: Callable[[float], Point], start: Point, step: float, most: int) -> Point | None:
-    """The point of an acceptable step, else the best of those that reach the decrease; None if none does.
+    """Return the point of an acceptable step, else the best of those that reach the decrease; None if none does.
 
     Parameters
     ----------
@@ -53,19 +53,19 @@ def search(at: Callable[[float], Point], start: Point, step: float, most: int) -
 
 
 def reaches(point: Point, start: Point) -> bool:
-    """Whether a point has the decrease that is required."""
+    """Return whether a point has the decrease that is required."""
     return point.value <= start.value + DECREASE * point.step * start.slope  # False for nan
 
 
 def beyond(start: Point, low: Point) -> float:
-    """A longer step."""
+    """Return a longer step."""
     shortest, longest = (low.step * factor for factor in LONGER)
     found = minimum(start, low)
     return min(max(found, shortest), longest) if math.isfinite(found) else longest
 
 
 def between(low: Point, high: Point) -> float:
-    """A step within the interval."""
+    """Return a step within the interval."""
     width = high.step - low.step
     known = width and math.isfinite(high.value + high.slope)
     share = (minimum(low, high) - low.step) / width if known else math.nan
@@ -73,8 +73,8 @@ def between(low: Point, high: Point) -> float:
 
 
 def minimum(a: Point, b: Point) -> float:
-    """The step that minimises the cubic with the values and slopes of both points (equation 3.59); nan if there is
-    none, or if both steps are the same."""
+    """Return the step that minimises the cubic with the values and slopes of both points (equation 3.59); nan if there
+    is none, or if both steps are the same."""
     if a.step == b.step:
         return math.nan
     first = a.slope + b.slope - 3 * (a.value - b.value) / (a.step - b.step)

@@ -71,10 +71,10 @@ class CutpointWalk:
                 cutpoints[...] = kept
 
     def prior(self, gaps: Floats) -> float:
-        """The logarithm of the prior density of the logarithms of gaps, up to a constant."""
+        """Return the logarithm of the prior density of the logarithms of gaps, up to a constant."""
         return -0.5 * self.precision * float(((gaps - self.mean) ** 2).sum())
 
 
 def log_gaps(cutpoints: NDArray[Any]) -> Floats:
-    """(number - 1) the logarithms of the gaps between cutpoints (1, number)."""
+    """Return (number - 1) the logarithms of the gaps between cutpoints (1, number)."""
     return np.asarray(np.log(np.diff(cutpoints[0].astype(np.float64))))

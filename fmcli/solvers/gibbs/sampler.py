@@ -119,8 +119,8 @@ class GibbsSampler(CoordinateDescent):
                     break
 
     def hyperparameters(self) -> dict[str, Floats]:
-        """The precision of the labels, if it is drawn; and the sum of the variances of the priors, for each group of
-        features and each array, or each array that is not by feature."""
+        """Return the precision of the labels, if it is drawn; and the sum of the variances of the priors, for each
+        group of features and each array, or each array that is not by feature."""
         found = [np.zeros(0)]
         for number in self.blocks:
             layout = self.model.layout[number]
@@ -148,12 +148,12 @@ class GibbsSampler(CoordinateDescent):
         walk.step(cutpoints, generator, -self.rows * loss, lambda: -self.rows * self._loss(pool))
 
     def _measured(self, pool: ThreadPoolExecutor) -> float:
-        """The mean loss of the labels. All scores and caches are recomputed."""
+        """Return the mean loss of the labels. All scores and caches are recomputed."""
         loss, _ = self.objective(pool)
         return self._loss(pool) if self.latent else loss
 
     def _loss(self, pool: ThreadPoolExecutor) -> float:
-        """The mean loss of the labels, which latent variables have replaced."""
+        """Return the mean loss of the labels, which latent variables have replaced."""
         parts = self._by_samples(pool, lambda thread, start, stop: self.draws[thread].losses(self.loss, start, stop))
         return sum(parts)
 
@@ -188,7 +188,8 @@ class GibbsSampler(CoordinateDescent):
 
 
 def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
-    """Bytes of the priors for features of so many fields, of their moments, and of what is watched of all sweeps."""
+    """Return bytes of the priors for features of so many fields, of their moments, and of what is watched of all
+    sweeps."""
     rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]
     numbers = sum(TABLES * count * (layout.lanes + 1) for count, layout in zip(rows, model.layout, strict=True))
     watched = 1 + sum(2 * (fields if layout.by_feature else 1) for layout in model.layout)
@@ -196,13 +197,13 @@ def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
 
 
 def is_bias(layout: BlockLayout) -> bool:
-    """Whether a block has the bias, or those of anchors."""
+    """Return whether a block has the bias, or those of anchors."""
     return layout.weight == "bias"
 
 
 def shared_columns(layout: BlockLayout) -> list[list[int]]:
-    """The columns of a block's priors that have one mean and precision: in a block by feature each column, otherwise
-    those of each array."""
+    """Return the columns of a block's priors that have one mean and precision: in a block by feature each column,
+    otherwise those of each array."""
     groups: list[list[int]] = []
     begin = 0
     for array in layout.body:

@@ -39,17 +39,17 @@ PIECE = 1 << 15
 
 
 def block_ends(rows: int, size: int) -> NDArray[np.int64]:
-    """The first row of each block of `size` rows, and the end of the last block, which may be smaller."""
+    """Return the first row of each block of `size` rows, and the end of the last block, which may be smaller."""
     return np.append(np.arange(0, rows, size, dtype=np.int64), rows)
 
 
 def piece_size(size: int) -> int:
-    """The number of rows of a piece, in blocks of `size` rows."""
+    """Return the number of rows of a piece, in blocks of `size` rows."""
     return math.ceil(PIECE / size) * size
 
 
 def block_bytes(task: Task) -> int:
-    """Bytes of the rows that are copied into blocks at a time, and of their entries grouped by feature."""
+    """Return bytes of the rows that are copied into blocks at a time, and of their entries grouped by feature."""
     data, source, size = task.data, task.source, int(task.spec.values["block_size"])
     # Of rows in a cache, each thread groups a piece, while the one before is trained on.
     rows = source.count if source.in_memory else min(max(source.sizes), (threads_of(task) + 1) * piece_size(size))
@@ -57,8 +57,8 @@ def block_bytes(task: Task) -> int:
 
 
 def threads_of(task: Task) -> int:
-    """How many threads share the steps: no more than there are processors, because threads wait for each other twice a
-    block, which takes long if one of them is not running."""
+    """Return how many threads share the steps: no more than there are processors, because threads wait for each other
+    twice a block, which takes long if one of them is not running."""
     return min(task.threads, cpu_count())
 
 
@@ -88,7 +88,7 @@ class BlockEpochs:
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
-        """Bytes of the blocks, of a block's gradients, and of the threads."""
+        """Return bytes of the blocks, of a block's gradients, and of the threads."""
         model, size, longest = task.model, int(task.spec.values["block_size"]), task.source.longest
         threads, entries = threads_of(task), min(task.source.nonzeros, size * longest)
         rooms = threads * GroupingRoom.bytes_needed(task.data.features, entries)
@@ -138,12 +138,12 @@ class BlockEpochs:
         self.rows.end()
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """The first and the last place, plus 1, of each piece of these places in the order of rows."""
+        """Return (start, stop) of each contiguous run of rows."""
         step = piece_size(self.size)
         return [(at, min(at + step, stop)) for at in range(start, stop, step)]
 
     def _in_order(self, done: int, pool: Executor) -> Iterator[tuple[SampleBlocks, NDArray[np.int32]]]:
-        """The blocks of each piece in the order of the epoch, of which so many rows are done, and their order."""
+        """Yield the blocks of each piece in the order of the epoch, of which so many rows are done, and their order."""
         while done < self.task.source.count:
             if done == self.rows.stop:
                 self.rows.next_block()
@@ -153,7 +153,7 @@ class BlockEpochs:
     def _arrange(
         self, scheduled: list[tuple[int, int]], random: np.random.Generator | None, pool: Executor
     ) -> Iterator[tuple[SampleBlocks, NDArray[np.int32]]]:
-        """The blocks of each piece, and their order. Each thread arranges a piece."""
+        """Yield the blocks of each piece, and their order. Each thread arranges a piece."""
         if random:
             random.shuffle(scheduled)
         in_order = map if self.threads == 1 else pool.map
@@ -165,7 +165,7 @@ class BlockEpochs:
                 yield blocks, order
 
     def _blocks_of(self, piece: tuple[int, int], room: GroupingRoom) -> SampleBlocks:
-        """The rows of a piece, copied in their order, and their grouped entries."""
+        """Return the rows of a piece, copied in their order, and their grouped entries."""
         if piece in self._kept:
             return self._kept[piece]
         rows, by_sample = self.rows.order[slice(*piece)], self.task.model.pair_block >= 0
@@ -204,7 +204,7 @@ class BlockEpochs:
         self._next = 0
 
     def _weight(self, blocks: NDArray[np.int32]) -> float:
-        """The total weight of some blocks of the current piece."""
+        """Return the total weight of some blocks of the current piece."""
         by_row, ends = self._blocks.data.weight, self._blocks.ends
         by_block = np.diff(ends) if by_row is None else np.add.reduceat(by_row, ends[:-1])
         return float(by_block[blocks].sum())

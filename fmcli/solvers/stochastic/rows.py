@@ -47,7 +47,7 @@ class RowEpochs:
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
-        """Bytes of an update."""
+        """Return bytes of an update."""
         model, longest, batch = task.model, task.source.longest, task.spec.values["batch_size"]
         merged = Batch.bytes_needed(model, batch, longest) if batch > 1 else 0
         return Workspace.bytes_needed(model, longest) + model.update_needed(batch) + merged
@@ -70,7 +70,7 @@ class RowEpochs:
         self.done = done
 
     def _in_order(self, number: int) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """The blocks of an epoch, and the numbers of the rows of each, both in the order of the epoch."""
+        """Yield the blocks of an epoch, and the numbers of the rows of each, both in the order of the epoch."""
         order = [block for block, size in enumerate(self.task.source.sizes) if size]
         random = None
         if self.task.spec.values["shuffle"]:

@@ -72,8 +72,8 @@ class StochasticTrainer(Trainer):
         self.resume(updates)
 
     def bytes_needed(self) -> int:
-        """Bytes that training takes: those of the solver, of its steps, and of the rows' numbers in three orders: in
-        increasing order, and in those of two epochs."""
+        """Return bytes that training takes: those of the solver, of its steps, and of the rows' numbers in three
+        orders: in increasing order, and in those of two epochs."""
         model, source, batch = self.task.model, self.task.source, self.task.spec.values["batch_size"]
         updates = sum(math.ceil(rows / batch) for rows in source.sizes)
         steps: int = self.kind_of_epochs.bytes_needed(self.task)
@@ -103,7 +103,7 @@ class StochasticTrainer(Trainer):
                     break
 
     def epoch(self, number: int) -> tuple[float, float]:
-        """One pass over the rows, or over as many as the deadline allows.
+        """Return one pass over the rows, or over as many as the deadline allows.
 
         Returns the sums of their weighted losses and of their weights.
         """
@@ -130,7 +130,7 @@ class StochasticTrainer(Trainer):
 
 
 def make_solver(spec: Spec) -> Solver:
-    """The solver of a spec, not bound to a model yet."""
+    """Return the solver of a spec, not bound to a model yet."""
     entry = spec.solver_entry
     solver: Solver = entry.load()(**spec.keywords(entry))
     return solver

@@ -18,8 +18,8 @@ cdef extern from "fmcli/data/related/join.h" namespace "fmcli" nogil:
 
 
 def joined(Dataset data, relations):
-    """The rows of `data`, each with the entries of one row of other data sets with columns of the same numbering. The
-    values of a column that occurs in several of them are added up.
+    """Return the rows of `data`, each with the entries of one row of other data sets with columns of the same
+    numbering. The values of a column that occurs in several of them are added up.
 
     relations : (block, rows) pairs; the row rows[i] (int32) of the Dataset `block` belongs to row i.
 

@@ -43,7 +43,7 @@ cdef class Anchors:
         self.measure()
 
     def live(self):
-        """The state beside the coordinates, which a checkpoint keeps."""
+        """Return the state beside the coordinates, which a checkpoint keeps."""
         return [np.asarray(self.scale), np.asarray(self.squares)]
 
     def measure(self):

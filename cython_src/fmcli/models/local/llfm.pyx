@@ -117,7 +117,7 @@ cdef class LLFM(Model):
         return super().parameter_count + self.anchors * self.features
 
     def bytes_needed(self, int slots):
-        """Bytes that `allocate(slots)` and the initialization of the anchors need."""
+        """Return bytes that `allocate(slots)` and the initialization of the anchors need."""
         # One byte for each row records whether it was touched.
         return super().bytes_needed(slots) + self.anchors * self.features * (REAL_TYPE.itemsize + 1) + self.start_needed
 
@@ -218,7 +218,7 @@ cdef class LLFM(Model):
         return {"active_anchors": self.active_anchors(data, rows)}
 
     def active_anchors(self, Dataset data, const int32_t[::1] rows):
-        """The mean number of active anchors of a sample."""
+        """Return the mean number of active anchors of a sample."""
         cdef Workspace workspace = workspace_for(self, data, gradients=False)
         cdef Local local = self.local(&workspace.scratch)
         data.check_rows(rows)
@@ -434,7 +434,7 @@ cdef class LLFM(Model):
         return False
 
     def anchor_gradient(self, blocks, Loss loss):
-        """The derivatives of the mean loss by the anchors' coordinates (anchors, features), in double."""
+        """Return the derivatives of the mean loss by the anchors' coordinates (anchors, features), in double."""
         # The derivative by an anchor z is 2 (z - x) times the derivative by |z - x|^2.
         towards, by_distance = np.zeros((self.features, self.anchors)), np.zeros(self.anchors)
         total = 0.0

@@ -197,7 +197,7 @@ cdef class HigherOrder(Weighted):
 
 
 def constant_rows(order, rank):
-    """The layout of the factors of order - 1 constant features.
+    """Return the layout of the factors of order - 1 constant features.
 
     A single constant starts from random factors, as other features do. Several constants start from 1: if all of them
     were close to 0, the weight of every degree below the order would vanish, and training would not start.

@@ -61,7 +61,7 @@ cdef class KernelBasis(Model):
         return super().parameter_count + 1 + self.rank * (1 + self.features)
 
     def bytes_needed(self, int slots):
-        """Bytes for the linear weights and for sorting the landmarks by feature."""
+        """Return bytes for the linear weights and for sorting the landmarks by feature."""
         # For each entry: its position in the sort order, and the entry before and after sorting.
         entry = sizeof(int64_t) + 2 * (sizeof(int32_t) + sizeof(float))
         entries = 0 if self.landmarks is None else self.landmarks.nnz

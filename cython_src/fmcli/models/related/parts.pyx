@@ -41,7 +41,7 @@ cdef class PartSums:
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):
-        """Bytes that the sums and scores take."""
+        """Return bytes that the sums and scores take."""
         each = model.cache_size(data) * REAL_TYPE.itemsize + np.dtype(np.float64).itemsize
         return model.outputs * (data.rows + 1) * each
 

@@ -60,7 +60,8 @@ cdef class BlockRows(PartSums):
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):
-        """Bytes that the states of the rows, their columns and their samples take, without those that refer to them."""
+        """Return bytes that the states of the rows, their columns and their samples take, without those that refer to
+        them."""
         width = model.cache_size(data) + 1
         states = data.rows * (2 + width) * width * np.dtype(np.float64).itemsize
         columns = (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) * data.nnz

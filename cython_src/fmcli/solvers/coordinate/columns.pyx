@@ -195,7 +195,7 @@ def most_entries(Model model, Dataset data):
 
 
 def columns_needed(Model model, Dataset data):
-    """Bytes that the columns of all blocks of a model take while they are built."""
+    """Return bytes that the columns of all blocks of a model take while they are built."""
     each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # per entry: the sample and the value
     row = 2 * np.dtype(np.int64).itemsize  # per row: the position of its first entry and, temporarily, its entry count
     needed = each * (data.nnz + data.rows) + row * (data.features + 1)

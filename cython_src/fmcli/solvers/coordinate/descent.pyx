@@ -31,7 +31,8 @@ AFFINE = {"row": IN_ROW, "part": IN_PART, "one": IN_ONE}
 
 
 cdef class Descent:
-    """What the threads of cyclic coordinate descent share: the states of samples, and which samples a row enters.
+    """The state that the threads of cyclic coordinate descent share: the states of samples, and which samples a row
+    enters.
 
     An update minimises the objective over one row of parameters, slice by slice (CoordinateUpdater). The mean loss is
     bounded by a quadratic with the loss's largest curvature, which it equals if the loss is squared. The quadratic plus
@@ -113,7 +114,7 @@ cdef class Descent:
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):
-        """Bytes that the states of samples and of the rows of relations' blocks, and the columns take."""
+        """Return bytes that the states of samples and of the rows of relations' blocks, and the columns take."""
         related = sum([BlockRows.bytes_needed(model, relation.block) for relation in data.relations])
         samples = len(data.relations) * np.dtype(np.int32).itemsize * data.rows
         states = data.rows * sample_state_size(model, max(model.cache_size(data), 0))
@@ -151,6 +152,6 @@ cdef class Descent:
             self.norms = self.penalty.kernel_norms(self.model)
 
     def penalty_value(self):
-        """The penalty of the parameters as they are."""
+        """Return the penalty of the parameters as they are."""
         self.require()
         return self.penalty.value(self.model)

@@ -88,7 +88,7 @@ cdef class LargeRowUpdater:
         return self.team[number]
 
     def sum_parts(self, Py_ssize_t number):
-        """One updater's share of the sums: every len(team)-th part."""
+        """Return one updater's share of the sums: every len(team)-th part."""
         cdef CoordinateUpdater member = self.member(number)
         cdef Py_ssize_t part = number, threads = len(self.team)
         with nogil:
@@ -99,7 +99,7 @@ cdef class LargeRowUpdater:
                 part += threads
 
     def apply_parts(self, Py_ssize_t number):
-        """One updater's share of the samples whose scores and caches take the step."""
+        """Return one updater's share of the samples whose scores and caches take the step."""
         cdef CoordinateUpdater member = self.member(number)
         cdef Py_ssize_t part = number, threads = len(self.team)
         with nogil:

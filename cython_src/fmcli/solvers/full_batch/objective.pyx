@@ -57,7 +57,7 @@ cdef class Objective:
         return slice(self.begin[b], self.begin[b] + rows * self.width[b]), rows, self.width[b]
 
     def read(self, double[::1] values):
-        """A vector <- the model's parameters."""
+        """Return a vector <- the model's parameters."""
         cdef int b
         cdef Py_ssize_t r, f, at
         cdef const Block* block
@@ -74,7 +74,7 @@ cdef class Objective:
                     values[at + block.lanes] = block.weight[r * block.weight_stride]
 
     def write(self, const double[::1] values):
-        """The model's parameters <- a vector."""
+        """Return the model's parameters <- a vector."""
         cdef int b
         cdef Py_ssize_t r, f, at
         cdef Block* block

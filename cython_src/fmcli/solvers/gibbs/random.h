@@ -46,7 +46,7 @@ static inline void next_words(Stream* s) {
     s->left = 4;
 }
 
-// A number between 0 and 1, never one of them: the middle of one of 2^52 intervals.
+// Uniform on the open interval (0, 1): the midpoint of one of 2^52 equal intervals.
 static inline double uniform(Stream* s) {
     if (s->left < 2) next_words(s);
     s->left -= 2;

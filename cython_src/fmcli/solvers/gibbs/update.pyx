@@ -155,7 +155,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
                     state[LABEL] = sign * (sign * score + truncated_normal(&stream, -sign * score, INFINITY))
 
     def losses(self, Loss loss, Py_ssize_t start, Py_ssize_t stop):
-        """The part of samples start:stop in the mean loss of their labels."""
+        """Return the part of samples start:stop in the mean loss of their labels."""
         cdef const real[::1] cutpoints = self.cutpoints()
         cdef Py_ssize_t i, j, count = cutpoints.shape[0]
         cdef double total = 0

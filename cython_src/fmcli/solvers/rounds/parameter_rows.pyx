@@ -41,7 +41,7 @@ def read_rows(Model model not None, int b, const int32_t[::1] rows):
 
 
 def write_rows(Model model not None, int b, const real[:, ::1] values):
-    """All rows of a block <- such numbers, in the order of the rows."""
+    """Return all rows of a block <- such numbers, in the order of the rows."""
     model.require(training=True)
     if not 0 <= b < model.n_blocks:
         raise IndexError("no such block")

@@ -46,7 +46,7 @@ class BlockSums(NamedTuple):
 
 
 def row_sums(Model model not None, Loss loss not None, Dataset data not None, double mean_weight, parts):
-    """The sums of the gradients of the samples of each part of the data, from the parameters that the model has.
+    """Return the sums of the gradients of the samples of each part of the data, from the parameters that the model has.
 
     mean_weight : what weights are divided by.
     parts : for each, the number of the row after its last one, in increasing order.
@@ -181,7 +181,7 @@ def new_sums(rows, Py_ssize_t lanes):
 
 
 def added_sums(parts):
-    """The BlockSums of samples of which these BlockSums (at least one) are of parts, added in their order."""
+    """Return the BlockSums of samples of which these BlockSums (at least one) are of parts, added in their order."""
     cdef Py_ssize_t first = 0
     rows, places = distinct(np.concatenate([part.rows for part in parts]))
     total = new_sums(rows, parts[0].body.shape[1])

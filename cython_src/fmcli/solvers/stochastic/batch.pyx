@@ -62,7 +62,7 @@ cdef class Batch:
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t size, Py_ssize_t longest):
-        """Bytes that a batch takes."""
+        """Return bytes that a batch takes."""
         cdef int b
         needed = 0
         for b in range(model.n_blocks):

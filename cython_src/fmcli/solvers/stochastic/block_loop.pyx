@@ -137,7 +137,7 @@ cdef class BlockLoop:
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t samples, Py_ssize_t entries):
-        """Bytes of the gradients of a block of this many samples and entries."""
+        """Return bytes of the gradients of a block of this many samples and entries."""
         cdef int b
         numbers = 0
         for b in range(model.n_blocks):
@@ -185,7 +185,7 @@ cdef class BlockLoop:
         return self.total
 
     def work(self, int thread, together, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
-        """One thread's part of `run`."""
+        """Return one thread's part of `run`."""
         cdef Py_ssize_t i
         cdef Workspace workspace = self.workspaces[thread]
         together.wait()
@@ -318,6 +318,6 @@ cdef void set_shared_rows(RowEntries* rows, Py_ssize_t n_rows, Py_ssize_t n, dou
 
 
 def takes_blocks(Model model):
-    """Whether each block of the model has one row for each feature, or rows that affect every sample."""
+    """Return whether each block of the model has one row for each feature, or rows that affect every sample."""
     return all([
         layout.touched == "all" or layout.touched == "features" and layout.rows_each == 1 for layout in model.layout])

@@ -94,7 +94,7 @@ cdef class FOBOS(Solver):
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Model model, updates):
-        """Bytes of the used part of the tables of a schedule, and of the number of each row's last step."""
+        """Return bytes of the used part of the tables of a schedule, and of the number of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
         a_step = FOBOS_PARTS * sizeof(CombinedSteps) + sizeof(double)  # with the share of the rates
         return (min(updates, LONGEST) * a_step if self.scheduled else 0) + sizeof(int32_t) * rows
@@ -137,7 +137,8 @@ cdef class FOBOS(Solver):
         return 0 if self.inner is None else self.inner.updates
 
     def position(self):
-        """Rows stay behind; the tables of a schedule follow from the number of the steps that they have missed."""
+        """Return rows stay behind; the tables of a schedule follow from the number of the steps that they have missed.
+        """
         visited = {f"visited.{b}": np.asarray(array) for b, array in enumerate(self.memory)}
         return {**super().position(), "steps": np.array(self.now), **visited}
 

@@ -20,7 +20,7 @@ cdef class GroupingRoom:
 
     @staticmethod
     def bytes_needed(Py_ssize_t features, Py_ssize_t entries):
-        """Bytes to group blocks of this many entries."""
+        """Return bytes to group blocks of this many entries."""
         return features * sizeof(uint32_t) + entries * (4 * sizeof(int32_t) + 2 * sizeof(real))
 
     # Have room for blocks of this many entries.
@@ -81,7 +81,7 @@ cdef class SampleBlocks:
 
     @staticmethod
     def bytes_needed(Dataset data):
-        """Bytes of the grouped entries of these data, if no block has a row twice."""
+        """Return bytes of the grouped entries of these data, if no block has a row twice."""
         value = sizeof(float) if data.value is not None else 0
         return data.nnz * (3 * sizeof(int32_t) + value + sizeof(real))
 

@@ -26,7 +26,8 @@ cdef class Solver:
         self.takes_formulas, self.takes_runs, self.takes_blocks, self.defers_steps = True, False, False, False
 
     def bytes_needed(self, Model model, updates):
-        """Bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's rows."""
+        """Return bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's
+        rows."""
         return 0
 
     def bind(self, Model model, Penalty penalty):
@@ -66,7 +67,8 @@ cdef class Solver:
         return 0
 
     def position(self):
-        """Name -> array: what the next update depends on in the midst of an epoch, beside the model's live arrays."""
+        """Return name -> array: what the next update depends on in the midst of an epoch, beside the model's live
+        arrays."""
         return {"updates": np.array(self.updates)}
 
     def move_to(self, position):
