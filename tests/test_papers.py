@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "scripts" / "papers"
 MOST_BYTES, MOST_BYTES_OF_ALL = 40_000, 600_000
+MOST_LINES = 80  # of the page of the guide
 PRIVATE = {"sets", "experiments", "experiment", "fitting", "drawing", "page", "others", "watching", "convergence"}
 
 
@@ -29,8 +30,9 @@ def test_the_page_and_its_figures_are_those_of_the_numbers(page):
     written = page.written()
     for path, text in written.items():
         assert path.read_text() == text, f"{path.name} is out of date: run python scripts/papers"
-    images = set((page.GUIDE / page.FIGURES).iterdir())
-    assert images == set(written) - {page.GUIDE / "papers.md"}
+    images = set(page.RESULTS.glob("*.svg"))
+    assert images == set(written) - {page.GUIDE, page.ALL_RESULTS}
+    assert len(written[page.GUIDE].splitlines()) <= MOST_LINES
     sizes = [path.stat().st_size for path in images]
     assert max(sizes) <= MOST_BYTES
     assert sum(sizes) <= MOST_BYTES_OF_ALL

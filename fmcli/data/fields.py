@@ -28,7 +28,7 @@ NUMBER = re.compile(rb"\+?[0-9]+\Z")
 
 
 def fields_of_features(data: Dataset) -> Groups:
-    """Return (features) The field of the first entry of each feature, counted without gaps; 0 for those that do not
+    """Return (features) the field of the first entry of each feature, counted without gaps; 0 for those that do not
     occur. The entries must have fields."""
     assert data.field is not None
     fields = np.zeros(data.features, dtype=np.int32)
@@ -38,7 +38,7 @@ def fields_of_features(data: Dataset) -> Groups:
 
 
 def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Groups:
-    """Return (features) The groups of features, counted without gaps; 0 for those that do not occur."""
+    """Return (features) the groups of features, counted without gaps; 0 for those that do not occur."""
     found = np.zeros(len(groups), dtype=np.int32)
     found[occurs] = np.unique(groups[occurs], return_inverse=True)[1]
     return found
@@ -66,7 +66,7 @@ class FeatureGroups:
         return NO_GROUP
 
     def of_columns(self, occurs: NDArray[np.bool_], numbering: Numbering | Dictionary | None) -> Groups:
-        """Return (columns) The groups of the columns that occur, and NO_GROUP. The column that rare features share is a
+        """Return (columns) the groups of the columns that occur, and NO_GROUP. The column that rare features share is a
         group of its own."""
         columns = np.flatnonzero(occurs).astype(np.int32)
         found = np.full(len(occurs), NO_GROUP, dtype=np.int32)

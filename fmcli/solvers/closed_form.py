@@ -144,7 +144,7 @@ class LinearPart:
         self.right = self.target - self.shared @ kernels.target
 
     def weights(self) -> Floats:
-        """Return (columns) The weights, rounded to the model's real type."""
+        """Return (columns) the weights, rounded to the model's real type."""
         size = len(self.columns)
         diagonal = self.x.power(2).T @ self.share + self.l2
         steps = {"rtol": RESIDUAL, "maxiter": MOST_STEPS}
@@ -232,7 +232,7 @@ def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floa
 
 
 def nystrom(model: KernelBasis) -> Floats:
-    """Return (k, number of eigenvalues kept) The matrix T = U / sqrt(eigenvalues) of K_mm: Omega = |theta|^2 for beta =
+    """Return (k, number of eigenvalues kept) the matrix T = U / sqrt(eigenvalues) of K_mm: Omega = |theta|^2 for beta =
     T theta."""
     k = model.landmarks.rows
     matrix = np.empty((k, k))

@@ -96,7 +96,7 @@ def halves(trace: Floats) -> Floats:
 
 
 def variances(parts: Floats) -> tuple[Floats, Floats]:
-    """Return (numbers) The variance within parts (parts, sweeps, numbers) of a trace; and an estimate of that of the
+    """Return (numbers) the variance within parts (parts, sweeps, numbers) of a trace; and an estimate of that of the
     distribution, too large as long as the parts have different means."""
     count = parts.shape[1]
     within = parts.var(axis=1, ddof=1).mean(axis=0)
@@ -104,7 +104,7 @@ def variances(parts: Floats) -> tuple[Floats, Floats]:
 
 
 def split_r_hat(trace: Floats) -> Floats:
-    """Return (numbers) The root of the ratio of these variances, for the halves of a trace (sweeps, numbers): 1 if the
+    """Return (numbers) the root of the ratio of these variances, for the halves of a trace (sweeps, numbers): 1 if the
     numbers of both are distributed equally, or constant."""
     within, total = variances(halves(trace))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,7 +112,7 @@ def split_r_hat(trace: Floats) -> Floats:
 
 
 def effective_sizes(trace: Floats) -> Floats:
-    """Return (numbers) The number of independent draws whose mean varies as much as that of a trace (sweeps, numbers),
+    """Return (numbers) the number of independent draws whose mean varies as much as that of a trace (sweeps, numbers),
     but at most the number of sweeps."""
     starts = range(0, trace.shape[1], COLUMNS_A_TASK)
     return np.concatenate([_effective_sizes(halves(trace[:, at : at + COLUMNS_A_TASK])) for at in starts])
@@ -135,7 +135,7 @@ def _effective_sizes(parts: Floats) -> Floats:
 
 
 def autocovariances(parts: Floats) -> Floats:
-    """Return (parts, lags, numbers) The autocovariances of parts (parts, sweeps, numbers) of a trace. With increasing
+    """Return (parts, lags, numbers) the autocovariances of parts (parts, sweeps, numbers) of a trace. With increasing
     lag the sums have fewer terms, but all are divided by the number of sweeps less one."""
     count = parts.shape[1]
     centred = parts - parts.mean(axis=1, keepdims=True)

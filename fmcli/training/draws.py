@@ -79,7 +79,7 @@ class KeptDraws:
         return score_rows(self.model, self._watched).ravel()
 
     def tested_scores(self) -> NDArray[np.float64] | None:
-        """Return (rows, outputs) The scores of the mean prediction of the rows to predict over all sweeps after the
+        """Return (rows, outputs) the scores of the mean prediction of the rows to predict over all sweeps after the
         burn-in, or those of the model if there is no such sweep; None: there are no rows."""
         if self.tested is None:
             return None
@@ -150,8 +150,7 @@ def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:
 
 
 def models_of(spec: Spec, model: Model, fields: int, draws: Sequence[Draw]) -> list[Model]:
-    """Return models like a trained one with the parameters of draws. Arrays that are not drawn are those of the model.
-    """
+    """Return models like a trained one, with the parameters of draws and its other arrays."""
     same = {name: np.array(model.parameters[name], order="C") for name in model.parameters.keys() - drawn_names(model)}
     found = []
     for draw in draws:

@@ -11,7 +11,7 @@ from fmcli.training.settings import Settings
 
 
 def groups_of(data: Dataset, settings: Settings) -> Groups | None:
-    """Return (features) The groups that the features of rows are given by the settings, or else by the warm start;
+    """Return (features) the groups that the features of rows are given by the settings, or else by the warm start;
     None: none.
 
     Raises BadInputError for a feature without a group.

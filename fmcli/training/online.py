@@ -41,9 +41,9 @@ def check_online(spec: Spec) -> None:
     if not spec.by_rows:
         raise UsageError(f"{spec.solver} needs all rows in every step; stochastic solvers do not", online=LEAVE_OUT)
     if spec.values["epochs"] != 1:
-        raise UsageError("--online makes a single pass", epochs=1)
+        raise UsageError("online training makes a single pass", epochs=1)
     if spec.values["block_size"] > 1:
-        raise UsageError("--block-size needs rows in memory or --disk", block_size=1, online=LEAVE_OUT)
+        raise UsageError("block steps need rows in memory or on disk", block_size=1, online=LEAVE_OUT)
 
 
 class PastRows(TrainingRows):

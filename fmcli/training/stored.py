@@ -60,7 +60,7 @@ def check_stored(spec: Spec, holdout: float | None) -> None:
     if spec.solver_entry.in_memory:
         raise UsageError(f"{spec.solver} needs all rows in memory; other solvers do not", disk=LEAVE_OUT)
     if holdout and not spec.values.get("shuffle", True):
-        raise UsageError("--holdout with --disk needs shuffling: leave out --no-shuffle")
+        raise UsageError("rows of a cache are held out in a random order", shuffle=True)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
-"""Repeat the experiments of the papers, and write the page of the guide about them.
+"""Repeat the experiments of the papers, and write their results and the page of the guide about them.
 
-    python scripts/papers                            write fmcli/guide/papers.md and its figures from the kept numbers
+    python scripts/papers                            write results/ and fmcli/guide/papers.md from the kept numbers
     python scripts/papers --list                     list the experiments
-    python scripts/papers --raw FOLDER               run all experiments, then write the page
-    python scripts/papers --raw FOLDER ll pn_beta    run these experiments, then write the page
+    python scripts/papers --raw FOLDER               run all experiments, then write the pages
+    python scripts/papers --raw FOLDER ll pn_beta    run these experiments, then write the pages
 
-FOLDER has the raw files of the data sets, which the page names; nothing is fetched. With more folders, --raw is given
-for each of them. Each experiment prints its rules
-before it runs, and PASS or FAIL for each of them afterwards. Its numbers are kept in scripts/papers/numbers.
+FOLDER has the raw files of the data sets, which the results name; nothing is fetched. With more folders, --raw is given
+for each of them. Each experiment prints its rules before it runs, and PASS or FAIL for each of them afterwards. Its
+numbers are kept in scripts/papers/numbers.
 """
 
 import argparse
@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # CPU seconds would count th
 
 from experiment import Experiment
 from experiments import ALL
-from page import GUIDE, NUMBERS, written
+from page import HERE, NUMBERS, written
 from sets.raw import MissingDataError, Raw
 
 DIGITS = 6  # significant digits of the numbers that are kept
@@ -45,7 +45,7 @@ def perform(experiment: Experiment, folders: list[Path]) -> None:
     raw, begin = Raw(*folders), time.process_time()
     numbers = rounded(experiment.run(raw))
     kept = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "numbers": numbers}
-    (NUMBERS / f"{experiment.name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (NUMBERS / f"{experiment.name}.json").write_text(json.dumps(kept, separators=(",", ":")) + "\n")
     for table in experiment.tables(numbers):
         print(f"\n  {table.caption}")
         widths = [max(map(len, cells)) for cells in zip(table.head, *table.rows, strict=True)]
@@ -81,7 +81,7 @@ def main() -> None:
     for path, text in written().items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        print(f"wrote {path.relative_to(GUIDE.parents[1])}")
+        print(f"wrote {path.relative_to(HERE.parents[1])}")
     if missing:
         sys.exit(f"no data for {', '.join(missing)}")
 

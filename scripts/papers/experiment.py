@@ -68,6 +68,7 @@ class Experiment:
     run : takes the raw files, and returns numbers that JSON can represent; the same ones each time.
     tables, figures : how the numbers are shown; figures by the end of their file names.
     notes : what else the numbers show; Markdown.
+    headline : the best figures in a line, for the page of the guide.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Experiment:
     tables: Callable[[Numbers], Sequence[Table]]
     figures: Callable[[Numbers], Mapping[str, Figure]] = field(default=lambda numbers: {})
     notes: str = ""
+    headline: Callable[[Numbers], str] = field(default=lambda numbers: "")
 
 
 def mean_and_spread(values: Sequence[float], digits: int) -> str:

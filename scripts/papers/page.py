@@ -1,4 +1,4 @@
-"""The page of the guide, and its figures, from the numbers of the experiments."""
+"""The results of all experiments with their figures, and the page of the guide, from the numbers of the experiments."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,12 +9,11 @@ from drawing import svg
 from experiment import Experiment, Figure, Table
 from experiments import ALL
 
-NUMBERS = Path(__file__).resolve().parent / "numbers"
-GUIDE = Path(__file__).resolve().parents[2] / "fmcli" / "guide"
-FIGURES = "papers"  # the folder in the guide
+HERE = Path(__file__).resolve().parent
+NUMBERS, RESULTS = HERE / "numbers", HERE / "results"
+ALL_RESULTS, GUIDE = RESULTS / "README.md", HERE.parents[1] / "fmcli" / "guide" / "papers.md"
 MOST_ROWS = 12  # of the table of a figure
-HEAD = (Path(__file__).resolve().parent / "head.md").read_text()
-FOOT = (Path(__file__).resolve().parent / "foot.md").read_text()
+HEAD, FOOT, BRIEF = ((HERE / name).read_text().strip() for name in ("head.md", "foot.md", "guide.md"))
 
 Kept = dict[str, Any]
 
@@ -74,7 +73,7 @@ def section(experiment: Experiment, run: Kept) -> Iterator[str]:
     for one in experiment.tables(numbers):
         yield from table(one)
     for end, figure in experiment.figures(numbers).items():
-        yield f"![{figure.caption}]({FIGURES}/{file_name(experiment, end)})"
+        yield f"![{figure.caption}]({file_name(experiment, end)})"
         yield ""
         for one in numbers_of(figure):
             yield from table(one)
@@ -107,15 +106,35 @@ def file_name(experiment: Experiment, end: str) -> str:
     return f"{experiment.name}{'-' if end else ''}{end}.svg"
 
 
+def brief(runs: Mapping[str, Kept]) -> Iterator[str]:
+    """The page of the guide: the rules that hold, the best figures, and the rules that do not."""
+    yield BRIEF
+    yield ""
+    yield "| experiment | rules that hold | figures |"
+    yield "| --- | --- | --- |"
+    fails = []
+    for experiment in ALL:
+        if run := runs.get(experiment.name):
+            verdicts = [rule.verdict(run["numbers"]) for rule in experiment.rules]
+            held = f"{verdicts.count('PASS')} of {len(verdicts)}"
+            yield f"| {experiment.source}: {experiment.title} | {held} | {experiment.headline(run['numbers'])} |"
+            for rule, verdict in zip(experiment.rules, verdicts, strict=True):
+                fails += [f"- {experiment.source}: {rule.text}"] if verdict == "FAIL" else []
+    yield ""
+    yield "## Rules that do not hold"
+    yield ""
+    yield from fails
+
+
 def written() -> dict[Path, str]:
-    """The page and its figures, as they follow from the numbers that are kept."""
+    """The pages and their figures, as they follow from the numbers that are kept."""
     runs = {one.name: run for one in ALL if (run := kept(one))}
-    lines = [HEAD.strip(), "", *summary(runs), ""]
+    lines = [HEAD, "", *summary(runs), ""]
     files = {}
     for experiment in ALL:
         if run := runs.get(experiment.name):
             lines += section(experiment, run)
             for end, figure in experiment.figures(run["numbers"]).items():
-                files[GUIDE / FIGURES / file_name(experiment, end)] = svg(figure)
-    lines += ["## Data", "", *datasets(runs), "", FOOT.strip()]
-    return {GUIDE / "papers.md": "\n".join(lines) + "\n", **files}
+                files[RESULTS / file_name(experiment, end)] = svg(figure)
+    lines += ["## Data", "", *datasets(runs), "", FOOT]
+    return {ALL_RESULTS: "\n".join(lines) + "\n", GUIDE: "\n".join(brief(runs)) + "\n", **files}

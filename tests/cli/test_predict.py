@@ -279,7 +279,7 @@ def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, a
     if name == "adult":
         for wanted in ("raw", "label"):
             refused = run("predict", "--std", "--output-type", wanted, "m", test)
-            assert (refused.returncode, "that of predictions" in refused.stderr) == (2, True)
+            assert (refused.returncode, "--std works with predictions only" in refused.stderr) == (2, True)
     assert b"draws" in run("inspect", "m").stdout
     refused = run("export", "m", "m.npz")
     assert refused.returncode == 2

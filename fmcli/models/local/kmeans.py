@@ -23,7 +23,7 @@ TABLES, DISTANCES = 5, 4
 
 
 def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Return (centres, features) The centres that Lloyd's algorithm finds from a k-means++ start.
+    """Return (centres, features) the centres that Lloyd's algorithm finds from a k-means++ start.
 
     A centre without rows does not move. If there are fewer distinct rows than centres, some centres are equal.
 
@@ -68,14 +68,13 @@ def matrix(data: Dataset) -> Any:
 
 
 def distances(x: Any, squares: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (rows, centres) the squared distances between rows and centres; `squares` are the squared lengths of the rows.
-    """
+    """Return (rows, centres) the squared distances; `squares` are the squared lengths of the rows."""
     found: NDArray[np.float64] = np.maximum(squares[:, None] - 2 * (x @ z.T) + (z**2).sum(axis=1), 0)
     return found
 
 
 def sums_by_centre(x: Any, nearest: NDArray[np.int64], centres: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return (centres, features) Sum of the rows that belong to each centre, and (centres) the number of these rows."""
+    """Return (centres, features) sum of the rows that belong to each centre, and (centres) the number of these rows."""
     from scipy.sparse import csr_matrix
 
     rows = len(nearest)
@@ -86,7 +85,7 @@ def sums_by_centre(x: Any, nearest: NDArray[np.int64], centres: int) -> tuple[ND
 def first_centres(
     x: Any, squares: NDArray[np.float64], centres: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return (centres, features) The first centres by k-means++ (Arthur and Vassilvitskii 2007).
+    """Return (centres, features) the first centres by k-means++ (Arthur and Vassilvitskii 2007).
 
     Rows are drawn with probability proportional to the squared distance from the nearest centre so far; of several
     draws, the one with the lowest inertia becomes a centre. Once every row is a centre, the centres are repeated.

@@ -318,6 +318,12 @@ def quicker(name: str, reason: str = "") -> Rule:
 
 FM_OF = {CTR: "fm, tuned", RECO: "fm, cd, tuned"}
 
+
+def headline(numbers: Numbers) -> str:
+    ours, side = value(numbers, CTR, "fm, tuned"), value(numbers, SIDE, "fm, mcmc, defaults")
+    return f"{CTR}: fm {ours:.4f} (xLearn {BEST_CLICKS:g}); {SIDE}: mcmc {side:.4f} (myFM {MYFM:g})"
+
+
 EXPERIMENT = Experiment(
     name="peers",
     source="Other programs",
@@ -361,4 +367,5 @@ chosen on held-out rows. ffm by its defaults is left out there, because 30 epoch
 busy with other work, so that seconds are up to twice as long as on a quiet machine, on which the other programs were
 measured.
 """,
+    headline=headline,
 )
