@@ -100,8 +100,7 @@ class Labels:
         return places
 
     def known(self, label: Floats) -> NDArray[np.bool_]:
-        """Return bool (rows): whether a label is one of the values; if labels are numbers, whether the loss accepts it.
-        """
+        """Return bool (rows): whether a label is one of the values; for numbers, whether the loss accepts it."""
         if self.values is None:
             low, high = RANGES.get(LOSSES[self.loss].task, (-np.inf, np.inf))
             return np.greater_equal(label, low) & np.less_equal(label, high)

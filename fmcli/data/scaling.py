@@ -207,8 +207,7 @@ def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str)
 
 
 def find_odd_columns(data: Dataset, rows: NDArray[np.int32], method: str) -> OddColumns | None:
-    """Return the columns whose scale hinders training, although they are scaled by this method; None if there are none.
-    """
+    """Return the columns whose scale hinders training although they are scaled so; None if there are none."""
     if data.value is None and not data.relations:
         return None
     largest, _ = data.magnitudes(rows)

@@ -70,8 +70,7 @@ def header(scorer: Scorer) -> Iterator[str]:
 
 
 def lines(array: NDArray[Any]) -> Iterator[str]:
-    """Yield the numbers of an array, a line for each row along its last axis; a long row is yielded in several parts.
-    """
+    """Yield the numbers of an array, a line for each row along its last axis; a long row in several parts."""
     columns = array.shape[-1]
     table = array.reshape(math.prod(array.shape[:-1]), columns)
     step = max(1, CHUNK // max(1, columns))

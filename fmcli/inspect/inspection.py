@@ -221,8 +221,7 @@ def hierarchy(subject: Subject) -> list[Row]:
 
 
 def kept_rows(subject: Subject) -> list[Row]:
-    """Return the number of features that a sparse group lasso has removed: their weight and factors are all 0 ([SGL]).
-    """
+    """Return how many features a sparse group lasso has removed: their weight and factors are all 0 ([SGL])."""
     seen = subject.scorer.seen
     rows = []
     for output, begin in subject.outputs():

@@ -82,8 +82,7 @@ class Encoding:
                     yield number, escaped(f"{column}={part.strip()}"), "1"
 
     def line(self, row: Row, numbers: Mapping[str, int] | None = None) -> str:
-        """Return the row as a line of text. numbers : the number of each feature, which is written instead of its name.
-        """
+        """Return the row as a line of text. numbers : the number of each feature, written instead of its name."""
         tokens = []
         if self.label:
             label = escaped(row.cells[self.label].strip())

@@ -365,8 +365,7 @@ def as_given(value: Any) -> str:
 
 
 def takes(name: str, model: str, solver: str, loss: str) -> bool:
-    """Return whether a run with this model, solver and loss takes an option. Names that are not registered are ignored.
-    """
+    """Return whether a run with this model, solver and loss takes an option. Other names are ignored."""
     entries: list[Entry] = [
         table[chosen] for table, chosen in ((MODELS, model), (SOLVERS, solver), (LOSSES, loss)) if chosen in table
     ]

@@ -16,8 +16,7 @@ from fmcli.scoring.rows import score_rows
 
 
 def average_of(loss: str) -> Average:
-    """Return how the predictions of a loss are averaged: probabilities, predicted counts, or for other losses scores.
-    """
+    """Return how predictions of a loss are averaged: probabilities, predicted counts, or for other losses scores."""
     return LOSSES[loss].load_link().average
 
 

@@ -293,8 +293,7 @@ def joined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats
 
 
 def labels_for(label: Floats, names: Names, loss: str | None) -> Labels:
-    """Return the labels for a loss. Raises BadInputError if they do not fit it, or if they do not determine the loss.
-    """
+    """Return the labels for a loss. Raises BadInputError if they do not fit or determine it."""
     if names:
         return fit_labels(label, loss, names=names)
     distinct = few_distinct(label)

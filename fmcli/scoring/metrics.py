@@ -399,8 +399,7 @@ def in_groups(compute: Callable[[RankedRows], float]) -> Callable[[Outcome], flo
 
 
 def probabilities(loss: str, score: Floats) -> Floats:
-    """Return (rows, columns) the probability of the larger label, or of each class, under a loss that predicts these.
-    """
+    """Return (rows, columns) the probability of the larger label, or of each class, if the loss has them."""
     return LOSSES[loss].load_link().prediction(score)
 
 

@@ -119,8 +119,7 @@ def error_of_means(name: str, both: tuple[Outcome, Outcome], values: tuple[float
 
 
 def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
-    """Return the standard error of the difference of a metric by the jackknife, which leaves out one block at a time.
-    """
+    """Return the standard error of the difference of a metric by the jackknife over blocks."""
     block = blocks_of(both[0], metric_of(name).of_groups)
     count = int(block.max()) + 1
 

@@ -60,8 +60,7 @@ def mean_of_groups(part: Floats, whole: Floats) -> float:
 
 
 def group_auc(rows: RankedRows) -> float:
-    """Return the share of the pairs of rows of a group with different labels whose scores have the order of the labels.
-    """
+    """Return the share of the pairs of a group with different labels whose scores have the order of the labels."""
     values, place = np.unique(rows.label, return_inverse=True)
     same = np.unique(rows.group * len(values) + place, return_counts=True)
     size, alike = np.bincount(rows.group), np.bincount(same[0] // len(values), same[1].astype(np.float64) ** 2)

@@ -108,8 +108,7 @@ def _writer(path: str, opened: str | int, mode: str) -> Iterator[BinaryIO]:
 
 
 def _target(path: str) -> str | None:
-    """Return the regular file that `path` names or would create, with links resolved; None if it is a device or a pipe.
-    """
+    """Return the regular file that `path` names or would create, with links resolved; None for a device or a pipe."""
     if not os.path.basename(path):
         raise OutputError(f"{path or repr(path)}: cannot be written: this is not a file name")
     with _naming(path):

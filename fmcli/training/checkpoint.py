@@ -184,8 +184,7 @@ class Checkpoint(Keeper):
 
 
 def states_of(arrays: State, most: int) -> list[State]:
-    """Return the states of the runs of a file, of which there are at most so many. Raises ValueError for other names.
-    """
+    """Return the states of the runs of a file, at most so many. Raises ValueError for other names."""
     runs = {name.partition(".")[0] for name in arrays}
     names = [str(number) for number in range(len(runs))]
     if runs != set(names) or not 1 <= len(runs) <= most:
