@@ -2,7 +2,8 @@
 
 ``FMCLI_REAL=double pip install .`` builds with double parameters and solver state; the default is float. This is done
 here because pyproject.toml cannot read the environment, and because the build folder must not be reused if the type
-changes.
+changes. CXXFLAGS follow the flags here, so that "-O0 -g" is a build for a debugger. With FMCLI_ONLY, only the module of
+this name is built, in a tree whose other modules have been (`scripts/check one MODULE`).
 """
 
 import os
@@ -87,7 +88,11 @@ class BuildExt(build_ext):
     """Compile all modules as C++17 with the same flags. All are recompiled if FMCLI_REAL or this file has changed."""
 
     def finalize_options(self):
-        self.distribution.ext_modules = [Extension(SHARED, []), *modules()]
+        self.only = os.environ.get("FMCLI_ONLY", "")
+        found = [Extension(SHARED, []), *modules()]
+        self.distribution.ext_modules = [one for one in found if not self.only or one.name in (SHARED, self.only)]
+        if self.only and len(self.distribution.ext_modules) < 2:
+            raise SystemExit(f"there is no compiled module {self.only}")
         super().finalize_options()
         self.real = os.environ.get("FMCLI_REAL", "float")
         if self.real not in ("float", "double"):
@@ -106,6 +111,9 @@ class BuildExt(build_ext):
             extension.define_macros = [("FMCLI_REAL", self.real)]
 
     def run(self):
+        if self.only:
+            super().run()
+            return
         stamp = Path(self.build_temp) / "real"
         changed = not stamp.exists() or stamp.stat().st_mtime < Path(__file__).stat().st_mtime
         if changed or stamp.read_text() != self.real:

@@ -175,3 +175,12 @@ def test_recipes_name_existing_files_and_identifiers(kind):
                 assert re.search(rf"\b{word}\b", place.read_text()), f"{word} in {place}"
                 found += 1
     assert found >= 4
+
+
+def test_the_tutorial_has_the_penalty_of_the_toys():
+    text = (ROOT / "cython_src" / "fmcli" / "penalties" / "TUTORIAL.md").read_text()
+    header, *_ = re.findall(r"^```cpp\n(.*?)^```", text, re.M | re.S)
+    assert header in (ROOT / "tests" / "toys" / "group_max.h").read_text()
+    toys_source = (ROOT / "tests" / "toys" / "__init__.py").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert next(code for code in blocks if "def largest" in code).split("\n\n\nGROUPS")[0] in toys_source
