@@ -65,7 +65,8 @@ above it in this list, so that there are no circles:
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
                   kept.py: the state of a run as arrays by name, and their checks
     kernels       the table of hot loops, compiled for each instruction set and chosen at import
-    registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py)
+    registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
+                  and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
                   the rows to train on (in blocks), labels, scales of columns, the numbering of the features
                   that occur, the dictionary of ids; numbers to text. data/stored has the cache of rows, data/related

@@ -12,11 +12,12 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.pieces import TextRows
 from fmcli.errors import UsageError
+from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.trainer import Observer
 from fmcli.training import job, online
-from fmcli.training.online import check_online, train_online
+from fmcli.training.online import train_online
 from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
 from fmcli.training.trained import summary
@@ -120,7 +121,7 @@ def test_batches_are_not_divided(monkeypatch):
 )
 def test_what_needs_the_rows_again_is_refused(solver, options):
     with pytest.raises(UsageError):
-        check_online(make_spec("fm", solver, None, options))
+        check_modes({"--online": True}, make_spec("fm", solver, None, options))
 
 
 def test_new_ids_get_parameters_as_they_come(monkeypatch):

@@ -178,7 +178,7 @@ def test_recipes_name_existing_files_and_identifiers(kind):
 
 
 def test_the_tutorial_has_the_penalty_of_the_toys():
-    text = (ROOT / "cython_src" / "fmcli" / "penalties" / "TUTORIAL.md").read_text()
+    text = (ROOT / "tests" / "toys" / "TUTORIAL.md").read_text()
     header, *_ = re.findall(r"^```cpp\n(.*?)^```", text, re.M | re.S)
     assert header in (ROOT / "tests" / "toys" / "group_max.h").read_text()
     toys_source = (ROOT / "tests" / "toys" / "__init__.py").read_text()

@@ -16,7 +16,7 @@ from fmcli.data.stored import cache as caches
 from fmcli.data.stored.cache import Cache, build
 from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.weights import with_label_weights
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import BadInputError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
 from fmcli.registry.models import MODELS
@@ -32,7 +32,7 @@ from fmcli.training import job
 from fmcli.training.baseline import baseline_of
 from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
-from fmcli.training.stored import check_stored, prepare_stored
+from fmcli.training.stored import prepare_stored
 
 ROWS, EPOCHS = 300, 3
 READING = Reading("auto", False, False, True)
@@ -390,11 +390,6 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     trained = joined([data.take(rows) for data, rows in plan.source.every()])
     assert trained.value == pytest.approx(scale.of(rows).value, rel=1e-6)
     assert np.abs(plan.validation.data.value).max() < 50
-
-
-def test_what_needs_all_rows_is_refused():
-    with pytest.raises(UsageError, match="all rows"):
-        check_stored(make_spec("fm", "cd", None, {}), None)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from fmcli.cli.options import (
     bad_lines,
     check_files,
     format_option,
+    given,
     label_weights_option,
     logging_options,
     not_negative,
@@ -27,11 +28,12 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.predict import log_counts, log_model
-from fmcli.cli.relations import check_model, check_scoring, files_of, parse_relations, relation_option
+from fmcli.cli.relations import check_model, files_of, parse_relations, relation_option
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.modes import check_modes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -212,22 +214,14 @@ def command(
     model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
     if predictions is None and (loss is not None or raw):
         raise UsageError("--loss and --raw apply only to --predictions; a MODEL has its own loss")
-    if predictions is not None and label_weights:
-        raise UsageError("--label-weights applies only to a MODEL, not to --predictions")
-    if predictions is not None and (on_bad_line or max_bad_lines):
-        raise UsageError("with --predictions, each line needs a prediction, so that no line can be skipped")
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
         raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
     related = parse_relations(relations)
-    if related and predictions is not None:
-        raise UsageError("--relation applies only to a MODEL, not to --predictions")
-    check_scoring(related, on_cluster=cluster is not None, skips=on_bad_line == "skip" or bool(max_bad_lines))
+    check_modes(given())
     if loss is not None:
         find_name("loss", loss, LOSSES)
     if cluster is not None:
-        if predictions is not None:
-            raise UsageError("--cluster applies only to a MODEL, not to --predictions")
         cluster.check(inputs, threads)
     there = inputs if cluster is None else cluster.files
     check_files([path for path in (model, current, predictions, *there, *files_of(related)) if path is not None])

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # What needs groups, in words.
 METRICS_OF_GROUPS = "the metrics gauc, ndcg, ndcg@K (of the first K places) and map"
 
-RANKING = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
+NEEDED_BY = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
 
 
 def group_field_option(needed_by: str, section: str = "data") -> Callable[[F], F]:
@@ -47,5 +47,5 @@ def parse_grouping(spec: Spec, metrics: tuple[str, ...], field: int | None) -> G
     if pairwise or need_groups(of_predictions(metrics)):
         return Grouping(field)
     if field is not None:
-        raise UsageError(f"--group-field applies only to {RANKING}; leave it out, or choose one of them")
+        raise UsageError(f"--group-field applies only to {NEEDED_BY}; leave it out, or choose one of them")
     return None

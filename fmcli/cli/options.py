@@ -14,6 +14,7 @@ from fmcli.cli.layout import HelpContext, wrapped
 from fmcli.cli.output import stamp_lines
 from fmcli.cli.screen import MOST_LINES, SCREENS
 from fmcli.errors import MissingInputError, UsageError
+from fmcli.registry.modes import SKIPPING
 from fmcli.system.addresses import is_remote
 
 if TYPE_CHECKING:
@@ -339,6 +340,15 @@ def logging_options(function: F) -> F:
     return option(
         "output", "-q", "--quiet", count=True, help="Print only warnings and errors; -qq prints only errors."
     )(function)
+
+
+def given() -> dict[str, object]:
+    """Return the options of the command that is running by their first flags, for `check_modes`."""
+    context = click.get_current_context()
+    options = [parameter for parameter in context.command.params if parameter.opts]  # some have only a negative flag
+    found = {option.opts[0]: context.params.get(option.name or "") for option in options}
+    skips = context.params.get("on_bad_line") == "skip" or context.params.get("max_bad_lines")
+    return {**found, SKIPPING: skips}
 
 
 def check_last(inputs: Sequence[str], product: str) -> None:

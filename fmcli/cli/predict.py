@@ -18,14 +18,16 @@ from fmcli.cli.options import (
     check_files,
     check_last,
     format_option,
+    given,
     label_weights_option,
     logging_options,
     option,
     threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
-from fmcli.cli.relations import check_model, check_scoring, files_of, parse_relations, relation_option
+from fmcli.cli.relations import check_model, files_of, parse_relations, relation_option
 from fmcli.errors import UsageError
+from fmcli.registry.modes import check_modes
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
@@ -160,21 +162,15 @@ def command(
     without features; comment lines are skipped. Labels may be missing."""
     from fmcli.data.formats import Stream
 
-    if label_weights and id_column:
-        raise UsageError("--label-weights and --id-column cannot be combined")
     inputs = inputs or ("-",)
     related = parse_relations(relations)
-    check_scoring(related, on_cluster=cluster is not None, skips=on_bad_line == "skip" or bool(max_bad_lines))
+    check_modes(given())
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
     if cluster is None:
         check_last(inputs, "predictions")
-        if output_dir is not None:
-            raise UsageError("--output-dir applies only with --cluster; use -o FILE")
     else:
         cluster.check(inputs, threads)
-        if unbuffered:
-            raise UsageError("--unbuffered and --cluster cannot be combined")
     there = inputs if cluster is None else cluster.files
     check_files([model, *there, *files_of(related)], [output] if output is not None else [])
     if output_dir is not None:

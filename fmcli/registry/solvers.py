@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DEFAULT_SOLVER = "adagrad"
 # The solver name of models that are solved in closed form.
 CLOSED_FORM = "closed-form"
+# How solvers train on a cluster.
+ROUNDS, GRADIENTS = "rounds", "gradients"
 # The trainer of all stochastic solvers.
 ROW_TRAINER = "fmcli.solvers.stochastic.trainer:StochasticTrainer"
 
@@ -35,6 +37,8 @@ class SolverEntry(Entry):
     losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
     samples : whether it draws parameters from their posterior distribution, so that predictions are averages.
     joins : whether it trains on rows with relations.
+    cluster : how it trains on a cluster: by ROUNDS, which are block steps, or by GRADIENTS over all rows; "": not.
+    alone : why it does not, if not because it takes a step after each row.
     """
 
     by_rows: bool = True
@@ -45,6 +49,8 @@ class SolverEntry(Entry):
     losses: tuple[str, ...] = ()
     samples: bool = False
     joins: bool = False
+    cluster: str = ""
+    alone: str = ""
 
     def trainer(self) -> type[Trainer]:
         """Import the trainer class of this solver."""
@@ -67,7 +73,13 @@ _SCHEDULE = (*_RATES, "schedule", "power", "t0")
 _SOLVERS = (
     SolverEntry("sgd", "Stochastic gradient descent.", "fmcli.solvers.stochastic.sgd:SGD", _SCHEDULE),
     SolverEntry(
-        "adagrad", "AdaGrad.", "fmcli.solvers.stochastic.adagrad:AdaGrad", _RATES, {"learning_rate": 0.05}, blocks=True
+        "adagrad",
+        "AdaGrad.",
+        "fmcli.solvers.stochastic.adagrad:AdaGrad",
+        _RATES,
+        {"learning_rate": 0.05},
+        blocks=True,
+        cluster=ROUNDS,
     ),
     SolverEntry(
         "ftrl",
@@ -78,6 +90,7 @@ _SOLVERS = (
         sums_losses=True,
         penalizes_at_once=True,
         blocks=True,
+        cluster=ROUNDS,
     ),
     SolverEntry(
         "fobos",
@@ -95,6 +108,7 @@ _SOLVERS = (
         by_rows=False,
         in_memory=True,
         joins=True,
+        alone="goes through the columns one by one, each of which needs the result of the one before",
         refuses=_NOT_BY_ROWS,
     ),
     SolverEntry(
@@ -104,6 +118,7 @@ _SOLVERS = (
         ("tol",),
         {"epochs": 200, **_PER_ROW},
         by_rows=False,
+        cluster=GRADIENTS,
         refuses={
             **_NOT_BY_ROWS,
             **dict.fromkeys(NOT_SMOOTH, "lbfgs supports only smooth penalties, such as --l2; use -s cd"),
@@ -120,6 +135,7 @@ _SOLVERS = (
         losses=("squared", PROBIT, ORDINAL),
         samples=True,
         joins=True,
+        alone="draws the parameters one by one, each of which depends on the one before",
         refuses={
             **_NOT_BY_ROWS,
             **dict.fromkeys(_PENALTIES, "mcmc draws the strength of the penalty, by the prior of the parameters"),

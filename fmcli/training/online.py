@@ -17,10 +17,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names
 from fmcli.data.pieces import TextRows, joined_by_ids
 from fmcli.data.training_rows import RowNumbers, TrainingRows
-from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.checkpoint import Keeper
@@ -34,16 +32,6 @@ from fmcli.training.warm_start import SolverState, WarmStart
 # The least number of bytes of a segment's rows. The rows of a segment take at least as many bytes as the parameters, so
 # that copying these takes less time than training.
 SEGMENT_BYTES = 64 << 20
-
-
-def check_online(spec: Spec) -> None:
-    """Raise UsageError for a run that needs its rows more than once."""
-    if not spec.by_rows:
-        raise UsageError(f"{spec.solver} needs all rows in every step; stochastic solvers do not", online=LEAVE_OUT)
-    if spec.values["epochs"] != 1:
-        raise UsageError("online training makes a single pass", epochs=1)
-    if spec.values["block_size"] > 1:
-        raise UsageError("block steps need rows in memory or on disk", block_size=1, online=LEAVE_OUT)
 
 
 class PastRows(TrainingRows):

@@ -25,7 +25,7 @@ from fmcli.data.stored.cache import Cache, Facts
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
 from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
-from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError, UsageError
+from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
@@ -53,14 +53,6 @@ MOST_HELD_OUT = 500_000
 MEGABYTE = 1_000_000
 
 T = TypeVar("T")
-
-
-def check_stored(spec: Spec, holdout: float | None) -> None:
-    """Raise UsageError if a run needs all rows in memory."""
-    if spec.solver_entry.in_memory:
-        raise UsageError(f"{spec.solver} needs all rows in memory; other solvers do not", disk=LEAVE_OUT)
-    if holdout and not spec.values.get("shuffle", True):
-        raise UsageError("rows of a cache are held out in a random order", shuffle=True)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,19 @@ import pytest
         (["predict", "--cluster", "local:0", "M", "x"], "local:N for N processes"),
         (["predict", "--cluster", "local:2", "M"], "cannot read standard input"),
         (["predict", "--cluster", "local:2", "-j", "2", "M", "x"], "dask worker --nthreads"),
-        (["predict", "--cluster", "local:2", "--unbuffered", "M", "x"], "--unbuffered and --cluster"),
+        (
+            ["predict", "--cluster", "local:2", "--unbuffered", "M", "x"],
+            "--cluster and --unbuffered cannot be combined",
+        ),
         (["predict", "--cluster", "local:2", "-o", "a", "--output-dir", "b", "M", "x"], "one of -o and --output-dir"),
         (["predict", "--cluster", "local:2", "--output-dir", ".", "M", "x"], "is not an empty folder"),
-        (["predict", "--output-dir", "b", "M", "x"], "applies only with --cluster"),
+        (["predict", "--output-dir", "b", "M", "x"], "--output-dir needs --cluster"),
         (["predict", "--tls-cert", "c", "M", "x"], "apply only with --cluster"),
         (["evaluate", "--cluster", "tcp://a:1", "--tls-key", "c", "M", "x"], "apply only to tls:// addresses"),
-        (["evaluate", "--cluster", "local:1", "--predictions", "p", "x"], "applies only to a MODEL"),
+        (
+            ["evaluate", "--cluster", "local:1", "--predictions", "p", "x"],
+            "--predictions and --cluster cannot be combined",
+        ),
     ],
 )
 def test_choices_that_do_not_fit(run, tmp_path, arguments, message):

@@ -111,7 +111,11 @@ MISUSE = [
     (["train", "-e", "0.01", "t"], 2, "-e is the number of epochs; --patience stops training early, with -v FILE"),
     (["train", "-q", "ab", "t"], 2, "-q is quiet; every pair of features interacts"),
     (["train", "--log-every", "0", "t"], 2, "'--log-every'"),
-    (["train", "--valid", "t", "--holdout", "0.1", "t"], 2, "-v and --holdout both give validation data"),
+    (
+        ["train", "--valid", "t", "--holdout", "0.1", "t"],
+        2,
+        "-v and --holdout cannot be combined: both give validation data",
+    ),
     (["train", "--holdout", "1", "t"], 2, "1.0 is not in the range 0<=x<1"),
     (["train", "--holdout", "-0.1", "t"], 2, "-0.1 is not in the range 0<=x<1"),
     (["train", "--patience", "0", "t"], 2, "'--patience'"),
@@ -158,7 +162,7 @@ MISUSE = [
     (
         ["train", "--disk", "--online", "t"],
         2,
-        "--disk keeps the rows for several epochs, and --online reads them once; leave one",
+        "--disk and --online cannot be combined: a cache keeps the rows for several epochs",
     ),
     (["train", "--batch-size", "0", "t"], 2, "--batch-size is 0; it must be 1 to 16777216"),
     (["train", "-o", "t", "t"], 2, "the output t would overwrite the input t"),

@@ -201,9 +201,9 @@ def test_bad_files(train, files, text, message):
         (
             ("-s", "cd"),
             2,
-            "--groups tells which features share a prior, and cd has no priors; use -s mcmc, or leave it",
+            "--groups tells which features share a prior, and cd has none; use -s mcmc, or leave it",
         ),
-        ((), 2, "and adagrad has no priors"),
+        ((), 2, "and adagrad has none"),
         (("-s", "mcmc", "--hash-bits", "4"), 2, "--groups and --hash-bits cannot be combined: a column of hashed ids"),
         (("-s", "mcmc", "-o", "lines"), 2, "the output lines would overwrite the input lines"),
         (("-s", "mcmc", "--groups", "missing"), 66, "cannot read missing"),

@@ -67,7 +67,7 @@ def test_held_out_groups_are_whole():
             "--group-field applies only to --loss bpr and the metrics gauc, ndcg",
         ),
         (["train", "-x", "gauc", "--disk", "--cache", "c"], "a cache does not keep the groups of rows"),
-        (["train", "-x", "gauc", "--online"], "ranking needs whole groups of rows, but --online"),
+        (["train", "-x", "gauc", "--online"], "--online and ranking cannot be combined: it needs whole groups"),
         (["train", "-x", "gauc", "--group-field", "0"], "whose features have no fields"),
     ],
 )

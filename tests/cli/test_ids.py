@@ -265,10 +265,10 @@ def test_held_out_rows_do_not_make_features_frequent(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--rare", "share"], "--rare says what happens to the features that --min-count N makes rare; give N"),
-        (["--min-count", "2", "--rare", "share", "--hash-bits", "9"], "--rare share needs a dictionary"),
-        (["--min-count", "2", "--online"], "--online trains on rows before all of them are counted"),
-        (["--min-count", "2", "-i", "m"], "-i resumes from a model whose rows are not counted"),
+        (["--rare", "share"], "--rare needs --min-count; give both"),
+        (["--min-count", "2", "--rare", "share", "--hash-bits", "9"], "a shared column needs a dictionary"),
+        (["--min-count", "2", "--online"], "it trains on rows before all of them are counted"),
+        (["--min-count", "2", "-i", "m"], "the rows of that model are not counted"),
     ],
 )
 def test_rare_features_where_they_make_no_sense(run, tmp_path, options, message):

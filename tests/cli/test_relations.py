@@ -104,7 +104,7 @@ def test_errors_name_file_and_line(run, rows, model, tmp_path, change, message):
     [
         (["--relation", "users"], 2, "--relation users: it must be BLOCK=MAP"),
         (["--relation", "nosuch=nosuch.map"], 66, "cannot read nosuch: No such file"),
-        (["--relation", "MODEL=MODEL", "--on-bad-line", "skip"], 2, "no line can be skipped"),
+        (["--relation", "MODEL=MODEL", "--on-bad-line", "skip"], 2, "a line of MAP belongs to each row"),
         (["--relation", "MODEL=MODEL", "--cluster", "local:1"], 2, "--relation and --cluster cannot be combined"),
     ],
 )
@@ -225,11 +225,11 @@ def test_a_run_with_relations_continues_from_its_checkpoint(run, rows, tmp_path)
     [
         (["-m", "poly2", "-s", "cd"], "--relation trains the models linear, fm, shfm, not poly2"),
         (["-s", "adagrad"], "use -s cd or -s mcmc, or join the files"),
-        (["-s", "cd", "--norm"], "--norm and --relation cannot be combined"),
-        (["-s", "cd", "--scale", "max-abs"], "--scale and --relation cannot be combined"),
-        (["-s", "cd", "--hash-bits", "8"], "--hash-bits and --relation cannot be combined"),
-        (["-s", "cd", "-v", "VALID"], "-v and --relation cannot be combined"),
-        (["-s", "cd", "--on-bad-line", "skip"], "no line can be skipped"),
+        (["-s", "cd", "--norm"], "--relation and --norm cannot be combined"),
+        (["-s", "cd", "--scale", "max-abs"], "--relation and --scale cannot be combined"),
+        (["-s", "cd", "--hash-bits", "8"], "--relation and --hash-bits cannot be combined"),
+        (["-s", "cd", "-v", "VALID"], "--relation and -v cannot be combined"),
+        (["-s", "cd", "--on-bad-line", "skip"], "a line of MAP belongs to each row"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(run, rows, options, message):

@@ -177,9 +177,9 @@ def test_skipped_lines_get_nan_as_in_predict(train, squared):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        (("-s", "cd", "--test", "some"), 2, "and cd makes none; leave it out, and use fmcli predict or fmcli evaluate"),
-        (("--test", "some"), 2, "and adagrad makes none"),
-        (("-s", "mcmc", "--test-output", "out"), 2, "--test-output needs --test FILE"),
+        (("-s", "cd", "--test", "some"), 2, "--test is predicted by the mean over draws, and cd has none"),
+        (("--test", "some"), 2, "and adagrad has none; use -s mcmc"),
+        (("-s", "mcmc", "--test-output", "out"), 2, "--test-output needs --test;"),
         (("-s", "mcmc", "--test", "some", "--ensemble", "2"), 2, "--test and --ensemble cannot be combined"),
         (("-s", "mcmc", "--test", "some", "--relation", "a=b"), 2, "--test and --relation cannot be combined"),
         (("-s", "mcmc", "--test", "some", "--test-output", "some"), 2, "would overwrite the input some"),

@@ -346,4 +346,4 @@ def test_max_seconds(run, sample, tmp_path):
     assert run("predict", "m", path).returncode == 0
     refused = run("train", "--max-seconds", "1", "--refit", path)
     assert refused.returncode == 2
-    assert "--max-seconds cannot limit the time of --refit" in refused.stderr
+    assert "--refit and --max-seconds cannot be combined" in refused.stderr

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fmcli.cli.options import option, positive
 from fmcli.errors import UsageError
-from fmcli.registry.models import MODELS
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
-    from fmcli.registry.specs import Spec
     from fmcli.training.checkpoint import Keeper
 
 # Seconds between two checkpoints: a killed run loses no more work, and writing a gigabyte takes some hundredths of it.
@@ -29,29 +27,23 @@ class CheckpointChoice:
     """The choices of a command.
 
     path : the checkpoint; None: there is none.
-    every : seconds between two checkpoints.
+    every : seconds between two checkpoints; None: the usual time.
     resume : whether to continue the run of the checkpoint, if it exists.
     """
 
     path: str | None
-    every: float
+    every: float | None
     resume: bool
 
     @property
     def outputs(self) -> list[str]:
         return [] if self.path is None else [self.path]
 
-    def check(self, spec: Spec) -> None:
-        """Check the choices. Raises UsageError if they contradict each other or the spec, or would overwrite a file."""
-        if self.path is None:
-            if self.resume:
-                raise UsageError("--resume continues the run of a checkpoint; name it with --checkpoint FILE")
-            return
+    def check(self) -> None:
+        """Raise UsageError if the checkpoint would overwrite a file."""
         if self.path == "-":
             raise UsageError("a checkpoint cannot be written to standard output; give a file name with --checkpoint")
-        if MODELS[spec.model].closed_form:
-            raise UsageError(f"{spec.model} is solved in one step, which cannot be continued; leave out --checkpoint")
-        if not self.resume and os.path.lexists(self.path):
+        if self.path is not None and not self.resume and os.path.lexists(self.path):
             raise UsageError(
                 f"{self.path} exists: --resume continues its run; remove it to train from the beginning, "
                 "or name another file with --checkpoint"
@@ -83,7 +75,7 @@ class CheckpointChoice:
         from fmcli.system.lock import locked
 
         with locked(self.path):
-            checkpoint = Checkpoint(self.path, self.every, warn=log.warning, written=log.line)
+            checkpoint = Checkpoint(self.path, self.every or EVERY, warn=log.warning, written=log.line)
             if self.resume and os.path.exists(self.path):
                 checkpoint.read()
             elif self.resume:
@@ -97,9 +89,7 @@ def checkpoint_options(section: str = "run") -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @wraps(function)
         def collected(checkpoint: str | None, checkpoint_every: float | None, resume: bool, **arguments: Any) -> Any:
-            if checkpoint_every is not None and checkpoint is None:
-                raise UsageError("--checkpoint-every needs the name of a file: --checkpoint FILE")
-            return function(checkpoint=CheckpointChoice(checkpoint, checkpoint_every or EVERY, resume), **arguments)
+            return function(checkpoint=CheckpointChoice(checkpoint, checkpoint_every, resume), **arguments)
 
         found: Any = option(
             section,

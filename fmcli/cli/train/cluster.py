@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
-from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import ROUNDS
 from fmcli.system.memory import human_bytes
 
 if TYPE_CHECKING:
@@ -19,13 +18,10 @@ if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.cluster.connection import Cluster
     from fmcli.data.faults import BadLines
-    from fmcli.registry.specs import Spec
     from fmcli.training.planning import Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# The solvers that train on a cluster: one by the sums of gradients over all rows, the others over those of a block.
-WHOLE, BY_BLOCKS = "lbfgs", ("adagrad", "ftrl")
 # Below so many rows, an iteration of L-BFGS takes seconds on one machine, about as long as parameters are on their way.
 FEW_ROWS = 10_000_000
 
@@ -39,46 +35,6 @@ def cluster_dir_option(function: F) -> F:
         help="With --cluster: where workers keep their rows, in binary form, until the run ends. [default: their "
         "folder for temporary files]",
     )(function)
-
-
-def check_cluster(spec: Spec, request: Request) -> None:
-    """Raise UsageError for what cannot be trained on a cluster."""
-    kind, solver, values = MODELS[spec.model], spec.solver, spec.values
-    if kind.closed_form:
-        raise UsageError(f"{spec.model} is solved in closed form, on one machine; leave out --cluster")
-    if solver not in (WHOLE, *BY_BLOCKS):
-        reasons = {
-            "cd": "goes through the columns one by one, each of which needs the result of the one before",
-            "mcmc": "draws the parameters one by one, each of which depends on the one before",
-        }
-        reason = reasons.get(solver, "takes a step after each row, which needs the result of the one before")
-        raise UsageError(
-            f"{solver} {reason}, so that workers would wait for each other; with --cluster, choose -s {WHOLE} or -s "
-            + " or -s ".join(BY_BLOCKS)
-        )
-    if solver in BY_BLOCKS:
-        if spec.loss is not None and not LOSSES[spec.loss].bounded:
-            raise UsageError(
-                f"{solver} needs a loss of bounded curvature on a cluster, unlike {spec.loss}; use -s {WHOLE}"
-            )
-        if values.get("llfm_variant", "do") != "do":
-            raise UsageError(
-                f"{solver} moves the anchors of {spec.model} after each row, which a cluster cannot; use -s {WHOLE}, "
-                "or --llfm-variant do"
-            )
-        if values.get("batch_size", 1) > 1:
-            raise UsageError("on a cluster, use --block-size instead of --batch-size")
-    if request.members > 1:
-        raise UsageError("--ensemble trains its models on one machine; with --cluster, train each with its own --seed")
-    if request.disk or request.online:
-        raise UsageError(f"--{'disk' if request.disk else 'online'} and --cluster exclude each other; choose one")
-    if request.grouping or (spec.loss is not None and LOSSES[spec.loss].pairwise):
-        raise UsageError("partitions do not keep the groups of rows, which ranking needs; leave out --cluster")
-    if request.weighting and request.weighting.file:
-        raise UsageError(
-            "workers do not know the numbers of the lines that --sample-weights needs; write the weights beside the "
-            "labels, as label:weight, and give --label-weights"
-        )
 
 
 def check_output(inputs: tuple[str, ...], output: str | None) -> None:
@@ -100,7 +56,8 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
 
     settings, begin, before = request.settings, time.perf_counter(), bad.count
     spec = settings.spec
-    shuffled = spec.solver in BY_BLOCKS and spec.values.get("shuffle", True)
+    by_rounds = spec.solver_entry.cluster == ROUNDS
+    shuffled = by_rounds and spec.values.get("shuffle", True)
     reading = reading_of(request, shuffled=shuffled)
     stream = Stream(label_weights=reading.label_weights)
     log.progress(f"looking at {request.inputs[0]}")
@@ -132,11 +89,11 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
         f"{count:,} partition{'s' * (count != 1)}, {human_bytes(cache.nbytes)} of rows in workers; the metrics of "
         f"training rows are those of {len(plan.rows):,} random ones"
     )
-    if spec.solver in BY_BLOCKS:
+    if by_rounds:
         from fmcli.cluster.rounds import rounds_of
 
         rounds = rounds_of(plan.task)
         log.line(f"{rounds:,} rounds of about {plan.source.count / rounds:,.0f} rows in each epoch")
-    if facts.rows < FEW_ROWS or spec.solver in BY_BLOCKS:
+    if facts.rows < FEW_ROWS or by_rounds:
         log.line("hint: one machine is faster on these rows if its disk can hold them: --disk --cache FILE")
     return plan, facts.format

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options
-from fmcli.cli.groups import RANKING, group_field_option, parse_grouping
+from fmcli.cli.groups import NEEDED_BY, group_field_option, parse_grouping
 from fmcli.cli.options import (
     METRIC_NAMES,
     bad_line_options,
@@ -17,6 +17,7 @@ from fmcli.cli.options import (
     check_files,
     check_last,
     format_option,
+    given,
     logging_options,
     option,
     positive,
@@ -25,21 +26,22 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log
 from fmcli.cli.registered import registered
-from fmcli.cli.relations import check_scoring, check_training, files_of, parse_relations, relation_option
+from fmcli.cli.relations import files_of, parse_relations, relation_option
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
-from fmcli.cli.train.cluster import check_cluster, check_output, cluster_dir_option
-from fmcli.cli.train.disk import check_disk, disk_options, parse_disk
-from fmcli.cli.train.ensemble import check_ensemble, ensemble_option
-from fmcli.cli.train.ids import check_rare, chosen_bits, id_options
+from fmcli.cli.train.cluster import check_output, cluster_dir_option
+from fmcli.cli.train.disk import disk_options, parse_disk
+from fmcli.cli.train.ensemble import ensemble_option
+from fmcli.cli.train.ids import chosen_bits, id_options
 from fmcli.cli.train.kind_help import KindCommand
 from fmcli.cli.train.request import Request, choose, output_path
-from fmcli.cli.train.sampling import check_groups, check_test, sampling_options
+from fmcli.cli.train.sampling import sampling_options
 from fmcli.cli.train.weights import parse_weights, weight_options
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
+from fmcli.registry.modes import RANKING, check_modes
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.system.files import probe_output
 from fmcli.system.machine import cpu_count
@@ -114,7 +116,7 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
     "take precedence. It may be the output file.",
 )
 @format_option()
-@group_field_option(RANKING)
+@group_field_option(NEEDED_BY)
 @threads_option()
 @bad_line_options()
 @relation_option(
@@ -274,8 +276,6 @@ def command(
     if online:
         choices.setdefault("epochs", 1)
     spec, warm_start = choose(model, solver, loss, choices, init_model, log_json)
-    if valid and holdout:
-        raise UsageError("-v and --holdout both give validation data; choose one")
     settings = Settings(
         spec,
         warm_start=warm_start,
@@ -293,44 +293,25 @@ def command(
     )
     if test_output == log_json == "-":
         raise UsageError("--test-output and --log-json cannot both be standard output; give one of them a file name")
-    check_test(test, test_output, spec, {"--ensemble": ensemble > 1, "--relation": relations})
-    check_groups(groups, spec, settings.hash_bits)
     if valid or holdout:
         settings.check_chooser()
-    if refit and (valid or holdout == 0):
-        none = "-v" if valid else "--holdout 0"
-        raise UsageError(f"--refit needs held-out rows, but with {none} there are none; leave one of them out")
-    if refit and max_seconds:
-        raise UsageError("--max-seconds cannot limit the time of --refit, which repeats the best epochs; leave one out")
-    if log_every and not spec.by_rows:
-        raise UsageError(f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out")
     weighting = parse_weights(sample_weights, class_weights, pos_weight, label_weights)
-    if sample_weights and (on_bad_line == "skip" or max_bad_lines):
-        raise UsageError("--sample-weights has a line for each row, so that no line can be skipped")
     grouping = parse_grouping(spec, metrics, group_field)
     related = parse_relations(relations)
-    check_scoring(related, on_cluster=cluster is not None, skips=on_bad_line == "skip" or bool(max_bad_lines))
-    others = {
-        "--disk": disk,
-        "--online": online,
-        "-v": valid,
-        "--hash-bits": settings.hash_bits,
-        "--rare share": settings.share_rare,
-        "--norm": spec.values["norm"],
-        "--scale": spec.values["scale"] != "none",
+    derived = {
+        **{"--ensemble": ensemble > 1, "--holdout 0": holdout == 0, "--rare share": settings.share_rare},
+        **{"--hash-bits": settings.hash_bits, "--norm": spec.values["norm"], "--scale": spec.values["scale"] != "none"},
+        **{"--class-weight balanced": weighting and weighting.balanced, RANKING: grouping},
+        "--disk --no-shuffle": disk and not spec.values.get("shuffle", True),
     }
-    check_training(related, spec, others)
-    on_disk = parse_disk(disk, cache, memory, online=online)
-    if on_disk:
-        check_disk(spec, grouping, holdout)
+    check_modes(given() | derived, spec)
+    on_disk = parse_disk(disk, cache, memory)
     if cluster is not None:
         cluster.check(inputs, threads)
         check_output(inputs, output)
-    elif cluster_dir is not None:
-        raise UsageError("--cluster-dir applies only to --cluster; leave it out")
     output = output_path(inputs, output)
     check_last(inputs, "the model")
-    checkpoint.check(spec)
+    checkpoint.check()
     outputs = [path for path in (output, log_json, cache, test_output, *checkpoint.outputs) if path not in (None, "-")]
     here = inputs if cluster is None else cluster.files
     read = [*here, *valid, *test, *files_of(related), *filter(None, (sample_weights, groups))]
@@ -365,15 +346,6 @@ def command(
         choices=Choices.current(),
         members=ensemble,
     )
-    if ensemble > 1:
-        check_ensemble(request, checkpoint.path)
-    if online:
-        from fmcli.cli.train.online import check_stream
-
-        check_stream(request, holdout, checkpoint.path)
-    check_rare(request, min_count, rare)
-    if cluster is not None:
-        check_cluster(spec, request)
     from fmcli.cli.train.run import run
 
     with Log(quiet=quiet, verbose=verbose) as log, checkpoint.opened(log, dry=dry_run) as keeper:

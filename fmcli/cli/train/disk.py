@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fmcli.cli.options import option, positive
-from fmcli.errors import LEAVE_OUT, UsageError
-
-if TYPE_CHECKING:
-    from fmcli.data.formats import Grouping
-    from fmcli.registry.specs import Spec
+from fmcli.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,27 +52,12 @@ def disk_options(function: F) -> F:
     )(function)
 
 
-def parse_disk(disk: bool, cache: str | None, memory: float | None, *, online: bool) -> Disk | None:
+def parse_disk(disk: bool, cache: str | None, memory: float | None) -> Disk | None:
     """Return the choices of --disk; None without it. Raises UsageError."""
     if not disk:
-        if cache is not None or memory is not None:
-            raise UsageError(f"{'--cache' if cache is not None else '--memory'} applies only to --disk; add --disk")
         return None
-    if online:
-        raise UsageError(
-            "--disk keeps the rows for several epochs, and --online reads them once; leave one of them out"
-        )
     if cache is None:
         raise UsageError("--disk needs a place for the rows; give it with --cache FILE")
     from fmcli.training.stored import MEGABYTE
 
     return Disk(cache, int(MEGABYTE * (memory or USUAL_MEMORY)))
-
-
-def check_disk(spec: Spec, grouping: Grouping | None, holdout: float | None) -> None:
-    """Raise UsageError if a run needs all its rows in memory."""
-    from fmcli.training.stored import check_stored
-
-    check_stored(spec, holdout)
-    if grouping:
-        raise UsageError("a cache does not keep the groups of rows, which ranking needs", disk=LEAVE_OUT)

@@ -12,7 +12,6 @@ from fmcli.errors import UsageError
 from fmcli.registry.options import MOST_HASH_BITS
 
 if TYPE_CHECKING:
-    from fmcli.cli.train.request import Request
     from fmcli.training.warm_start import WarmStart
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,21 +41,6 @@ def id_options(function: F) -> F:
         help="Hash the ids of features, which may be strings, to 2^N columns, so that no dictionary is kept. Features "
         f"with the same hash share a column. [default: no hashing; 1 to {MOST_HASH_BITS}]",
     )(function)
-
-
-def check_rare(request: Request, min_count: int | None, rare: str | None) -> None:
-    """Raise UsageError for rare features in a run that cannot have them."""
-    if rare is not None and min_count is None:
-        raise UsageError("--rare says what happens to the features that --min-count N makes rare; give N")
-    if request.settings.share_rare and request.settings.hash_bits:
-        raise UsageError("--rare share needs a dictionary of ids, but --hash-bits has none; leave one of them out")
-    reasons = {
-        "--online trains on rows before all of them are counted": request.online,
-        "-i resumes from a model whose rows are not counted": request.settings.warm_start,
-    }
-    for reason, given in reasons.items():
-        if given and min_count is not None:
-            raise UsageError(f"{reason}, but --min-count needs the counts of all rows; leave one of them out")
 
 
 def chosen_bits(hash_bits: int | None, warm_start: WarmStart | None) -> int:

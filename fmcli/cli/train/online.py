@@ -21,8 +21,8 @@ from fmcli.data.sources import name_of
 from fmcli.data.stored.cache import Facts
 from fmcli.data.stored.caching import text_rows
 from fmcli.data.weights import weigh_labels
-from fmcli.errors import BadInputError, UsageError
-from fmcli.training.online import check_online, train_online
+from fmcli.errors import BadInputError
+from fmcli.training.online import train_online
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:
@@ -82,24 +82,6 @@ class StreamRows:
             weight = np.ones(data.rows) if data.weight is None else data.weight
             self._of_labels = self._weighting.of_labels(data.label, weight, self.names)
         return weigh_labels(data, self._of_labels) if self._of_labels else data, self.names
-
-
-def check_stream(request: Request, holdout: float | None, checkpoint: str | None) -> None:
-    """Raise UsageError for a request that needs its rows more than once, or all of them before training."""
-    check_online(request.settings.spec)
-    weighting = request.weighting
-    reasons = {
-        "--checkpoint needs the rows before it again": checkpoint,
-        "--holdout needs rows that are kept": holdout,
-        "--refit trains twice": request.settings.refit,
-        "ranking needs whole groups of rows": request.grouping,
-        "--dry-run reads all rows": request.dry_run,
-        "--sample-weights has a weight for each row of a file": weighting and weighting.file,
-        "--class-weight balanced needs the labels of all rows": weighting and weighting.balanced,
-    }
-    for reason, given in reasons.items():
-        if given:
-            raise UsageError(f"{reason}, but --online reads rows once and does not keep them; leave one of them out")
 
 
 def run_online(log: Log, request: Request, bad: BadLines) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.cli.options import option
-from fmcli.errors import UsageError
-from fmcli.registry.solvers import SOLVERS
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
-    from fmcli.registry.specs import Spec
     from fmcli.training.trained import Trained
 
 # Their names as arguments.
@@ -47,23 +44,6 @@ def sampling_options(function: F) -> F:
     )(function)
 
 
-def check_test(test: Sequence[str], output: str | None, spec: Spec, others: Mapping[str, object]) -> None:
-    """Raise UsageError if rows cannot be predicted in training, or not with other options, by their flags, if these are
-    given."""
-    if output is not None and not test:
-        raise UsageError("--test-output needs --test FILE")
-    if not test:
-        return
-    if not spec.solver_entry.samples:
-        raise UsageError(
-            f"--test is predicted by the mean over the draws of -s mcmc, and {spec.solver} makes none; leave it out, "
-            "and use fmcli predict or fmcli evaluate"
-        )
-    for flag, value in others.items():
-        if value:
-            raise UsageError(f"--test and {flag} cannot be combined; leave out --test, and use fmcli predict")
-
-
 def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, object]:
     """Write the predictions for the rows of --test, if there are some. Returns figures for the summary."""
     tested, score = trained.plan.tested, trained.tested
@@ -79,20 +59,3 @@ def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, obje
     if labelled < tested.data.rows:
         log.line(f"--test: {labelled:,} of {tested.data.rows:,} rows have a label that the model knows")
     return finite({"test": tested.metrics(trained.plan, score), "test_rows": tested.data.rows})
-
-
-def check_groups(groups: str | None, spec: Spec, hash_bits: int) -> None:
-    """Raise UsageError if features cannot have groups."""
-    if groups is None:
-        return
-    if not spec.solver_entry.samples:
-        solvers = " or ".join(f"-s {solver.name}" for solver in SOLVERS.values() if solver.samples)
-        raise UsageError(
-            f"--groups tells which features share a prior, and {spec.solver} has no priors; use {solvers}, or leave it "
-            "out"
-        )
-    if hash_bits:
-        raise UsageError(
-            "--groups and --hash-bits cannot be combined: a column of hashed ids may have features of several groups; "
-            "leave one of them out"
-        )

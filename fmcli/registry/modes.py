@@ -1,0 +1,242 @@
+"""The modes of a run, which options turn on: what each needs of the model and the solver, and which other options it
+excludes. `check_modes` tries every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fmcli.errors import UsageError
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import ROUNDS, SOLVERS
+from fmcli.registry.specs import Spec
+
+# Given if metrics or the loss need groups of rows.
+RANKING = "ranking"
+# Given if lines with errors are skipped.
+SKIPPING = "--on-bad-line skip"
+
+
+def anything(spec: Spec) -> str:
+    """Take any model and solver."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode of a run.
+
+    flag : the option that turns it on.
+    refuses : another option -> the reason why they exclude each other.
+    parts : options that have no use without it.
+    needs : why a run of a spec cannot have it, or "".
+    """
+
+    flag: str
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    needs: Callable[[Spec], str] = anything
+
+
+def check_modes(given: Mapping[str, object], spec: Spec | None = None) -> None:
+    """Check the options of a command: every mode with every other option, and with the spec of its run, if it trains.
+
+    Raises UsageError for the first contradiction.
+    """
+    for mode in MODES:
+        if not given.get(mode.flag):
+            for part in mode.parts:
+                if given.get(part):
+                    raise UsageError(f"{part} needs {mode.flag}; give both, or leave {part} out")
+            continue
+        if spec and (reason := mode.needs(spec)):
+            raise UsageError(reason)
+        for other, reason in mode.refuses.items():
+            if given.get(other):
+                raise UsageError(f"{mode.flag} and {other} cannot be combined: {reason}; leave one of them out")
+
+
+def of_solvers(can: Callable[[str], bool]) -> str:
+    """Return the solvers that can do something, as a choice: "-s cd or -s mcmc"."""
+    return " or ".join(f"-s {name}" for name in SOLVERS if can(name))
+
+
+def on_cluster(spec: Spec) -> str:
+    """Return why a run cannot be trained by the sums of workers."""
+    solver = spec.solver_entry
+    if MODELS[spec.model].closed_form:
+        return f"{spec.model} is solved in closed form, on one machine; leave out --cluster"
+    if not solver.cluster:
+        reason = solver.alone or "takes a step after each row, which needs the result of the one before"
+        able = of_solvers(lambda name: bool(SOLVERS[name].cluster))
+        return f"{spec.solver} {reason}, so that workers would wait for each other; with --cluster, choose {able}"
+    if solver.cluster != ROUNDS:
+        return ""
+    whole = of_solvers(lambda name: SOLVERS[name].cluster not in ("", ROUNDS))
+    if spec.loss is not None and not LOSSES[spec.loss].bounded:
+        return f"{spec.solver} needs a loss of bounded curvature on a cluster, unlike {spec.loss}; use {whole}"
+    if spec.values.get("llfm_variant", "do") != "do":
+        moves = f"{spec.solver} moves the anchors of {spec.model} after each row, which a cluster cannot"
+        return f"{moves}; use {whole}, or --llfm-variant do"
+    return "on a cluster, use --block-size instead of --batch-size" if spec.values.get("batch_size", 1) > 1 else ""
+
+
+def in_one_pass(spec: Spec) -> str:
+    """Return why a run needs its rows more than once."""
+    if not spec.by_rows:
+        return f"{spec.solver} needs all rows in every step; stochastic solvers do not; leave out --online"
+    if spec.values["epochs"] != 1:
+        return "--online makes a single pass; use --epochs 1"
+    if spec.values["block_size"] > 1:
+        return "--block-size needs rows in memory or --disk; leave out --online, or use --block-size 1"
+    return ""
+
+
+def from_blocks(spec: Spec) -> str:
+    """Return why a run needs all its rows in memory."""
+    return f"{spec.solver} needs all rows in memory; leave out --disk" if spec.solver_entry.in_memory else ""
+
+
+def joined(spec: Spec) -> str:
+    """Return why a run cannot take rows apart from their relations."""
+    if not MODELS[spec.model].joins:
+        kinds = ", ".join(kind.name for kind in MODELS.values() if kind.joins)
+        return f"--relation trains the models {kinds}, not {spec.model}; choose one of them, or join the files"
+    if not spec.solver_entry.joins:
+        able = of_solvers(lambda name: SOLVERS[name].joins)
+        step = f"{spec.solver} takes a step for each row, so that blocks would not save it any work"
+        return f"{step}; use {able}, or join the files"
+    return ""
+
+
+def sampling(flag: str, use: str) -> Callable[[Spec], str]:
+    """Return a function that says why a run without draws has no `use` for an option."""
+
+    def needs(spec: Spec) -> str:
+        if spec.solver_entry.samples:
+            return ""
+        able = of_solvers(lambda name: SOLVERS[name].samples)
+        return f"{flag} {use}, and {spec.solver} has none; use {able}, or leave it out"
+
+    return needs
+
+
+def in_steps(spec: Spec) -> str:
+    """Return why a run has no state to keep."""
+    solved = f"{spec.model} is solved in one step, which cannot be continued; leave out --checkpoint"
+    return solved if MODELS[spec.model].closed_form else ""
+
+
+def by_rows(spec: Spec) -> str:
+    """Return why a run has no running loss."""
+    return "" if spec.by_rows else f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out"
+
+
+NOT_KEPT = "rows are read once, and not kept"
+MODES = (
+    Mode("-v", {"--holdout": "both give validation data"}),
+    Mode(
+        "--refit",
+        {
+            "-v": "no rows are held out",
+            "--holdout 0": "no rows are held out",
+            "--max-seconds": "the time of a refit, which repeats the best epochs, cannot be limited",
+        },
+    ),
+    Mode("--holdout", {"--disk --no-shuffle": "rows of a cache are held out in a random order"}),
+    Mode("--log-every", needs=by_rows),
+    Mode("--hash-bits", {"--rare share": "a shared column needs a dictionary of ids"}),
+    Mode(
+        "--min-count",
+        {
+            "--online": "it trains on rows before all of them are counted",
+            "-i": "the rows of that model are not counted",
+        },
+        parts=("--rare",),
+    ),
+    Mode("--sample-weights", {SKIPPING: "a line of weights belongs to each row"}),
+    Mode(
+        "--groups",
+        {"--hash-bits": "a column of hashed ids may have features of several groups"},
+        needs=sampling("--groups", "tells which features share a prior"),
+    ),
+    Mode(
+        "--test",
+        {"--ensemble": "use fmcli predict", "--relation": "use fmcli predict"},
+        parts=("--test-output",),
+        needs=sampling("--test", "is predicted by the mean over draws"),
+    ),
+    Mode("--checkpoint", parts=("--resume", "--checkpoint-every"), needs=in_steps),
+    Mode(
+        "--ensemble",
+        {
+            "-i": "the models would begin with the same parameters",
+            "--checkpoint": "a checkpoint keeps the state of a single run",
+            "--keep-state": "no run can resume from several models",
+            "--max-seconds": "the models that train last would have no time",
+            "--online": "every model needs a pass over the rows",
+            "--cluster": "the workers have the rows and the state of a single run",
+            "--disk": "models that train at the same time share their rows in memory",
+        },
+    ),
+    Mode("--id-column", {"--label-weights": "both change the beginning of a line"}),
+    Mode(
+        "--predictions",
+        {
+            "--label-weights": "only a model has rows to weigh",
+            "--relation": "only a model joins rows",
+            "--cluster": "only a model is evaluated there",
+            SKIPPING: "each line needs a prediction",
+        },
+    ),
+    Mode(
+        "--relation",
+        {
+            "--cluster": "a part of a file does not know the numbers of its rows",
+            SKIPPING: "a line of MAP belongs to each row",
+            "--disk": "a cache has joined rows",
+            "--online": "the rows of blocks are kept",
+            "-v": "validation data have no relations (use --holdout)",
+            "--hash-bits": "blocks have columns of their own",
+            "--rare share": "blocks have columns of their own",
+            "--norm": "the length of a row is that of the joined one",
+            "--scale": "a column is scaled over the joined rows",
+        },
+        needs=joined,
+    ),
+    Mode(
+        "--disk",
+        {
+            "--online": "a cache keeps the rows for several epochs",
+            RANKING: "a cache does not keep the groups of rows",
+        },
+        parts=("--cache", "--memory"),
+        needs=from_blocks,
+    ),
+    Mode(
+        "--online",
+        {
+            "--checkpoint": f"a run that continues needs the rows before it again, but {NOT_KEPT}",
+            "--holdout": NOT_KEPT,
+            "--refit": NOT_KEPT,
+            RANKING: f"it needs whole groups of rows, but {NOT_KEPT}",
+            "--dry-run": f"it reads all rows, but {NOT_KEPT}",
+            "--sample-weights": "a stream has no lines that are known before",
+            "--class-weight balanced": f"it needs the labels of all rows, but {NOT_KEPT}",
+        },
+        needs=in_one_pass,
+    ),
+    Mode(
+        "--cluster",
+        {
+            "--disk": "workers keep the rows",
+            "--online": "workers keep the rows",
+            RANKING: "partitions do not keep the groups of rows",
+            "--sample-weights": "workers do not know the numbers of lines; use --label-weights",
+            "--unbuffered": "workers predict whole parts of the inputs",
+        },
+        parts=("--cluster-dir", "--output-dir"),
+        needs=on_cluster,
+    ),
+)
