@@ -24,6 +24,8 @@ SHARED = "fmcli.cython_shared"
 SHARED_FLAGS = ["-O1", "-g0", "-w"]
 # This module does not use the shared module: it is imported before signals are handled, and must not import others.
 ALONE = "fmcli.system.interrupt"
+# The module of the dispatch of kernels has the tables of all levels of instructions, with kernels of rooms above it.
+DISPATCH, LEVELS = "fmcli.kernels.simd", SOURCES / "fmcli" / "levels"
 DIRECTIVES = {
     "language_level": 3,
     "auto_pickle": False,  # objects hold pointers and cannot be pickled
@@ -46,8 +48,9 @@ def modules() -> list[Extension]:
     found = []
     for path in sorted(SOURCES.rglob("*.pyx")):
         alone = len(list(path.parent.glob("*.pyx"))) == 1
-        sources = [path, *(sorted(path.parent.glob("*.cpp")) if alone else ())]
         name = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
+        sources = [path, *(sorted(path.parent.glob("*.cpp")) if alone else ())]
+        sources += sorted(LEVELS.glob("*.cpp")) if name == DISPATCH else []
         depends = sorted(set().union(*(needed(source) for source in sources)))
         found.append(Extension(name, [relative(source) for source in sources], depends=[relative(d) for d in depends]))
     return found

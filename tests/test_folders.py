@@ -19,15 +19,22 @@ ORDER = re.findall(
 )
 COMPILED = re.compile(r"^ *(?:from (fmcli[\w.]*) c?import (.+)|cimport (fmcli[\w.]*))", re.MULTILINE)
 SUFFIXES = (".py", ".pyx", ".pxd", ".pyi")
+HEADERS = (".h", ".inl", ".cpp")
+INCLUDE = re.compile(r"""^ *(?:# *include|cdef extern from) +"(fmcli/[^"]+)\"""", re.MULTILINE)
 
 
-def sources():
-    return [path for side in SIDES for path in side.rglob("*") if path.suffix in SUFFIXES]
+def sources(suffixes=(*SUFFIXES, *HEADERS)):
+    return [path for side in SIDES for path in side.rglob("*") if path.suffix in suffixes]
 
 
 def imported(path):
-    """Return the dotted names of the fmcli modules that a source imports, except for imports under TYPE_CHECKING."""
+    """Yield the dotted names of the fmcli modules that a source imports, except for imports under TYPE_CHECKING, and of
+    the files that it includes."""
     text = path.read_text()
+    if path.suffix not in (".py", ".pyi"):
+        yield from (name.replace("/", ".") for name in INCLUDE.findall(text))
+    if path.suffix in HEADERS:
+        return
     if path.suffix in (".pyx", ".pxd"):
         for module, names, alone in COMPILED.findall(text):
             yield alone or module
@@ -82,7 +89,7 @@ def test_no_folder_is_too_full_to_survey():
     for side in SIDES:
         for directory in {path.parent for path in sources()}:
             if directory.is_relative_to(side):
-                held = [path for path in directory.iterdir() if path.suffix in (*SUFFIXES, ".h", ".inl", ".cpp")]
+                held = [path for path in directory.iterdir() if path.suffix in (*SUFFIXES, *HEADERS)]
                 held = [path for path in held if path.name not in ("__init__.py", "__init__.pxd")]
                 assert len(held) <= MOST_SOURCES, directory
 

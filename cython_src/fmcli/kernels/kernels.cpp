@@ -9,7 +9,7 @@ extern const Kernels fmcli_kernels_v3;
 #endif
 
 #if defined(__x86_64__)
-// The features that kernels_v3.cpp is compiled for. They are checked one by one because older compilers do not accept
+// The features that levels/v3.cpp is compiled for. They are checked one by one because older compilers do not accept
 // "x86-64-v3" here.
 static bool has_v3() {
     __builtin_cpu_init();

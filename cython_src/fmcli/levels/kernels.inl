@@ -1,4 +1,4 @@
-// The hot functions, compiled once for each instruction set by kernels_*.cpp, which defines TABLE and NAME.
+// The hot functions, compiled once for each instruction set by the .cpp files here, which define TABLE and NAME.
 // The order of additions does not depend on the width of the machine's vectors, so results have the same bits for every
 // instruction set.
 

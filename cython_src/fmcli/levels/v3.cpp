@@ -6,11 +6,11 @@
 // fmcli_kernels checks that the machine has these instructions.
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,fma"))), apply_to = function)
-#include "fmcli/kernels/kernels.inl"
+#include "fmcli/levels/kernels.inl"
 #pragma clang attribute pop
 #else
 #pragma GCC target("avx2,bmi,bmi2,fma")
-#include "fmcli/kernels/kernels.inl"
+#include "fmcli/levels/kernels.inl"
 #endif
 
 #endif

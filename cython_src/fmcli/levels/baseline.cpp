@@ -1,5 +1,5 @@
 #define TABLE fmcli_kernels_baseline
 #define NAME "baseline"
 
-#include "fmcli/kernels/kernels.inl"
+#include "fmcli/levels/kernels.inl"
 
