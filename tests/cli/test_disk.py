@@ -85,8 +85,8 @@ def test_labels_may_be_names(run, sample, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cache", "c"], "--cache applies only to --disk"),
-        (["--memory", "5"], "--memory applies only to --disk"),
+        (["--cache", "c"], "--cache needs --disk"),
+        (["--memory", "5"], "--memory needs --disk"),
         (["--disk"], "--disk needs a place for the rows; give it with --cache FILE"),
         (["--disk", "--cache", "c", "-s", "cd"], "cd needs all rows in memory"),
         (["--disk", "--cache", "t"], "t"),
