@@ -62,8 +62,10 @@ def interleaved_bytes(model: Model, draws: int) -> int:
     """Return bytes of the copies of so many draws of a model that `Draws` interleaves."""
     if draws < 2 or not can_interleave(model):
         return 0
-    groups = [min(DRAWS_TOGETHER, draws - first) for first in range(0, draws, DRAWS_TOGETHER)]
-    return sum(InterleavedFM.bytes_needed(model.features, model.shapes()["V"][-1], group) for group in groups)
+    groups, rest = divmod(draws, DRAWS_TOGETHER)
+    rank = model.shapes()["V"][-1]
+    last = InterleavedFM.bytes_needed(model.features, rank, rest) if rest else 0
+    return groups * int(InterleavedFM.bytes_needed(model.features, rank, DRAWS_TOGETHER)) + last
 
 
 def interleave(models: Sequence[Model]) -> InterleavedFM:
