@@ -193,10 +193,6 @@ DELAYED = (
     "It was measured with penalties that began in epoch 6, the default of sglfm. With penalties from the first epoch,"
     " the RMSE is lowest after 5 epochs."
 )
-EARLIER = (
-    "An earlier version of this page claimed this, from measurements with other options that were not kept. The reason"
-    " above has been corrected."
-)
 
 EXPERIMENT = Experiment(
     name="reasons",
