@@ -67,7 +67,7 @@ def test_all_shared_tests_take_the_toys(environment):
 
 
 WRONG = {
-    "model": lambda: test_models.test_scores(toys.MODEL.name, {"rank": 3}, False, 1),
+    "model": lambda: test_models.check_scores(toys.MODEL.name, {"rank": 3}, False, 1),
     "loss": lambda: test_losses.test_value_and_slope(toys.LOSS.name, {}),
     "solver": lambda: test_solvers.test_steps("fm", toys.SOLVER.name, "squared", "none"),
 }

@@ -138,7 +138,7 @@ def disturbed(
     counts["finished"] += 1
     counts["equal"] += (folder / "model.fm").read_bytes() == (folder / "whole.fm").read_bytes()
     left = sorted(path.name for path in folder.iterdir() if "checkpoint" in path.name or path.name.startswith("."))
-    if left:
+    if set(left) - {LOCK}:  # the lock file of a killed run stays, because no other run removes it
         sys.exit(f"left behind: {', '.join(left)}")
     return counts
 

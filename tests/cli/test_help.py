@@ -25,15 +25,12 @@ def commands():
 
 
 EVERY_COMMAND = pytest.mark.parametrize("name", COMMANDS)
-EVERY_OPTION = pytest.mark.parametrize(
-    ("name", "option"),
-    [
-        pytest.param(name, parameter, id=f"{name} {parameter.name}")
-        for name, command in commands().items()
-        for parameter in command.params
-        if isinstance(parameter, click.Option)
-    ],
-)
+OPTIONS_OF_COMMANDS = [
+    (name, parameter)
+    for name, command in commands().items()
+    for parameter in command.params
+    if isinstance(parameter, click.Option)
+]
 
 
 def help_of(name, width=10_000, *, everything=False):
@@ -137,31 +134,31 @@ def test_no_option_lists_kinds():
             assert len(named) < 3, option
 
 
-@EVERY_OPTION
-def test_options_have_help_and_a_section(name, option):
-    assert isinstance(option, SectionOption)
-    assert option.section in SECTIONS
-    assert re.match(r"[A-Z].*[.\]]$", option.help, re.S)
-    if not option.is_flag and not option.count:
-        said = option.get_help_record(click.Context(commands()[name], TOP))[1]
-        assert re.search(r"default: |\[required\]", said)
-        assert option.metavar or isinstance(option.type, click.Choice)
+def test_options_have_help_and_a_section():
+    for name, option in OPTIONS_OF_COMMANDS:
+        assert isinstance(option, SectionOption)
+        assert option.section in SECTIONS
+        assert re.match(r"[A-Z].*[.\]]$", option.help, re.S)
+        if not option.is_flag and not option.count:
+            said = option.get_help_record(click.Context(commands()[name], TOP))[1]
+            assert re.search(r"default: |\[required\]", said)
+            assert option.metavar or isinstance(option.type, click.Choice)
 
 
-@EVERY_OPTION
-def test_defaults_that_are_said_are_those_that_are_taken(name, option):
-    if not option.is_flag and not option.count and isinstance(option.default, (int, float, str)):
-        assert f"[default: {option.default}" in option.help
+def test_defaults_that_are_said_are_those_that_are_taken():
+    for _, option in OPTIONS_OF_COMMANDS:
+        if not option.is_flag and not option.count and isinstance(option.default, (int, float, str)):
+            assert f"[default: {option.default}" in option.help
 
 
-@EVERY_OPTION
-def test_ranges_are_said(name, option):
-    choice = OPTIONS.get(option.name)
-    ranged = isinstance(option.type, (click.IntRange, click.FloatRange)) and not option.count
-    if ranged and option.type.max is None:
-        assert f">= {option.type.min}" in option.help
-    elif choice and choice.range():
-        assert choice.range(exact=False) in option.help
+def test_ranges_are_said():
+    for _, option in OPTIONS_OF_COMMANDS:
+        choice = OPTIONS.get(option.name)
+        ranged = isinstance(option.type, (click.IntRange, click.FloatRange)) and not option.count
+        if ranged and option.type.max is None:
+            assert f">= {option.type.min}" in option.help
+        elif choice and choice.range():
+            assert choice.range(exact=False) in option.help
 
 
 @EVERY_COMMAND
