@@ -115,7 +115,7 @@ class Unseeing(GibbsSampler):
     [(TooLoud, 0), (TooSure, 0), (OffCentre, 0), (TooWide, 3), (WithoutJacobian, 3), (Unseeing, 3)],
 )
 def test_the_check_of_the_joint_distribution_finds_errors(wrong, cutpoints):
-    found = joint("linear", wrong, 800, cutpoints=cutpoints, sweeps=4 if cutpoints else 2)
+    found = joint("linear", wrong, 600, cutpoints=cutpoints, sweeps=4 if cutpoints else 2)
     assert max(map(abs, found.values())) > LARGEST, found
 
 

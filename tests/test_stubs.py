@@ -5,8 +5,6 @@ import importlib
 import inspect
 from pathlib import Path
 
-import pytest
-
 import fmcli
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -51,35 +49,35 @@ def check(owner, name, node):
     assert is_property <= (not callable(real)), f"{owner}.{name}"
 
 
-@pytest.mark.parametrize("name", STUBS)
-def test_all_names_in_a_stub_exist(name):
-    module = importlib.import_module(name)
-    for top, node in public(STUBS[name].body):
-        assert hasattr(module, top)
-        check(module, top, node)
-        if not isinstance(node, ast.ClassDef):
-            continue
-        kind = getattr(module, top)
-        bases = {ast.unparse(base) for base in node.bases} or {"object"}
-        assert {base.__name__ for base in kind.__bases__} == bases or bases == {"NamedTuple"}
-        for member, definition in public(node.body):
-            if isinstance(definition, ast.AnnAssign) and bases == {"object"}:
-                continue  # an instance attribute, set in __init__
-            check(kind, member, definition)
+def test_all_names_in_a_stub_exist():
+    for name in STUBS:
+        module = importlib.import_module(name)
+        for top, node in public(STUBS[name].body):
+            assert hasattr(module, top)
+            check(module, top, node)
+            if not isinstance(node, ast.ClassDef):
+                continue
+            kind = getattr(module, top)
+            bases = {ast.unparse(base) for base in node.bases} or {"object"}
+            assert {base.__name__ for base in kind.__bases__} == bases or bases == {"NamedTuple"}
+            for member, definition in public(node.body):
+                if isinstance(definition, ast.AnnAssign) and bases == {"object"}:
+                    continue  # an instance attribute, set in __init__
+                check(kind, member, definition)
 
 
-@pytest.mark.parametrize("name", STUBS)
-def test_all_public_functions_and_methods_are_in_the_stub(name):
-    module = importlib.import_module(name)
-    promised = dict(public(STUBS[name].body))
-    defined = {key: value for key, value in vars(module).items() if getattr(value, "__module__", None) == name}
-    assert {key for key in defined if not key.startswith("_")} <= promised.keys()
-    for key, node in promised.items():
-        if not isinstance(node, ast.ClassDef):
-            continue
-        inherited = {member for base in getattr(module, key).__bases__ for member in dir(base)}
-        members = {member for member in vars(getattr(module, key)) if not member.startswith("_")}
-        assert members - inherited <= dict(public(node.body)).keys(), key
+def test_all_public_functions_and_methods_are_in_the_stub():
+    for name in STUBS:
+        module = importlib.import_module(name)
+        promised = dict(public(STUBS[name].body))
+        defined = {key: value for key, value in vars(module).items() if getattr(value, "__module__", None) == name}
+        assert {key for key in defined if not key.startswith("_")} <= promised.keys()
+        for key, node in promised.items():
+            if not isinstance(node, ast.ClassDef):
+                continue
+            inherited = {member for base in getattr(module, key).__bases__ for member in dir(base)}
+            members = {member for member in vars(getattr(module, key)) if not member.startswith("_")}
+            assert members - inherited <= dict(public(node.body)).keys(), key
 
 
 def test_every_compiled_module_that_python_uses_has_a_stub():

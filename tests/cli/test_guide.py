@@ -52,13 +52,13 @@ def test_an_unknown_topic_is_answered_with_the_closest():
     assert "there is no topic 'solver'; did you mean solvers" in done.stderr
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_help_of_a_kind_is_its_section(kind):
-    done = fmcli("help", kind)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"{kind.upper()}\n\n")
-    assert done.stdout.endswith("\nFrom: fmcli help models\n")
-    assert sum(line.isupper() and not line.startswith(" ") for line in done.stdout.splitlines()) == 1
+def test_help_of_a_kind_is_its_section():
+    for kind in MODELS:
+        done = fmcli("help", kind)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"{kind.upper()}\n\n")
+        assert done.stdout.endswith("\nFrom: fmcli help models\n")
+        assert sum(line.isupper() and not line.startswith(" ") for line in done.stdout.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -212,16 +212,16 @@ def test_an_older_model_is_replaced_and_a_diverged_run_leaves_it(run, sample, tm
 VALUES = {int: "3", float: "0.25", bool: None, str: "word"}
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_every_registered_option_has_a_flag_and_is_not_given_unless_it_is(name):
-    option = OPTIONS[name]
-    assert command.make_context("train", ["x"]).params[name] is None
-    for flag in (option.flag, *option.flags):
-        value = VALUES[option.kind]
-        arguments = [flag, "x"] if value is None else [flag, value, "x"]
-        expected = not option.negative if value is None else option.kind(value)
-        assert command.make_context("train", arguments).params[name] == expected
-    assert option.flag in help_text()
+def test_every_registered_option_has_a_flag_and_is_not_given_unless_it_is():
+    for name in OPTIONS:
+        option = OPTIONS[name]
+        assert command.make_context("train", ["x"]).params[name] is None
+        for flag in (option.flag, *option.flags):
+            value = VALUES[option.kind]
+            arguments = [flag, "x"] if value is None else [flag, value, "x"]
+            expected = not option.negative if value is None else option.kind(value)
+            assert command.make_context("train", arguments).params[name] == expected
+        assert option.flag in help_text()
 
 
 def test_options_reach_the_model(run, sample, tmp_path):
