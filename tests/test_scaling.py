@@ -7,6 +7,7 @@ from problems import dataset, random_rows
 from test_training import save, train
 
 from fmcli.data import scaling
+from fmcli.data.centering import centered
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import ColumnStatistics, find_odd_columns
 from fmcli.errors import BadInputError, UsageError
@@ -107,10 +108,10 @@ def test_rows_with_fields_cannot_be_centered(rng):
     with pytest.raises(UsageError, match="ffm has fields"):
         job.plan(data, make_spec("ffm", options={"scale": "zscore"}))
     with pytest.raises(ValueError, match="fields"):
-        data.scaled(np.ones(FEATURES, np.float32), np.ones(FEATURES, np.float32))
+        centered(data, np.ones(FEATURES, np.float32), np.ones(FEATURES, np.float32))
     few = np.ones(2, np.float32)
     with pytest.raises(ValueError, match="for each column"):
-        dataset([{4: 1.0}], FEATURES).scaled(few, few)
+        centered(dataset([{4: 1.0}], FEATURES), few, few)
 
 
 def test_columns_of_held_out_rows_alone_have_their_own_divisors():

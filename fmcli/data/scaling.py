@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.centering import centered
 from fmcli.data.dataset import Dataset
 from fmcli.registry.options import OPTIONS
 
@@ -44,7 +45,10 @@ class Scaling:
 
     def of(self, data: Dataset) -> Dataset:
         """Return the rows with scaled values."""
-        return data.scaled(self.divisors, self.centers)
+        if not self.centered:
+            return data.scaled(self.divisors)
+        assert self.centers is not None
+        return centered(data, self.divisors, self.centers)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """Return the arrays by their names in a model file."""

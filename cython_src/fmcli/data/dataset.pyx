@@ -498,15 +498,8 @@ cdef class Dataset:
                 squares[j] += (n - counts[j]) * mean[j] ** 2
         return sums_, squares_
 
-    def scaled(self, divisors, centers=None):
-        """Return the same rows with each value divided by the divisor of its column (float32, features).
-
-        With `centers` (float32, features), these are subtracted first. Missing entries count as 0, so that each row
-        gets an entry in each column whose center is not 0. Raises ValueError for rows with fields, because an added
-        entry has none.
-        """
-        if centers is not None and centers.any():
-            return centered(self, divisors, centers, np.flatnonzero(centers).astype(np.int32))
+    def scaled(self, divisors):
+        """Return the same rows with each value divided by the divisor of its column (float32, features)."""
         values = np.empty(self.nnz, dtype=np.float32)
         cdef float[::1] out = values
         cdef const float[::1] by = divisors
@@ -568,60 +561,3 @@ def restored(indptr, index, value, label, features, field, weight, group, number
 
 cdef is_repeated(array):
     return array.strides == (0,) and len(array) > 0
-
-
-# The rows with values (x - center) / divisor, with an entry in each of `columns` unless it is 0.
-cdef centered(Dataset data, const float[::1] divisors, const float[::1] centers, const int32_t[::1] columns):
-    if data.field is not None:
-        raise ValueError("rows with fields cannot be centered")
-    features = data.features if data.numbering is not None else max(data.features, len(divisors))
-    if len(divisors) < features or len(centers) < features:
-        raise ValueError("there must be a divisor and a center for each column")
-    ends = np.zeros(data.rows + 1, dtype=np.int64)
-    cdef int64_t[::1] indptr = ends
-    cdef Py_ssize_t i
-    cdef Sample x
-    with nogil:
-        for i in range(data.rows):
-            data.sample(i, &x)
-            indptr[i + 1] = indptr[i] + center_row(x, &divisors[0], &centers[0], columns, NULL, NULL)
-    nnz = indptr[data.rows]
-    indices, values = np.empty(nnz, dtype=np.int32), np.empty(nnz, dtype=np.float32)
-    cdef int32_t[::1] index = indices
-    cdef float[::1] value = values
-    with nogil:
-        for i in range(data.rows):
-            if indptr[i] < indptr[i + 1]:
-                data.sample(i, &x)
-                center_row(x, &divisors[0], &centers[0], columns, &index[indptr[i]], &value[indptr[i]])
-    return Dataset(
-        ends, indices, values, data.label, features, None, data.weight, group=data.group, trusted=True,
-        numbering=data.numbering)
-
-
-# Write the entries of a centered row, unless `index` is NULL; return how many there are.
-cdef Py_ssize_t center_row(
-    const Sample& x, const float* divisors, const float* centers, const int32_t[::1] columns, int32_t* index,
-    float* value
-) noexcept nogil:
-    cdef Py_ssize_t entry = 0, place = 0, entries = 0
-    cdef int32_t column
-    cdef double number
-    cdef float scaled
-    while entry < x.nnz or place < columns.shape[0]:
-        if place < columns.shape[0] and (entry == x.nnz or columns[place] <= x.index[entry]):
-            column = columns[place]
-            place += 1
-        else:
-            column = x.index[entry]
-        number = 0
-        if entry < x.nnz and x.index[entry] == column:
-            number = x.value[entry]
-            entry += 1
-        scaled = <float>((number - centers[column]) / divisors[column])
-        if scaled != 0:  # rows have no entries with zeros
-            if index != NULL:
-                index[entries] = column
-                value[entries] = scaled
-            entries += 1
-    return entries

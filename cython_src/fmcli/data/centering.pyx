@@ -1,0 +1,71 @@
+"""Rows whose values are shifted and divided by column, which gives entries to columns that are missing in a row."""
+
+import numpy as np
+
+from fmcli.base.types cimport Sample
+from fmcli.data.dataset cimport Dataset
+from libc.stdint cimport int32_t, int64_t
+
+
+def centered(Dataset data, const float[::1] divisors, const float[::1] centers):
+    """Return the same rows with values (x - center) / divisor, by the centers and divisors of columns (float32,
+    features). Missing entries count as 0, so that each row gets an entry in each column whose center is not 0, unless
+    its value is the center.
+
+    Raises ValueError for rows with fields, because an added entry has none.
+    """
+    if data.field is not None:
+        raise ValueError("rows with fields cannot be centered")
+    features = data.features if data.numbering is not None else max(data.features, len(divisors))
+    if len(divisors) < features or len(centers) < features:
+        raise ValueError("there must be a divisor and a center for each column")
+    shifted = np.flatnonzero(centers).astype(np.int32)
+    cdef const int32_t[::1] columns = shifted
+    ends = np.zeros(data.rows + 1, dtype=np.int64)
+    cdef int64_t[::1] indptr = ends
+    cdef Py_ssize_t i
+    cdef Sample x
+    with nogil:
+        for i in range(data.rows):
+            data.sample(i, &x)
+            indptr[i + 1] = indptr[i] + center_row(x, &divisors[0], &centers[0], columns, NULL, NULL)
+    nnz = indptr[data.rows]
+    indices, values = np.empty(nnz, dtype=np.int32), np.empty(nnz, dtype=np.float32)
+    cdef int32_t[::1] index = indices
+    cdef float[::1] value = values
+    with nogil:
+        for i in range(data.rows):
+            if indptr[i] < indptr[i + 1]:
+                data.sample(i, &x)
+                center_row(x, &divisors[0], &centers[0], columns, &index[indptr[i]], &value[indptr[i]])
+    return Dataset(
+        ends, indices, values, data.label, features, None, data.weight, group=data.group, trusted=True,
+        numbering=data.numbering)
+
+
+# Write the entries of a centered row, unless `index` is NULL; return how many there are.
+cdef Py_ssize_t center_row(
+    const Sample& x, const float* divisors, const float* centers, const int32_t[::1] columns, int32_t* index,
+    float* value
+) noexcept nogil:
+    cdef Py_ssize_t entry = 0, place = 0, entries = 0
+    cdef int32_t column
+    cdef double number
+    cdef float scaled
+    while entry < x.nnz or place < columns.shape[0]:
+        if place < columns.shape[0] and (entry == x.nnz or columns[place] <= x.index[entry]):
+            column = columns[place]
+            place += 1
+        else:
+            column = x.index[entry]
+        number = 0
+        if entry < x.nnz and x.index[entry] == column:
+            number = x.value[entry]
+            entry += 1
+        scaled = <float>((number - centers[column]) / divisors[column])
+        if scaled != 0:  # rows have no entries with zeros
+            if index != NULL:
+                index[entries] = column
+                value[entries] = scaled
+            entries += 1
+    return entries
