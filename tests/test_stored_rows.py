@@ -1,12 +1,13 @@
 """Training on rows in a cache: the cache has all rows, its blocks are trained on as rows in memory are, and damage is
 found."""
 
+import itertools
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import TRAINED, pairwise, taken
+from problems import TRAINED, dataset, pairwise, taken
 from test_every_pair import LEARNABLE, planted
 
 from fmcli.data.faults import BadLines
@@ -377,6 +378,13 @@ def test_lbfgs_updates_anchors_on_all_blocks(small, tmp_path, variant):
 def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     data = planted("fm", "squared", rows=ROWS)[0]
     data = data.changed(value=(1 + 1000 * rng.random(data.nnz)).astype(np.float32))
+    bounds, label = data.indptr.tolist(), data.label
+    places = (slice(*ends) for ends in itertools.pairwise(bounds))
+    entries = [dict(zip(data.index[at].tolist(), data.value[at].tolist(), strict=True)) for at in places]
+    number = data.features  # a column that most rows have
+    for row in entries[: 8 * len(entries) // 10]:
+        row[number] = rng.normal(5, 1)
+    data = dataset(entries, number + 1, label)
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "scale": method}), holdout=0.3)
     plan = prepare_stored(settings, cache, {})
@@ -385,6 +393,7 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
     whole = job.prepare(replace(settings, holdout=0.0), rows)
     seen = whole.seen
+    assert scale.centered == (method == "zscore")
     for name, array in scale.arrays().items():
         assert array[: len(seen)][seen] == pytest.approx(whole.preprocessing.scale.arrays()[name][seen], rel=1e-6)
     trained = joined([data.take(rows) for data, rows in plan.source.every()])
