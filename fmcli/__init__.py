@@ -84,7 +84,7 @@ above it in this list, so that there are no circles:
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows
     export        text, kernel form
     inspect       what a model has learned, and which features interact
-    training      a run: settings, preprocessing, planning (stored.py: for rows in a cache), the job itself, several of
+    training      a run: settings, rows (stored.py: in a cache), fitting, planning, the job itself, several of
                   them (ensemble.py), one pass over a stream (online.py), validation, the previous run and the warm
                   start from its model, divergence, refit, memory account, saving, checkpoints
     cluster       the same on a Dask cluster: parts of the inputs, tasks of workers, results in order; in training, the

@@ -25,8 +25,9 @@ from fmcli.data.stored.cache import CHECKSUM, COLUMNS, FOOTER, MAGIC, POSITION, 
 from fmcli.errors import FmcliError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
+from fmcli.training.planning import prepare
 from fmcli.training.settings import Settings
-from fmcli.training.stored import prepare_stored
+from fmcli.training.stored import rows_of_cache
 
 # Sizes with which a few rows have several chunks and blocks.
 SMALL = {"STRIPS": 4, "CHUNK_BYTES": 200, "BLOCK_BYTES": 150}
@@ -255,4 +256,4 @@ def check_block(cache: Cache, data: Dataset) -> None:
 def train(cache: Cache, rng: random.Random) -> None:
     kind = rng.choice(KINDS if cache.fielded else KINDS[1:])
     spec = make_spec(kind, None, None, {"epochs": 1, **({} if kind in ("linear", "poly2") else {"rank": 2})})
-    job.train(prepare_stored(Settings(spec, threads=1), cache, {}))
+    job.train(prepare(Settings(spec, threads=1), rows_of_cache(cache)))

@@ -201,7 +201,7 @@ def likely_run(found: Any) -> Plan:
         return sum(entries.get(name) == value for name, value in known_run(number)[1].items())
 
     plan, _ = known_run(max(range(len(RUNS)), key=similarity))
-    return replace(plan, model=prepared_model(plan.spec, plan.source, plan.preprocessing, plan.warm_start))
+    return replace(plan, model=prepared_model(plan.spec, plan.source, plan.transform, plan.warm_start))
 
 
 def use(path: str) -> Outcome:

@@ -14,9 +14,10 @@ from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
+from fmcli.training.planning import prepare
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.settings import Settings
-from fmcli.training.stored import prepare_stored
+from fmcli.training.stored import rows_of_cache
 
 
 class Killed(BaseException):
@@ -46,7 +47,7 @@ class Command:
 
     def plan(self):
         if isinstance(self.rows, Cache):
-            return prepare_stored(Settings(self.spec, **self.settings), self.rows, {}, None)
+            return prepare(Settings(self.spec, **self.settings), rows_of_cache(self.rows, {}))
         return job.plan(self.rows, self.spec, **self.settings)
 
     def run(self, left=0):

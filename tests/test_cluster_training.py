@@ -28,8 +28,9 @@ from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
+from fmcli.training.planning import prepare
+from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings, make_model
-from fmcli.training.stored import prepare_blocks
 
 ROWS, EPOCHS, ROUND = 300, 2, 40
 READING = Reading("auto", False, False, True)
@@ -107,7 +108,7 @@ def test_the_number_of_workers_does_not_change_a_bit(rows, model, solver):
     for workers in (1, 3):
         cache = opened(paths, workers, reading)
         assert len(cache.rows) > 3
-        plan = prepare_blocks(settings(model, solver, holdout=0.1), PartitionedBlocks(cache), {})
+        plan = prepare(settings(model, solver, holdout=0.1), PartitionedBlocks(cache))
         runs.append(job.train(plan))
         assert len({place for _, place in cache.cluster.tasks if place}) == workers
     assert same_bits(*map(arrays, runs))
@@ -119,7 +120,7 @@ def test_the_number_of_workers_does_not_change_a_bit(rows, model, solver):
 def test_rounds_are_block_steps(rows, model, solver):
     """The same steps as in memory, on the rows of each round in the order of the partitions."""
     paths, _ = rows(model)
-    plan = prepare_blocks(settings(model, solver, holdout=0, epochs=1), PartitionedBlocks(opened(paths)), {})
+    plan = prepare(settings(model, solver, holdout=0, epochs=1), PartitionedBlocks(opened(paths)))
     found = job.train(plan)
 
     source, spec = plan.source, plan.spec
@@ -164,9 +165,9 @@ def test_lbfgs_has_the_objective_of_one_machine(rows, model, tmp_path):
     paths, data = rows(model)
     reading = Reading("auto", data.field is not None, False, False)
     chosen = settings(model, "lbfgs", holdout=0, epochs=30, tol=0)
-    there = job.train(prepare_blocks(chosen, PartitionedBlocks(opened(paths, 2, reading)), {}))
+    there = job.train(prepare(chosen, PartitionedBlocks(opened(paths, 2, reading))))
     table = read(paths, keep_fields=reading.keep_fields, compact=MODELS[model].compact)
-    here = job.train(job.prepare(chosen, table.dataset))
+    here = job.train(prepare(chosen, RowsInMemory(table.dataset)))
     for number in (0, 4):
         assert there.epochs[number].objective == pytest.approx(here.epochs[number].objective, rel=1e-6)
     assert there.epochs[-1].objective == pytest.approx(here.epochs[-1].objective, rel=1e-2)
@@ -214,13 +215,13 @@ def test_bad_lines_have_their_numbers(tmp_path):
 def test_scales_and_rare_features_are_those_of_one_machine(rows, scale, tmp_path):
     paths, _ = rows("fm")
     chosen = replace(settings("fm", "adagrad", holdout=0, scale=scale), min_count=24)
-    there = prepare_blocks(chosen, PartitionedBlocks(opened(paths, 2)), {})
-    here = job.prepare(chosen, read(paths).dataset)
+    there = prepare(chosen, PartitionedBlocks(opened(paths, 2)))
+    here = prepare(chosen, RowsInMemory(read(paths).dataset))
     assert there.counts.tolist() == here.counts.tolist()
     assert 0 < there.seen.sum() < len(there.seen)
     assert there.spec.values == here.spec.values
     if scale != "none":
-        assert_close(there.preprocessing.scale.arrays(), here.preprocessing.scale.arrays(), {"rtol": 1e-5})
+        assert_close(there.transform.scale.arrays(), here.transform.scale.arrays(), {"rtol": 1e-5})
 
 
 class StopError(Exception):
@@ -233,7 +234,7 @@ def test_a_run_continues_where_a_checkpoint_was_written(rows, solver, tmp_path):
     chosen = settings("fm", solver, holdout=0.1, epochs=4)
 
     def run(keeper=None, workers=1):
-        plan = prepare_blocks(chosen, PartitionedBlocks(opened(paths, workers)), {})
+        plan = prepare(chosen, PartitionedBlocks(opened(paths, workers)))
         if keeper:
             keeper.belongs_to(plan, False)
         return job.train(plan, keeper=keeper)
@@ -261,9 +262,9 @@ def test_a_run_continues_where_a_checkpoint_was_written(rows, solver, tmp_path):
 def test_workers_that_are_lost_change_nothing(rows, solver, monkeypatch):
     paths, _ = rows("fm")
     chosen = settings("fm", solver, holdout=0.1)
-    whole = job.train(prepare_blocks(chosen, PartitionedBlocks(opened(paths, 1)), {}))
+    whole = job.train(prepare(chosen, PartitionedBlocks(opened(paths, 1))))
     cache = opened(paths, 4)
-    plan = prepare_blocks(chosen, PartitionedBlocks(cache), {})
+    plan = prepare(chosen, PartitionedBlocks(cache))
     submit = cache.cluster.submit
 
     def losing(function, *arguments, worker=None):

@@ -139,7 +139,7 @@ def loss_on(trained, data):
     if LOSSES[trained.plan.spec.loss].pairwise:
         outcome = Outcome("bpr", data.label, score_all(trained.plan.model, data), group=data.group)
         return 1 - measure(["gauc"], outcome)["gauc"]
-    labels = trained.plan.preprocessing.labels
+    labels = trained.plan.transform.labels
     label = labels.encode(data.label)
     loss = build_loss(trained.plan.spec, labels.loss, trained.plan.model.columns)
     trained.plan.model.remeasure()

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from problems import DOUBLE, build, dataset, fill, parameters, random_rows, score_all
 
+from fmcli.data.labels import Labels
+from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
 from fmcli.export.kernel_form import DIRECT, decompose, kernel_form, write_kernel_form
 from fmcli.registry.specs import make_spec
@@ -16,8 +18,8 @@ from reference import slow_models
 pytestmark = pytest.mark.exact
 
 FEATURES, RANK, CLASSES = 12, 3, 3
-# Whether each feature occurred in training.
-EVERY = np.packbits(np.ones(FEATURES, bool))
+# All features occurred in training.
+TRANSFORM = Transform(Labels("squared", None), FEATURES, marks=marked(np.ones(FEATURES, bool)))
 SAME = 1e-10 if DOUBLE else 1e-5
 
 
@@ -73,7 +75,7 @@ def test_the_direct_model_scores_the_same(name, augment, linear, tmp_path, rng):
     assert shapes == {key: array.shape for key, array in prediction.export_arrays(direct).items()}
     assert ("gamma" in shapes, "w" in shapes) == (augment, linear)
     # Everything else is unchanged.
-    assert (two.labels, two.norm, two.seen.tolist()) == (one.labels, one.norm, one.seen.tolist())
+    assert (two.labels, two.transform.norm, two.seen.tolist()) == (one.labels, one.transform.norm, one.seen.tolist())
     factors = two.model.parameters[DIRECT[name][1]]
     assert RANK < two.meta["options"]["rank"] == factors.shape[2] <= 2 * RANK
     assert two.meta["training"]["parameters"] == two.model.parameter_count
@@ -117,7 +119,7 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
     model = build(name, FEATURES, rank=RANK, augment=augment)
     model.allocate(0)
     fill(model, rng)
-    scorer = Scorer(model, None, False, EVERY, {"model": name, "members": 1, "options": {"order": 2}}, "m")
+    scorer = Scorer(model, TRANSFORM, {"model": name, "members": 1, "options": {"order": 2}}, "m")
     direct, form = kernel_form("m", scorer)
     for x in random_rows(rng, 10, FEATURES):
         want = slow_models.score(name, parameters(model), x)
@@ -131,6 +133,6 @@ def test_the_arrays_are_those_of_the_definition(name, augment, rng):
 ])  # fmt: skip
 def test_other_models_have_no_kernel_form(name, options, said):
     model = build(name, FEATURES, rank=2, **options)
-    scorer = Scorer(model, None, False, EVERY, {"model": name, "options": options}, "m")
+    scorer = Scorer(model, TRANSFORM, {"model": name, "options": options}, "m")
     with pytest.raises(UsageError, match=f"{said}.* lifted-anova and lifted-pn of order 2"):
         kernel_form("m", scorer)

@@ -18,6 +18,8 @@ from fmcli.registry.specs import make_spec
 from fmcli.solvers.trainer import Observer
 from fmcli.training import job, online
 from fmcli.training.online import train_online
+from fmcli.training.planning import prepare
+from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
 from fmcli.training.trained import summary
@@ -75,7 +77,7 @@ def test_a_stream_is_trained_on_as_by_runs_that_resume(monkeypatch, tmp_path, mo
         warm = load_warm_start(path) if losses else None
         # All segments are one epoch, on whose number penalties and the order of rows depend.
         warm = warm and replace(warm, run=replace(warm.run, epochs=0))
-        plan = job.prepare(replace(settings, spec=spec, warm_start=warm), segment)
+        plan = prepare(replace(settings, spec=spec, warm_start=warm), RowsInMemory(segment))
         spec = plan.spec
         trained = job.train(plan)
         losses.append((segment.rows, trained.epochs[0].loss))

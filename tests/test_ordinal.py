@@ -120,7 +120,7 @@ def test_cutpoints_start_without_a_bias_of_all_rows_too(model, options):
 def test_a_label_that_does_not_occur_has_a_cutpoint():
     data, _ = latent_rows(300)
     trained = ordinal(data.changed(label=np.where(data.label == 4, 5, data.label)))
-    assert trained.plan.preprocessing.labels.values == (3, 4, 5, 6)
+    assert trained.plan.transform.labels.values == (3, 4, 5, 6)
     assert np.all(np.diff(trained.plan.model.parameters["cutpoints"][0]) > 0)
 
 

@@ -178,19 +178,19 @@ def test_resuming_keeps_the_scale_of_known_columns(rng, tmp_path):
     known = dataset([{j: x for j, x in row.items() if j != 1} for row in rows], FEATURES, np.arange(40.0))
     warm_start = load_warm_start(save(tmp_path, "old", train(known, scale="max-abs", epochs=1)))
     more = dataset([{j: 3 * x for j, x in row.items()} for row in rows], FEATURES, np.arange(40.0))
-    scale = train(more, scale="max-abs", epochs=1, plan={"warm_start": warm_start}).plan.preprocessing.scale
+    scale = train(more, scale="max-abs", epochs=1, plan={"warm_start": warm_start}).plan.transform.scale
     rows_ = np.arange(40, dtype=np.int32)
     expected = learned(known, rows_, "max-abs").divisors
     expected[1] = learned(more, rows_, "max-abs").divisors[1]  # a new column, scaled by the new rows
     np.testing.assert_array_equal(scale.divisors, expected)
     old = load_warm_start(save(tmp_path, "centered", train(known, scale="zscore", epochs=1)))
-    kept = train(more, scale="zscore", epochs=1, plan={"warm_start": old}).plan.preprocessing.scale
+    kept = train(more, scale="zscore", epochs=1, plan={"warm_start": old}).plan.transform.scale
     centers = learned(known, rows_, "zscore").centers
     centers[1] = learned(more, rows_, "zscore").centers[1]
     np.testing.assert_array_equal(kept.centers, centers)
     assert np.count_nonzero(centers) >= 3
     other = job.plan(more, make_spec(options={"scale": "standard"}), warm_start=warm_start)
-    np.testing.assert_array_equal(other.preprocessing.scale.divisors, learned(more, rows_, "standard").divisors)
+    np.testing.assert_array_equal(other.transform.scale.divisors, learned(more, rows_, "standard").divisors)
     assert warm_start.continued(None, None, None, {}).values["scale"] == "max-abs"
     assert warm_start.run.changed(other.spec)["scale"] == ("max-abs", "standard")
 
@@ -206,7 +206,7 @@ def test_divisors_of_a_file_must_be_positive(value, rng, tmp_path):
         load(save(tmp_path, "older", train(data.scaled(np.append(SCALES, 1).astype(np.float32)), epochs=1)))
     )
     del older.meta["options"]["scale"]
-    assert scorer_of("m", older).scale is None
+    assert scorer_of("m", older).transform.scale is None
     centered = copy_of(load(save(tmp_path, "centered", train(data, scale="zscore", epochs=1))))
     centered.tensors["center"][0] = value if value * 0 != 0 else np.nan
     with pytest.raises(BadInputError, match="center has numbers that are not finite"):

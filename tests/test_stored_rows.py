@@ -31,9 +31,11 @@ from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.baseline import baseline_of
+from fmcli.training.planning import prepare
+from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
-from fmcli.training.stored import prepare_stored
+from fmcli.training.stored import rows_of_cache
 
 ROWS, EPOCHS = 300, 3
 READING = Reading("auto", False, False, True)
@@ -105,7 +107,9 @@ def test_the_blocks_have_all_rows(small, tmp_path, rng, shuffled):
 
 def plan_of(cache, model, solver, threads=2, **options):
     options = {"epochs": EPOCHS, "norm": False, **taken(model, LEARNABLE), **options}
-    return prepare_stored(Settings(make_spec(model, solver, None, options), threads=threads, holdout=None), cache, {})
+    return prepare(
+        Settings(make_spec(model, solver, None, options), threads=threads, holdout=None), rows_of_cache(cache)
+    )
 
 
 @pytest.mark.parametrize("model", list(TRAINED))
@@ -180,7 +184,7 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
     data = planted("fm", "squared", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2}), holdout=0.4, refit=True)
-    plan = prepare_stored(settings, cache, {})
+    plan = prepare(settings, rows_of_cache(cache))
     held = rows_of(plan.validation.data)
     trained = [row for block, rows in plan.source.every() for row in rows_of(block.take(rows))]
     assert len(held) == round(0.4 * ROWS)
@@ -197,7 +201,7 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
 def test_all_rows_of_a_block_may_have_the_weight_0(small, tmp_path):
     data = planted("fm", "logistic", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data.changed(weight=(np.arange(ROWS) < 2).astype(float)), weighted=True)
-    plan = prepare_stored(Settings(make_spec("fm", "adagrad", None, {"epochs": 1})), cache, {1.0: 3.0})
+    plan = prepare(Settings(make_spec("fm", "adagrad", None, {"epochs": 1})), rows_of_cache(cache, {1.0: 3.0}))
     assert any(block.total_weight() == 0 for block, _ in plan.source.every())
     assert job.train(plan).epochs[0].loss > 0
 
@@ -212,12 +216,12 @@ def test_the_best_constant_is_that_of_all_training_rows(small, tmp_path, rng, lo
     cache = stored(tmp_path / "c", data, weighted=weighted)
     settings = Settings(make_spec("fm", "adagrad", loss, {"epochs": 1}), holdout=0.4)
     of_labels = {0.0: 3.0} if weighted else {}
-    plan = prepare_stored(settings, cache, of_labels)
+    plan = prepare(settings, rows_of_cache(cache, of_labels))
     raw = [cache.load(block) for block in left(plan)]
     rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
-    whole = job.prepare(replace(settings, holdout=0.0), with_label_weights(rows, of_labels))
+    whole = prepare(replace(settings, holdout=0.0), RowsInMemory(with_label_weights(rows, of_labels)))
     assert plan.source.labels.rows == rows.rows < ROWS
-    built = build_loss(plan.spec, loss, plan.preprocessing.labels.outputs)
+    built = build_loss(plan.spec, loss, plan.transform.labels.outputs)
     found, expected = baseline_of(plan, built), baseline_of(whole, built)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-12)
     assert found.loss == pytest.approx(expected.loss, rel=1e-12)
@@ -232,7 +236,7 @@ def test_weights_by_label(small, tmp_path):
     data = planted("fm", "logistic", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1}), holdout=0.2)
-    source = prepare_stored(settings, cache, {1.0: 3.0}).source
+    source = prepare(settings, rows_of_cache(cache, {1.0: 3.0})).source
     weights = np.concatenate([block.weight[rows] for block, rows in source.every()])
     labels = np.concatenate([block.label[rows] for block, rows in source.every()])
     assert np.array_equal(weights, np.where(labels > 0, 3, 1))
@@ -277,7 +281,7 @@ def test_a_header_that_contradicts_the_labels_is_found(small, tmp_path, labels):
     data = planted("fm", "squared", rows=ROWS)[0].changed(label=np.arange(ROWS) % 2.0)
     cache = stored(tmp_path / "c", data)
     cache.facts.labels = labels
-    plan = prepare_stored(Settings(make_spec("fm", "adagrad", "squared", {"epochs": 1}), holdout=0.5), cache, {})
+    plan = prepare(Settings(make_spec("fm", "adagrad", "squared", {"epochs": 1}), holdout=0.5), rows_of_cache(cache))
     with pytest.raises(BadInputError, match=r"the cache cannot be used: .* header"):
         job.train(plan)
 
@@ -338,12 +342,12 @@ def test_lbfgs_reads_the_blocks_for_each_gradient(small, tmp_path):
     settings = Settings(
         make_spec("linear", "lbfgs", None, {"l2": 0.01, "tol": 1e-9}), threads=2, holdout=0.3, patience=200
     )
-    plan = prepare_stored(settings, cache, {})
+    plan = prepare(settings, rows_of_cache(cache))
     blocks = list(plan.source.every())
     assert len(blocks) >= 2
     trained = job.train(plan)
     rows = joined([data.take(rows) for data, rows in blocks])
-    whole = job.prepare(replace(settings, holdout=0.0, spec=plan.spec), rows, plan.validation.data)
+    whole = prepare(replace(settings, holdout=0.0, spec=plan.spec), RowsInMemory(rows), plan.validation.data)
     assert whole.source.count == plan.source.count
     expected = [epoch.objective for epoch in job.train(whole).epochs]
     assert trained.epochs[-1].objective == pytest.approx(expected[-1], rel=1e-6)
@@ -360,12 +364,12 @@ def test_lbfgs_updates_anchors_on_all_blocks(small, tmp_path, variant):
         spec = make_spec("llfm", "lbfgs", None, {**options, "epochs": epochs})
         return job.train(prepared(Settings(spec, threads=2, **settings)))
 
-    save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare_stored(settings, cache, {})), {}, "libsvm")
+    save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare(settings, rows_of_cache(cache))), {}, "libsvm")
     blocks = [cache.load(block) for block in range(len(cache.blocks))]
     assert len(blocks) >= 3
     whole, start = joined(blocks), load_warm_start(str(tmp_path / "m"))
-    found = trained(22, lambda settings: prepare_stored(settings, cache, {}), warm_start=start)
-    expected = trained(22, lambda settings: job.prepare(settings, whole), warm_start=start)
+    found = trained(22, lambda settings: prepare(settings, rows_of_cache(cache)), warm_start=start)
+    expected = trained(22, lambda settings: prepare(settings, RowsInMemory(whole)), warm_start=start)
     objectives = [epoch.objective for epoch in found.epochs]
     assert objectives == pytest.approx([epoch.objective for epoch in expected.epochs], rel=1e-4)
     assert objectives[-1] < 0.9 * objectives[0]
@@ -387,15 +391,15 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     data = dataset(entries, number + 1, label)
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "scale": method}), holdout=0.3)
-    plan = prepare_stored(settings, cache, {})
-    scale = plan.preprocessing.scale
+    plan = prepare(settings, rows_of_cache(cache))
+    scale = plan.transform.scale
     raw = [cache.load(block) for block, size in enumerate(plan.source.sizes) if size]
     rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
-    whole = job.prepare(replace(settings, holdout=0.0), rows)
+    whole = prepare(replace(settings, holdout=0.0), RowsInMemory(rows))
     seen = whole.seen
     assert scale.centered == (method == "zscore")
     for name, array in scale.arrays().items():
-        assert array[: len(seen)][seen] == pytest.approx(whole.preprocessing.scale.arrays()[name][seen], rel=1e-6)
+        assert array[: len(seen)][seen] == pytest.approx(whole.transform.scale.arrays()[name][seen], rel=1e-6)
     trained = joined([data.take(rows) for data, rows in plan.source.every()])
     assert trained.value == pytest.approx(scale.of(rows).value, rel=1e-6)
     assert np.abs(plan.validation.data.value).max() < 50
@@ -410,7 +414,7 @@ def test_resuming_is_exact(small, tmp_path, monkeypatch, model, solver, size):
 
     def trained(epochs, warm_start=None):
         spec = make_spec(model, solver, None, {"epochs": epochs, "block_size": size, **taken(model, LEARNABLE)})
-        return job.train(prepare_stored(Settings(spec, warm_start=warm_start), cache, {}))
+        return job.train(prepare(Settings(spec, warm_start=warm_start), rows_of_cache(cache)))
 
     save_model(path, trained(2), {}, "ffm", keep_state=True)
     parts, whole = trained(1, load_warm_start(path)), trained(3)
@@ -450,7 +454,7 @@ def test_a_dictionary_is_that_of_rows_in_memory(small, tmp_path, rng, model, lat
     assert sorted(row for block in blocks for row in rows_of(block)) == sorted(rows_of(table.dataset))
     assert cache.counts.tolist() == table.dataset.counts(np.arange(table.dataset.rows, dtype=np.int32)).tolist()
     spec = make_spec(model, "adagrad", None, {"epochs": 2})
-    trained = job.train(prepare_stored(Settings(spec, holdout=0.2), cache, {}))
+    trained = job.train(prepare(Settings(spec, holdout=0.2), rows_of_cache(cache)))
     save_model(str(tmp_path / "m"), trained, {}, form, keep_state=True)
     new = tmp_path / "new"
     new.write_text(
@@ -458,7 +462,7 @@ def test_a_dictionary_is_that_of_rows_in_memory(small, tmp_path, rng, model, lat
     )
     more, _ = cache_of(str(tmp_path / "d"), [str(new)], reading, threads=1, bad=BadLines())
     warm_start = load_warm_start(str(tmp_path / "m"))
-    plan = prepare_stored(Settings(spec, warm_start=warm_start), more, {})
+    plan = prepare(Settings(spec, warm_start=warm_start), rows_of_cache(more))
     assert len(plan.source.sizes) >= 2
     columns = plan.data.numbering
     assert {"another", "one"} <= set(columns.written(range(len(columns))))
@@ -479,13 +483,13 @@ def test_rare_features_are_those_in_memory(small, tmp_path, rng, model, ids, sha
     settings = Settings(
         make_spec(model, "adagrad", None, {"epochs": 1, "norm": False}), min_count=15, share_rare=share, holdout=0.5
     )
-    plan = prepare_stored(settings, cache, {})
+    plan = prepare(settings, rows_of_cache(cache))
     blocks = [(cache.load(block), rows) for block, (_, rows) in zip(left(plan), plan.source.every(), strict=True)]
     whole = joined([data.take(rows) for data, rows in blocks])
     held_out = [(cache.load(block), rows) for block, rows in plan.source.left.items()]
     assert len(held_out) >= 2
     held = joined([data.take(np.setdiff1d(np.arange(data.rows), rows)) for data, rows in held_out])
-    expected = job.prepare(replace(settings, holdout=0.0), whole, held)
+    expected = prepare(replace(settings, holdout=0.0), RowsInMemory(whole), held)
     assert 0 < expected.seen.sum() < 30
     assert plan.counts[plan.seen].tolist() == expected.counts[expected.seen].tolist()
     assert plan.source.nonzeros == expected.source.nonzeros == expected.data.nnz
@@ -504,14 +508,14 @@ def test_a_model_with_a_shared_column_is_resumed(small, tmp_path, rng):
     path.write_text("".join(lines_of(NAMES, rng)))
     table = read([str(path)], format="libsvm")
     spec = make_spec("fm", "adagrad", None, {"epochs": 1})
-    trained = job.train(job.prepare(Settings(spec, min_count=25, share_rare=True), table.dataset))
+    trained = job.train(prepare(Settings(spec, min_count=25, share_rare=True), RowsInMemory(table.dataset)))
     save_model(str(tmp_path / "m"), trained, {}, "libsvm", keep_state=True)
     settings = Settings(spec, warm_start=load_warm_start(str(tmp_path / "m")))
     path.write_text("".join(lines_of([*NAMES, "another", "one"], rng)))
     cache, _ = cache_of(str(tmp_path / "c"), [str(path)], replace(READING, format="libsvm"), threads=1, bad=BadLines())
-    plan = prepare_stored(settings, cache, {})
+    plan = prepare(settings, rows_of_cache(cache))
     whole = joined([cache.load(block) for block in range(len(cache.blocks))])
-    expected = job.prepare(settings, whole)
+    expected = prepare(settings, RowsInMemory(whole))
     assert rows_of(joined([data for data, _ in plan.source.every()])) == rows_of(expected.data)
     assert plan.counts.tolist() == expected.counts.tolist()
     assert plan.source.nonzeros == expected.data.nnz < whole.nnz

@@ -267,7 +267,7 @@ def test_one_label_is_enough_for_resuming(tmp_path):
     data, _ = planted("fm", "logistic")
     warm_start = saving.load_warm_start(save(tmp_path, "old", train(data, epochs=1)))
     ones = data.take(np.flatnonzero(data.label == 1)[:50])
-    assert train(ones, plan={"warm_start": warm_start}, epochs=1).plan.preprocessing.labels.values == (0, 1)
+    assert train(ones, plan={"warm_start": warm_start}, epochs=1).plan.transform.labels.values == (0, 1)
 
 
 def test_the_state_that_is_kept_is_the_best_epochs(tmp_path):
@@ -334,7 +334,7 @@ def test_a_model_of_normalised_rows_normalises_what_it_scores(tmp_path):
     data, test = planted("fm", "logistic")
     trained = train(data, norm=True, epochs=2)
     scorer = prediction.load_model(save(tmp_path, "norm", trained))
-    assert scorer.norm
+    assert scorer.transform.norm
     saw = score_all(trained.plan.model, test.normalised())
     np.testing.assert_array_equal(scorer.scores(test), saw)
     assert np.abs(scorer.scores(test) - score_all(trained.plan.model, test)).max() > 0.01
@@ -372,9 +372,7 @@ def test_solvers_meet_scipy_on_a_convex_problem(solver, loss):
     options = {"l2": l2, "epochs": 300, "learning_rate": 0.1}
     options |= {} if solver == "adagrad" else {"schedule": "invscaling", "power": 0.7, "learning_rate": 0.3}
     trained = train(data, "linear", solver, loss, **options)
-    compiled = build_loss(
-        trained.plan.spec, trained.plan.preprocessing.labels.loss, trained.plan.preprocessing.labels.outputs
-    )
+    compiled = build_loss(trained.plan.spec, trained.plan.transform.labels.loss, trained.plan.transform.labels.outputs)
 
     def objective(p):
         values = [compiled.evaluate(y, np.array([p[0] + x @ p[1:]])) for x, y in zip(X, label, strict=True)]

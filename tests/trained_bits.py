@@ -110,7 +110,7 @@ def checksum(spec: Spec, several_fields: bool) -> int:
     with suppress(DivergedError):
         job.train(plan)
     arrays = {name: np.ascontiguousarray(array) for name, array in plan.model.parameters.items()}
-    attached = make_model(plan.spec, plan.model.features, plan.model.outputs, plan.preprocessing.fields)
+    attached = make_model(plan.spec, plan.model.features, plan.model.outputs, plan.transform.fields)
     attached.attach({**arrays, **plan.model.constants})
     found = 0
     for array in (*arrays.values(), score_all(attached, plan.data)):

@@ -8,9 +8,9 @@ nothing. The cache is a file without a name, which disappears with the process, 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from tempfile import gettempdir
 from threading import Lock
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from fmcli.data.numbering import Numbering
 from fmcli.data.sources import Part, name_of, parts, size_on_disk
 from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
+from fmcli.data.weights import with_label_weights
 from fmcli.errors import FmcliError
 
 # There are about so many partitions, unless these would be smaller or larger than the others, in bytes of text.
@@ -93,11 +94,13 @@ class Space:
     features : the number of columns.
     dictionary : of the columns; None: column j is feature j.
     names : what labels 0, 1, .. stand for; None: labels are numbers.
+    of_labels : weights by label.
     """
 
     features: int
     dictionary: Dictionary | None
     names: Names | None
+    of_labels: Mapping[float, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ class Partition:
         if names is not None and space.names is not None:
             places = np.array([space.names.index(name) for name in names], dtype=np.float64)
             data = data.changed(label=places[data.label.astype(np.intp)])
+        if space.of_labels:
+            data = with_label_weights(data, space.of_labels)
         if space.dictionary is None:
             return data.within(space.features)
         if data.numbering is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,12 +29,15 @@ from fmcli.data.pieces import is_sparse, joined
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Task
-from fmcli.training.stored import StoredBlocks, View, number_held_out
+from fmcli.training.stored import Change, StoredBlocks, number_held_out
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from distributed import Future
 
 # Rows from all partitions that the client has: for the metrics of training rows, and start values that depend on rows.
@@ -101,9 +104,11 @@ class PartitionedCache:
         """Return the error for partitions that contradict each other."""
         return BadInputError(f"the inputs have changed while they were read: {reason}")
 
-    def shared(self, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None) -> Resident:
+    def shared(
+        self, transform: Transform | None = None, held_out: HeldOut | None = None, goal: Goal | None = None
+    ) -> Resident:
         """Return the facts that tasks of workers need."""
-        return Resident(self.cluster, Shared(self.space, view, held_out, goal))
+        return Resident(self.cluster, Shared(self.space, transform, held_out, goal))
 
     def groups(self, numbers: Iterable[int]) -> list[tuple[str | None, list[int]]]:
         """Partitions together for each thread of a worker, with the worker's address."""
@@ -237,21 +242,18 @@ class PartitionedRows(StoredRows):
     """Rows to train on in the partitions of a cluster. `data` are some of them, from all partitions: `sample`, if they
     are known already."""
 
-    cache: Any
-
     def __init__(
         self,
         cache: PartitionedCache,
-        view: View,
+        transform: Transform,
         totals: Totals,
         left: HeldOut,
         held_out: Dataset | None,
-        fields: int,
         sample: Dataset | None = None,
     ) -> None:
-        self.view, self.partitions, self.model_fields, self._sample = view, cache, fields, sample
+        self.transform, self.partitions, self._sample = transform, cache, sample
         self.steps = Rounds
-        super().__init__(cache, view.training, totals, left, held_out)  # type: ignore[arg-type]
+        super().__init__(cache, transform.training, totals, left, held_out)
 
     @property
     def held(self) -> HeldOut:
@@ -271,47 +273,44 @@ class PartitionedRows(StoredRows):
             return self._sample, np.arange(self._sample.rows, dtype=np.int32)
         shared = self.partitions.shared(held_out=self.held)
         pieces = list(self.partitions.fetch(shared, "sample", SAMPLE_ROWS))
-        data = self.view.training(joined(pieces))
+        data = self.transform.training(joined(pieces))
         return data, np.arange(data.rows, dtype=np.int32)
 
     def whole(self) -> TrainingRows:
         none = replace(self.held, held=(0,) * len(self.held.rows))
-        return PartitionedRows(self.partitions, self.view, self.totals, none, None, self.model_fields, self.data)
+        return PartitionedRows(self.partitions, self.transform, self.totals, none, None, self.data)
 
     def goal(self, task: Task, weight: float) -> Resident:
         """Return the facts that workers need to train."""
-        goal = Goal(task.spec, task.model.outputs, self.model_fields, weight)
-        return self.partitions.shared(self.view, self.held, goal)
+        goal = Goal(task.spec, task.model.outputs, self.transform.fields, weight)
+        return self.partitions.shared(self.transform, self.held, goal)
 
     def gradients(self, task: Task) -> Gradients:
         return Gradients(task, self.partitions, self.goal(task, self.total_weight))
 
 
+@dataclass(frozen=True)
 class PartitionedBlocks(StoredBlocks):
-    """The rows of the partitions of a cluster, of which workers read the blocks."""
+    """The rows of the partitions of a cluster, of which workers read the blocks; see Rows."""
 
-    cache: Any
+    cache: PartitionedCache
 
-    def __init__(self, cache: PartitionedCache) -> None:
-        self.cache = cache
+    def __post_init__(self) -> None:
+        self.cache.space = replace(self.cache.space, of_labels=self.of_labels)
 
-    def each(
-        self, view: View, change: str, left: Mapping[int, RowNumbers], of: Callable[[Dataset, RowNumbers], T]
-    ) -> Iterator[T]:
-        shared = self.cache.shared(view, left if isinstance(left, HeldOut) else None)
+    def each(self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
+        shared = self.cache.shared(transform, self.left if isinstance(self.left, HeldOut) else None)
         found = self.cache.each(work.each_block, shared, change, of, purpose="looking at")
         return chain.from_iterable(results for _, results in found)
 
-    def hold_out(self, spec: Spec, share: float | None) -> tuple[Dataset | None, HeldOut]:
-        """Random rows of each partition to hold out, and which these are."""
+    def hold_out(self, spec: Spec, share: float | None) -> Self:
+        """Return the rows, random ones of which are held out in each partition."""
         number, rows = number_held_out(self.cache.facts.rows, spec, share), self.cache.rows
-        held = HeldOut(spec.values["seed"], rows, shares(number, rows))
-        if not number:
-            return None, held
-        return joined(list(self.cache.fetch(self.cache.shared(held_out=held), "held out"))), held
+        left, held_out = HeldOut(spec.values["seed"], rows, shares(number, rows)), None
+        if number:
+            held_out = joined(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))
+        return replace(self, left=left, held_out=held_out)
 
-    def training_rows(
-        self, view: View, totals: Totals, left: Mapping[int, RowNumbers], held_out: Dataset | None, fields: int
-    ) -> PartitionedRows:
-        assert isinstance(left, HeldOut)
-        return PartitionedRows(self.cache, view, totals, left, held_out, fields)
+    def training_rows(self, transform: Transform, totals: Totals, held_out: Dataset | None) -> PartitionedRows:
+        assert isinstance(self.left, HeldOut)
+        return PartitionedRows(self.cache, transform, totals, self.left, held_out)

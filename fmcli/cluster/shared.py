@@ -16,6 +16,7 @@ from fmcli.cluster.partitions import Inputs, Space, guarded
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import joined
 from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.transform import Transform
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model
@@ -27,7 +28,6 @@ from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.parameter_rows import rows_of, write_rows
 from fmcli.system.memory import available
 from fmcli.training.settings import make_model
-from fmcli.training.stored import View
 
 # Shares that are kept until the parameters for their columns come: of this round and the next, for a few threads.
 SHARES_KEPT = 16
@@ -93,10 +93,14 @@ class Shared:
     model sees them."""
 
     def __init__(
-        self, space: Space, view: View | None = None, held_out: HeldOut | None = None, goal: Goal | None = None
+        self,
+        space: Space,
+        transform: Transform | None = None,
+        held_out: HeldOut | None = None,
+        goal: Goal | None = None,
     ) -> None:
-        self.recipe = space, view, held_out, goal
-        self.space, self._view, self._held_out, self._goal = self.recipe
+        self.recipe = space, transform, held_out, goal
+        self.space, self._transform, self._held_out, self._goal = self.recipe
         self._lock = Lock()
         self._blocks: OrderedDict[tuple[int, int], Dataset] = OrderedDict()
         self._orders: dict[int, tuple[int, list[tuple[int, RowNumbers]]]] = {}
@@ -108,10 +112,10 @@ class Shared:
         return Shared, self.recipe
 
     @property
-    def view(self) -> View:
-        """How the model sees rows."""
-        assert self._view is not None
-        return self._view
+    def transform(self) -> Transform:
+        """How rows become rows of the model."""
+        assert self._transform is not None
+        return self._transform
 
     @property
     def held_out(self) -> HeldOut:
@@ -138,7 +142,7 @@ class Shared:
             if key in self._blocks:
                 self._blocks.move_to_end(key)
                 return self._blocks[key]
-        data = self.view.training(inputs.partition(number).load(block, self.space)).changed(numbering=None)
+        data = self.transform.training(inputs.partition(number).load(block, self.space)).changed(numbering=None)
         with self._lock:
             self._blocks[key] = data
             while len(self._blocks) > 1 and sum(kept.nbytes for kept in self._blocks.values()) > self._room:
@@ -234,7 +238,7 @@ class Shared:
             return values
         layouts = self.layouts()
         blocks = [
-            numbers[rows_of(layout, self.goal.outputs, self.view.features, columns)]
+            numbers[rows_of(layout, self.goal.outputs, self.transform.features, columns)]
             for layout, numbers in zip(layouts, values.blocks, strict=True)
         ]
         return Values(columns, blocks, values.others)
@@ -247,7 +251,7 @@ class Shared:
         """Return the row ids in the whole model of rows of a block of a model with these columns."""
         if columns is None:
             return rows
-        return rows_of(model.layout[block], model.outputs, self.view.features, columns)[rows]
+        return rows_of(model.layout[block], model.outputs, self.transform.features, columns)[rows]
 
 
 def in_blocks(starts: NDArray[np.int64], rows: RowNumbers) -> list[tuple[int, RowNumbers]]:

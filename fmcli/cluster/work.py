@@ -21,6 +21,7 @@ from fmcli.data.training_rows import RowNumbers
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.row_sums import row_sums
+from fmcli.training.stored import Change
 
 T = TypeVar("T")
 
@@ -45,15 +46,16 @@ def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int
 
 
 def each_block(
-    inputs: Inputs, shared: Shared, number: int, change: str, of: Callable[[Dataset, RowNumbers], T]
+    inputs: Inputs, shared: Shared, number: int, change: Change, of: Callable[[Dataset, RowNumbers], T]
 ) -> list[T]:
-    """Return the results of a function for each block of a partition, and the rows of it that are not held out."""
+    """Return the results of a function for each block of a partition, as a method of the transform changes it, and the
+    rows of it that are not held out."""
 
     def work() -> list[T]:
         partition = inputs.partition(number)
         left, none, found = dict(shared.rows_left(inputs, number)), np.zeros(0, dtype=np.int32), []
         for block in range(len(partition.starts) - 1):
-            data = getattr(shared.view, change)(partition.load(block, shared.space))
+            data = change(shared.transform, partition.load(block, shared.space))
             found.append(of(data, left.get(block, none)))
         return found
 

@@ -66,9 +66,24 @@ class TrainingRows:
         return int(self.data.entries_of_rows(self.rows))
 
     @property
+    def all_rows(self) -> int:
+        """The number of rows, with those that are held out."""
+        return int(self.data.rows)
+
+    @property
+    def all_nonzeros(self) -> int:
+        """The number of the entries of all rows."""
+        return int(self.data.nnz)
+
+    @property
     def longest(self) -> int:
         """The most entries of a row."""
         return int(self.data.longest)
+
+    @property
+    def longest_square(self) -> float:
+        """The largest squared norm of a row."""
+        return float(self.data.longest_square())
 
     @property
     def total_weight(self) -> float:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.finite import are_finite
-from fmcli.data.dictionary import Dictionary
 from fmcli.data.scaling import scale_arrays
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
-from fmcli.model_file.check import FEATURES, SEEN, dictionary_entries
+from fmcli.model_file.check import FEATURES
 from fmcli.model_file.container import ModelFile, save
+from fmcli.model_file.transform import transform_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
@@ -63,7 +63,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
     form[factors] = p[:, :features]
     if "gamma" in arrays:  # (C, k) for pn, (C, 1, k) for anova
         form["gamma"] = p[:, features] if direct == "pn" else p[:, features:]
-    return direct, form | scale_arrays(scorer.scale) | ids
+    return direct, form | scale_arrays(scorer.transform.scale) | ids
 
 
 def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
@@ -120,10 +120,8 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
             form_meta,
             {
                 **arrays,
-                **scale_arrays(scorer.scale),
+                **transform_arrays(scorer.transform),
                 **scorer.occurrences.arrays(),
-                **(dictionary_entries(scorer.numbering)[1] if isinstance(scorer.numbering, Dictionary) else {}),
-                SEEN: np.packbits(scorer.seen, bitorder="little"),
             },
         ),
     )

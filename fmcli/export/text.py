@@ -37,7 +37,7 @@ def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, ND
     require_one_draw(scorer)
     write("".join(f"{line}\n" for line in header(scorer)).encode())
     arrays = exported(scorer, dense=False)
-    if scorer.norm:
+    if scorer.transform.norm:
         arrays = {**arrays, SEEN: scorer.seen}
     if scorer.numbering is not None:
         arrays = {**arrays, FEATURES: np.array(scorer.ids(np.arange(scorer.model.features)))}
@@ -63,8 +63,8 @@ def header(scorer: Scorer) -> Iterator[str]:
         yield f"clip {' '.join(map(number, scorer.clip))}"
     yield f"outputs {scorer.model.outputs}"
     yield f"features {scorer.dimension}"
-    if scorer.hash_bits:
-        yield f"hash {HASH} {scorer.hash_bits}"
+    if scorer.transform.hash_bits:
+        yield f"hash {HASH} {scorer.transform.hash_bits}"
     for name, value in meta["options"].items():
         yield f"option {name} {int(value) if isinstance(value, bool) else value}"
 

@@ -147,8 +147,8 @@ def several(scorer: Scorer) -> Row:
 
 def ids(scorer: Scorer) -> Row:
     """Return how the ids of features become columns, unless a number is its column."""
-    if scorer.hash_bits:
-        return {"ids": f"{HASH}, {scorer.hash_bits} bits"}
+    if scorer.transform.hash_bits:
+        return {"ids": f"{HASH}, {scorer.transform.hash_bits} bits"}
     if isinstance(scorer.numbering, Dictionary):
         return {"ids": f"{len(scorer.numbering.numbers):,} numbers, {len(scorer.numbering.ends):,} names"}
     return {}

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 import fmcli
 from fmcli.data.counts.occurrences import COUNTS, MOST, TOGETHER, TYPES
-from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import is_name, saved_labels
-from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
@@ -321,44 +319,9 @@ def check_labels(kind: ModelEntry, loss: LossEntry, values: list[float] | list[s
         refuse(f"outputs is {outputs}, but its labels need {expected}")
 
 
-def dictionary_entries(dictionary: Dictionary) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the entry for the metadata of a model file, and the arrays, that keep a dictionary."""
-    sizes = {
-        "numbers": len(dictionary.numbers),
-        "names": len(dictionary.ends),
-        "bytes": len(dictionary.text),
-        "shared": dictionary.with_shared,
-    }
-    arrays: dict[str, NDArray[Any]] = {IDS: dictionary.numbers, NAMES: dictionary.text, ENDS: dictionary.ends}
-    return {"dictionary": sizes}, arrays
-
-
 def dictionary_shapes(sizes: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return the shapes and types of the arrays of a dictionary with these sizes."""
     return {IDS: ((sizes["numbers"],), "i8"), NAMES: ((sizes["bytes"],), "u"), ENDS: ((sizes["names"],), "i8")}
-
-
-def checked_numbering(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Numbering | Dictionary | None:
-    """Return the numbering of the features that have columns, or the dictionary; None if column j is feature j. Raises
-    BadInputError if it is not valid."""
-    if meta["dictionary"] is not None:
-        for name, (shape, kind) in dictionary_shapes(meta["dictionary"]).items():
-            check_array(name, arrays, shape, kind)
-        try:
-            return Dictionary(arrays[IDS], arrays[NAMES], arrays[ENDS], meta["dictionary"]["shared"])
-        except ValueError as error:
-            raise BadInputError(f"is not a valid model: {error}") from error
-    if meta["columns"] is None:
-        return None
-    check_array(FEATURES, arrays, (meta["columns"],), "i4")
-    try:
-        numbering = Numbering(arrays[FEATURES], meta["features"])
-    except ValueError as error:
-        raise BadInputError(f"is not a valid model: {error}") from error
-    frequent = np.array([feature for feature, _ in meta["frequent"]], dtype=np.int32)
-    if (numbering.columns_of(frequent) < 0).any():
-        refuse("a frequent feature has no column")
-    return numbering
 
 
 def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Model) -> None:

@@ -22,22 +22,22 @@ from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.related.files import Joiner, RelationFiles, block_of, refuse_labels
-from fmcli.data.scaling import CENTER, SCALE, Scaling, saved_scaling, scale_arrays
+from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.data.sources import Input
+from fmcli.data.transform import Transform
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.losses.links import SCORES
 from fmcli.model_file.check import (
     FEATURES,
-    SEEN,
     check_array,
     check_arrays,
     check_entries,
-    checked_numbering,
     completed,
 )
 from fmcli.model_file.container import ModelFile, load
 from fmcli.model_file.state import draw_name, drawn_names
+from fmcli.model_file.transform import checked_numbering, saved_transform
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
@@ -69,33 +69,35 @@ OutputType = Literal["raw", "value", "prob", "label"]
 class Scorer:
     """A model that is ready to score rows.
 
-    labels : the loss, and the label values.
-    norm : whether rows are scaled to unit length.
-    marks : uint8, a bit for each feature: whether it occurred in training.
+    transform : how rows become rows of the model.
     meta : the metadata of the model file.
     path : the path of the model file, for messages.
-    scale : what is done to the values of columns, before all else; None: nothing.
     occurrences : how often features, and pairs of features, occur.
-    numbering : of the features that have columns; None: all features have.
     draws : the same model with the parameters of earlier draws, or of other members of an ensemble; predictions are
         averages over these and the model.
     """
 
     model: Model
-    labels: Labels
-    norm: bool
-    marks: NDArray[np.uint8]
+    transform: Transform
     meta: dict[str, Any]
     path: str
-    scale: Scaling | None = None
     occurrences: Occurrences = UNKNOWN
-    numbering: Numbering | Dictionary | None = None
     draws: tuple[Model, ...] = ()
 
-    @cached_property
+    @property
+    def labels(self) -> Labels:
+        """The loss, and the label values."""
+        return self.transform.labels
+
+    @property
+    def numbering(self) -> Numbering | Dictionary | None:
+        """The numbering of the features that have columns; None: all features have."""
+        return self.transform.numbering
+
+    @property
     def seen(self) -> NDArray[np.bool_]:
         """(columns) whether the feature of each column occurred in training."""
-        return np.unpackbits(self.marks, count=self.model.features, bitorder="little").view(np.bool_)
+        return self.transform.seen
 
     @property
     def members(self) -> int:
@@ -103,14 +105,9 @@ class Scorer:
         return int(self.meta["members"])
 
     @property
-    def hash_bits(self) -> int:
-        """The bits of the hashes of ids that are columns; 0: ids are not hashed."""
-        return int(self.meta["hash"]["bits"]) if self.meta["hash"] else 0
-
-    @property
     def dimension(self) -> int:
         """The number of features, of which some may have no column."""
-        return self.model.features + self.model.absent
+        return self.transform.dimension
 
     def refuse_unseen(self, data: Dataset) -> None:
         """Raise RowError for the first entry of rows whose feature was not in training."""
@@ -169,9 +166,7 @@ class Scorer:
         """Return rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
         room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
         require_if_large(room + SCORE_BYTES * data.rows * self.model.columns, f"scoring rows with {self.path}")
-        if self.scale is not None:
-            data = self.scale.of(data)
-        return data.normalised(self.seen) if self.norm else data
+        return self.transform.valued(data)
 
     def default_output(self) -> OutputType:
         """Probabilities if the loss has them, else values, which levels have, too."""
@@ -180,8 +175,7 @@ class Scorer:
     @property
     def clip(self) -> Range | None:
         """The range that predictions are clipped to."""
-        low_high = self.meta["range"] if self.meta["options"].get("clip") else None
-        return low_high and (low_high[0], low_high[1])
+        return self.transform.label_range if self.meta["options"].get("clip") else None
 
     @property
     def has_levels(self) -> bool:
@@ -306,11 +300,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         raise BadInputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    scale = saved_scaling(meta["options"][SCALE], arrays)
-    occurrences = kept(meta, arrays, numbering)
-    return Scorer(
-        model, labels, meta["options"]["norm"], arrays[SEEN], meta, path, scale, occurrences, numbering, draws
-    )
+    transform = saved_transform(meta, arrays, numbering)
+    return Scorer(model, transform, meta, path, kept(meta, arrays, numbering), draws)
 
 
 def attached_draws(
@@ -436,6 +427,9 @@ def each_chunk(
         if check:
             check(data)
 
+    marks = scorer.transform.marks
+    assert marks is not None
+
     def counted(piece: Piece) -> tuple[T, int, int]:
         data = piece.data
         like_labels = data.rows if looks_like_labels(scorer, stream, piece) else 0
@@ -443,7 +437,11 @@ def each_chunk(
         if isinstance(scorer.numbering, Numbering):
             data = data.renumbered(scorer.numbering)
         unknown -= data.nnz
-        return work(Piece(data, piece.skipped, piece.keys)), unknown + data.count_outside(scorer.marks), like_labels
+        return (
+            work(Piece(data, piece.skipped, piece.keys)),
+            unknown + data.count_outside(marks),
+            like_labels,
+        )
 
     scorer.all_draws  # noqa: B018 (before there are threads)
     dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
@@ -452,7 +450,7 @@ def each_chunk(
     for piece in score_chunks(
         paths,
         counted,
-        Columns(scorer.dimension, dictionary, scorer.hash_bits, refuse_unseen),
+        Columns(scorer.dimension, dictionary, scorer.transform.hash_bits, refuse_unseen),
         format=format,
         keep_fields=scorer.needs_fields,
         threads=threads,
@@ -489,7 +487,7 @@ def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
         numbers = np.array(list(map(float, ids)))
     except ValueError:
         return False
-    low, high = scorer.meta["range"] or (-np.inf, np.inf)
+    low, high = scorer.transform.label_range or (-np.inf, np.inf)
     return bool(((low <= numbers) & (numbers <= high) & scorer.labels.known(numbers)).all())
 
 
@@ -503,7 +501,7 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     """
     model, numbering = scorer.model, scorer.numbering
     require_if_large(model.export_needed(), f"making the arrays of {scorer.path}")
-    arrays = {**model.exported(), **scale_arrays(scorer.scale)}
+    arrays = {**model.exported(), **scale_arrays(scorer.transform.scale)}
     if numbering is None or not dense:
         return arrays
     if isinstance(numbering, Dictionary):

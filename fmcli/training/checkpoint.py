@@ -210,7 +210,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "patience": settings.waits,
         "holdout": settings.holdout,
         "refit": refits,
-        "data": digest(plan.source.distinguishing, plan.preprocessing.entries()),
+        "data": digest(plan.source.distinguishing, plan.transform.entries()),
         "validation": plan.validation and digest(plan.validation.data.arrays),
         "tested": plan.tested and digest(plan.tested.data.arrays),
         "init_model": start and digest(start.arrays.values(), dict(start.run.options)),

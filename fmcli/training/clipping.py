@@ -44,8 +44,8 @@ def fit_clip(
     if loss != CLIPPED_LOSS:
         return replace(spec, values={**spec.values, "clip": False}), None
     low, high = float(label.min()), float(label.max())
-    if warm_start and warm_start.preprocessing.label_range:
-        lowest, highest = warm_start.preprocessing.label_range
+    if warm_start and warm_start.transform.label_range:
+        lowest, highest = warm_start.transform.label_range
         low, high = min(low, lowest), max(high, highest)
     clip = spec.values["clip"]
     if clip is None:

@@ -35,7 +35,7 @@ class DivergenceCheck:
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
         self.plan, self.loss = plan, loss
         epochs = plan.spec.values["epochs"]
-        comparable = LOSSES[plan.preprocessing.labels.loss].task != "counts" and epochs > 0 and not plan.one_pass
+        comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and not plan.one_pass
         self.constant = baseline.loss if comparable else math.inf
         self.before = math.inf
 
@@ -79,7 +79,7 @@ class DivergenceCheck:
                     scale="standard",
                 )
             raise self._diverged("a score of a training row is no longer a finite number")
-        if LOSSES[self.plan.preprocessing.labels.loss].pairwise:
+        if LOSSES[self.plan.transform.labels.loss].pairwise:
             return  # a single row has no loss
         loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads))
         if loss > MOST_AT_END * self.constant:

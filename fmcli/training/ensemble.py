@@ -73,7 +73,7 @@ def member_plan(plan: Plan, number: int, threads: int) -> Plan:
         plan,
         settings=replace(plan.settings, threads=threads),
         spec=spec,
-        model=prepared_model(spec, plan.source, plan.preprocessing, None),
+        model=prepared_model(spec, plan.source, plan.transform, None),
         evaluation=replace(plan.evaluation, threads=threads),
         validation=plan.validation and replace(plan.validation, threads=threads),
     )

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from fmcli.data.dataset import Dataset
 from fmcli.data.fields import NO_GROUP, Groups
+from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
+from fmcli.training.rows import Rows
 from fmcli.training.settings import Settings
 
 
-def groups_of(data: Dataset, settings: Settings) -> Groups | None:
+def groups_of(settings: Settings, rows: Rows, transform: Transform) -> Groups | None:
     """Return (features) the groups that the features of rows are given by the settings, or else by the warm start;
     None: none.
 
     Raises BadInputError for a feature without a group.
     """
-    warm_start, numbering = settings.warm_start, data.numbering
-    before = warm_start.preprocessing.groups if warm_start else None
+    warm_start, numbering = settings.warm_start, transform.numbering
+    before = warm_start.transform.groups if warm_start else None
     if before is None and settings.groups is None:
         return None
-    groups, occurs = np.full(data.features, NO_GROUP, dtype=np.int32), data.seen()
+    groups, occurs = np.full(transform.features, NO_GROUP, dtype=np.int32), rows.seen(transform)
     if before is not None:
         groups[: len(before)] = before
     if settings.groups is not None:
@@ -46,6 +47,6 @@ def groups_in_words(groups: Groups | None, settings: Settings) -> str:
     source = "their fields"
     if settings.groups:
         source = f"as in {settings.groups.name}"
-    elif warm_start and warm_start.preprocessing.groups is not None:
+    elif warm_start and warm_start.transform.groups is not None:
         source = f"as in {warm_start.path}"
     return f"{count:,} group{'s' if count != 1 else ''} of features, {source}"

@@ -40,6 +40,7 @@ from fmcli.training.checkpoint import Keeper, State
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
 from fmcli.training.planning import Plan, prepare
+from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings
 from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.validation import BestEpoch
@@ -52,7 +53,7 @@ STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_fr
 
 def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings: Any) -> Plan:
     """`prepare`, with the settings as keyword arguments."""
-    return prepare(Settings(spec, **settings), data, valid)
+    return prepare(Settings(spec, **settings), RowsInMemory(data), valid)
 
 
 def train(
@@ -103,7 +104,7 @@ class Run:
         with keeper.checking():
             self.epochs = [] if kept is None else epochs_of(kept, plan)
         self.stopped, self.late, self.begun = False, False, 0.0
-        spec, labels = plan.spec, plan.preprocessing.labels
+        spec, labels = plan.spec, plan.transform.labels
         self.loss, self.trainer = build_loss(spec, labels.loss, plan.model.columns), build_trainer(plan.task)
         self.baseline = baseline_of(plan, self.loss)
         self.divergence = DivergenceCheck(plan, self.loss, self.baseline)
@@ -121,8 +122,7 @@ class Run:
             self.best = KeptDraws(plan, self.trainer)
         else:
             self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, spec.values["epochs"])
-        seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
-        self.trained = Trained(plan, seen, self.baseline, self.epochs)
+        self.trained = Trained(plan, self.baseline, self.epochs)
         if kept is not None:
             with keeper.checking():
                 place = self._continue_from(kept)

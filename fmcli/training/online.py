@@ -25,6 +25,7 @@ from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import Run
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.previous_run import PreviousRun
+from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.warm_start import SolverState, WarmStart
@@ -52,6 +53,14 @@ class PastRows(TrainingRows):
 
     @property
     def nonzeros(self) -> int:
+        return self._nonzeros
+
+    @property
+    def all_rows(self) -> int:
+        return self._count
+
+    @property
+    def all_nonzeros(self) -> int:
         return self._nonzeros
 
 
@@ -136,8 +145,8 @@ def train_online(
 
     for segment, last in segments(pieces, size, spec.values["batch_size"], settings.threads):
         data, names = change(segment)
-        here = replace(settings, spec=spec, label_names=names, warm_start=known or settings.warm_start)
-        plan = prepare(here, data, valid if last else None)
+        here = replace(settings, spec=spec, warm_start=known or settings.warm_start)
+        plan = prepare(here, RowsInMemory(data, names), valid if last else None)
         if known is None:
             observer, spec = on_plan(plan), plan.spec
         require(plan.memory.total, "training", held=plan.memory.held)
@@ -150,7 +159,7 @@ def train_online(
         if last or run.late:
             break
         known = resumed(run)
-    whole = replace(plan, source=PastRows(plan.data, plan.rows, rows, nonzeros), all_rows=rows, all_nonzeros=nonzeros)
+    whole = replace(plan, source=PastRows(plan.data, plan.rows, rows, nonzeros))
     trained = run.finish(run.best.restore() or 1)
     return replace(trained, plan=whole, epochs=[Epoch(1, loss, epoch.penalty, epoch.valid, epoch.seconds)])
 
@@ -161,19 +170,16 @@ def resumed(run: Run) -> WarmStart:
 
     The epoch is not over, so that it does not count.
     """
-    plan, trained, model = run.plan, run.trained, run.model
+    plan, model = run.plan, run.model
     parameters = REAL_TYPE.itemsize * model.parameter_count
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
     spec, epochs = plan.spec, plan.epochs_before
     return WarmStart(
         path=plan.warm_start.path if plan.warm_start else "the rows before",
-        run=PreviousRun(spec.model, spec.solver, plan.preprocessing.labels.loss, spec.values, spec.given, epochs),
+        run=PreviousRun(spec.model, spec.solver, plan.transform.labels.loss, spec.values, spec.given, epochs),
         model=model,
-        preprocessing=plan.preprocessing,
-        seen=trained.seen,
+        transform=plan.transform,
         arrays={**model.parameters, **model.constants, **state_arrays(model)},
         state=SolverState(spec.solver, model.slots, run.trainer.updates),
         occurrences=count(plan.data, plan.rows, parameters, previous, plan.counts),
-        numbering=plan.data.numbering,
-        hash_bits=plan.settings.hash_bits,
     )

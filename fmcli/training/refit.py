@@ -13,7 +13,7 @@ from fmcli.registry.build import build_trainer
 from fmcli.solvers.trainer import Observer
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.planning import Plan, occurring, prepared_model
 from fmcli.training.trained import Epoch, Trained
 
 # By default, refit if epochs x non-zeros x rank is at most this: some seconds. It is a count, not a time, so that the
@@ -28,7 +28,7 @@ def refits(plan: Plan) -> bool:
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
     if asked is None:
-        return plan.settings.deadline is None and epochs * plan.all_nonzeros * rank_of(plan) <= AFFORDABLE
+        return plan.settings.deadline is None and epochs * plan.source.all_nonzeros * rank_of(plan) <= AFFORDABLE
     return asked
 
 
@@ -43,9 +43,18 @@ def whole(chosen: Trained) -> Plan:
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
     source = first.source.whole()
-    model = prepared_model(spec, source, first.preprocessing, first.warm_start)
-    seen, counts = source.occurrences(first.settings.threads)
-    plan = replace(first, spec=spec, source=source, seen=seen, counts=counts, model=model, validation=None)
+    model = prepared_model(spec, source, first.transform, first.warm_start)
+    seen, counts, transform = occurring(source, first.transform, first.settings)
+    plan = replace(
+        first,
+        spec=spec,
+        source=source,
+        transform=transform,
+        seen=seen,
+        counts=counts,
+        model=model,
+        validation=None,
+    )
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
     held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)
     return replace(plan, memory=replace(first.memory, held=held))

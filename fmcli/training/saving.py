@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, count
-from fmcli.data.dictionary import Dictionary
-from fmcli.data.numbering import Numbering
-from fmcli.data.scaling import scale_arrays
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.check import FEATURES, GROUPS, HASH, SEEN, dictionary_entries
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import draw_name, state_arrays
+from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.prediction import scorer_of
 from fmcli.training.planning import Plan
-from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.previous_run import PreviousRun
 from fmcli.training.trained import Trained
 from fmcli.training.warm_start import SolverState, WarmStart
@@ -49,13 +42,10 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
 
     Raises DivergedError if that state is not finite.
     """
-    plan, numbering = trained.plan, trained.plan.data.numbering
+    plan = trained.plan
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
-    entries, ids = numbered(numbering)
-    if plan.settings.hash_bits:
-        entries["hash"] = {"name": HASH, "bits": plan.settings.hash_bits}
     parameters = REAL_TYPE.itemsize * plan.model.parameter_count
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
     occurrences = count(plan.data, plan.rows, parameters, previous, plan.counts)
@@ -66,10 +56,8 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "loss": plan.spec.loss,
         "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
         "given": sorted(plan.spec.given),
-        "features": plan.data.dimension,
-        **entries,
         "outputs": plan.model.outputs,
-        **plan.preprocessing.entries(),
+        **transform_entries(plan.transform),
         "slots": plan.model.slots if keep_state else None,
         "updates": trained.updates,
         "epochs": plan.epochs_before + trained.best,
@@ -77,26 +65,17 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         "training": training,
         **({"draws": 1 + len(trained.draws)} if trained.draws else {}),
         **({"members": trained.members} if trained.members > 1 else {}),
-        **occurrences.entries(numbering),
+        **occurrences.entries(plan.transform.numbering),
     }
     tensors = {
         **plan.model.parameters,
         **plan.model.constants,
         **state,
         **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
-        **scale_arrays(plan.preprocessing.scale),
-        **({} if plan.preprocessing.groups is None else {GROUPS: plan.preprocessing.groups}),
+        **transform_arrays(plan.transform),
         **occurrences.arrays(),
-        **ids,
     }
-    save(path, ModelFile(meta, {**tensors, SEEN: np.packbits(trained.seen, bitorder="little")}))
-
-
-def numbered(numbering: Numbering | Dictionary | None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the entries for the metadata of a model file, and the arrays, that keep a numbering."""
-    if isinstance(numbering, Dictionary):
-        return dictionary_entries(numbering)
-    return ({}, {}) if numbering is None else ({"columns": len(numbering)}, {FEATURES: numbering.ids})
+    save(path, ModelFile(meta, tensors))
 
 
 def load_warm_start(path: str) -> WarmStart:
@@ -113,21 +92,17 @@ def load_warm_start(path: str) -> WarmStart:
         given = given_in(meta)
     except UsageError as error:  # the model's kind, solver and loss cannot be combined
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
-    label_range = meta["range"] and (meta["range"][0], meta["range"][1])
     kept = meta["slots"] is not None
     return WarmStart(
         path=path,
         run=PreviousRun(
-            meta["model"], meta["solver"], scorer.labels.loss, meta["options"], given=given, epochs=meta["epochs"]
+            meta["model"], meta["solver"], meta["loss"], meta["options"], given=given, epochs=meta["epochs"]
         ),
         model=scorer.model,
-        preprocessing=Preprocessing(scorer.labels, meta["fields"], label_range, scorer.scale, file.tensors.get(GROUPS)),
-        seen=scorer.seen,
+        transform=scorer.transform,
         arrays=file.tensors,
         state=SolverState(meta["solver"], meta["slots"], meta["updates"]) if kept else None,
         occurrences=scorer.occurrences,
-        numbering=scorer.numbering,
-        hash_bits=scorer.hash_bits,
     )
 
 

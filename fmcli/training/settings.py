@@ -13,7 +13,6 @@ from fmcli.registry.specs import Spec, resolve
 
 if TYPE_CHECKING:
     from fmcli.data.fields import FeatureGroups
-    from fmcli.data.labels import Names
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
 
@@ -44,7 +43,6 @@ class Settings:
     share_rare : whether rare features share a column; otherwise they count as unseen.
     groups : which features have common priors, for solvers that sample; None: as in the warm start, or else those of a
         field.
-    label_names : what the labels 0, 1, .. of the rows stand for; None: labels are numbers.
 
     Raises UsageError for metrics that do not exist or do not fit the loss, and for a warm start from a model that has
     other parameters than the spec's.
@@ -60,7 +58,6 @@ class Settings:
     stream: bool = False
     threads: int = 1
     deadline: float | None = None
-    label_names: Names | None = None
     hash_bits: int = 0
     min_count: int = 1
     share_rare: bool = False
@@ -109,7 +106,7 @@ def make_model(spec: Spec, features: int, outputs: int, fields: int, cutpoints: 
 
 def check_warm_start(warm_start: WarmStart, spec: Spec) -> None:
     """Check a warm start. Raises UsageError if a run of this spec cannot resume from a model, whatever its data."""
-    labels, fields = warm_start.labels_for(spec), warm_start.preprocessing.fields
+    labels, fields = warm_start.labels_for(spec), warm_start.transform.fields
     # No shape depends on the defaults that depend on data.
     some = resolve(spec, rows=1, nonzeros=1, features=1, validated=False)
     model = make_model(some, warm_start.model.features, labels.outputs, fields, labels.cutpoints)

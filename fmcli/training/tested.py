@@ -16,6 +16,7 @@ from fmcli.data.formats import Stream
 from fmcli.data.pieces import joined
 from fmcli.errors import BadInputError
 from fmcli.losses.links import Floats
+from fmcli.model_file.transform import transform_entries
 from fmcli.models.model import Model
 from fmcli.scoring.averages import average_of
 from fmcli.scoring.metrics import Outcome, need_groups
@@ -117,25 +118,13 @@ def with_tested(
 def scorer_of_plan(plan: Plan, path: str) -> Scorer:
     """Return a scorer that reads rows for the model of a plan, and writes its predictions; the model file at `path`
     will have it."""
-    spec, preprocessing, settings = plan.spec, plan.preprocessing, plan.settings
-    seen = plan.warm_start.also_seen(plan.seen) if plan.warm_start else plan.seen
     meta = {
-        "model": spec.model,
-        "options": spec.values,
-        "hash": {"bits": settings.hash_bits} if settings.hash_bits else None,
+        "model": plan.spec.model,
+        "options": plan.spec.values,
         "members": 1,
-        **preprocessing.entries(),
+        **transform_entries(plan.transform),
     }
-    return Scorer(
-        plan.model,
-        preprocessing.labels,
-        spec.values["norm"],
-        np.packbits(seen, bitorder="little"),
-        meta,
-        path,
-        preprocessing.scale,
-        numbering=plan.data.numbering,
-    )
+    return Scorer(plan.model, plan.transform, meta, path)
 
 
 def with_labels(data: Dataset, scorer: Scorer) -> Dataset:

@@ -47,7 +47,6 @@ class Epoch:
 class Trained:
     """A trained model.
 
-    seen : bool (features), whether the feature occurred in the training data.
     baseline : the best constant, to compare the model with.
     best : number of the epoch whose parameters the model has; 0: the start values.
     updates : number of updates that the solver had made by then, if the next update depends on it.
@@ -63,7 +62,6 @@ class Trained:
     """
 
     plan: Plan
-    seen: NDArray[np.bool_]
     baseline: Baseline
     epochs: list[Epoch] = field(default_factory=list)
     best: int = 0
@@ -78,9 +76,14 @@ class Trained:
     chosen_by: Trained | None = None
 
     @property
+    def seen(self) -> NDArray[np.bool_]:
+        """bool (features), whether the feature occurred in the training data, also in those of the warm start."""
+        return self.plan.transform.seen
+
+    @property
     def earlier(self) -> list[Model]:
         """Models with the parameters of the earlier draws."""
-        return models_of(self.plan.spec, self.plan.model, self.plan.preprocessing.fields, self.draws)
+        return models_of(self.plan.spec, self.plan.model, self.plan.transform.fields, self.draws)
 
     @property
     def validated(self) -> Trained:

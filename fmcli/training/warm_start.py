@@ -15,6 +15,7 @@ from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.scaling import SCALE, Scaling
+from fmcli.data.transform import Transform, every_column, marked
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.state import parameter_of, state_name
 from fmcli.models.model import Model
@@ -23,7 +24,6 @@ from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Trainer
-from fmcli.training.preprocessing import Preprocessing
 from fmcli.training.previous_run import PreviousRun
 
 # Options that determine the shapes of parameters.
@@ -50,42 +50,35 @@ class WarmStart:
     path : its file, for messages.
     run : the run that trained it.
     model : the model, attached to the arrays of the file.
-    preprocessing : what that run learned from its data before training.
-    seen : bool (features), which features occurred in these data.
+    transform : what that run learned from its rows before training, and did to them.
     arrays : all arrays of the file, including the solver's state.
     state : what the file has kept of the solver; None: nothing.
-    occurrences : how often features occurred in these data.
-    numbering : of the features that its columns stand for; None: column j is feature j.
-    hash_bits : the bits of the hashes of ids that are its columns; 0: ids are not hashed.
+    occurrences : how often features occurred in these rows.
     """
 
     path: str
     run: PreviousRun
     model: Model
-    preprocessing: Preprocessing
-    seen: NDArray[np.bool_]
+    transform: Transform
     arrays: Mapping[str, NDArray[Any]]
     state: SolverState | None
     occurrences: Occurrences = UNKNOWN
-    numbering: Numbering | Dictionary | None = None
-    hash_bits: int = 0
 
     @property
     def occurring(self) -> Numbering | Dictionary:
         """The numbering of the features that it has seen."""
-        if self.numbering is not None:
-            return self.numbering
-        return Numbering(np.flatnonzero(self.seen).astype(np.int32), self.model.features)
+        if self.transform.numbering is not None:
+            return self.transform.numbering
+        return Numbering(np.flatnonzero(self.transform.seen).astype(np.int32), self.model.features)
 
     def on_columns(self, numbering: Numbering | Dictionary) -> WarmStart:
         """Return this model with the columns of a numbering of all features that it has seen. Raises UsageError if
         its arrays cannot be changed so."""
-        if self.numbering is not None and len(numbering) == len(self.numbering):
-            return replace(self, numbering=numbering)
+        transform, ours = self.transform, self.transform.numbering
+        if ours is not None and len(numbering) == len(ours):
+            return replace(self, transform=replace(transform, numbering=numbering))
         self.model.check_renumbering()
-        ours = self.numbering
-        if ours is None:
-            ours = Numbering(np.arange(self.model.features, dtype=np.int32))
+        ours = every_column(self.model.features) if ours is None else ours
         columns = numbering.columns_from(ours)
         source = np.flatnonzero(columns >= 0)
         target, size = columns[source], len(numbering)
@@ -97,23 +90,28 @@ class WarmStart:
         kind = MODELS[self.run.model]
         options = {name: self.run.options[name] for name in kind.options}
         cutpoints = self.model.cutpoints
-        model = build_model(kind, size, self.model.outputs, options, self.preprocessing.fields, cutpoints=cutpoints)
+        model = build_model(kind, size, self.model.outputs, options, transform.fields, cutpoints=cutpoints)
         model.attach(arrays)
-        occurrences, counts, scale = self.occurrences, self.occurrences.counts, self.preprocessing.scale
+        occurrences, counts = self.occurrences, self.occurrences.counts
+        scale, groups = transform.scale, transform.groups
         if scale is not None:
             scale = scale.each(lambda array, fill: moved(array, 0, source, target, size, fill))
         if counts is not None:
             counts = moved(counts, 0, source, target, size)
-        groups = self.preprocessing.groups
         if groups is not None:
             groups = moved(groups, 0, source, target, size, fill=NO_GROUP)
         return replace(
             self,
             model=model,
             arrays=arrays,
-            numbering=numbering,
-            seen=moved(self.seen, 0, source, target, size),
-            preprocessing=replace(self.preprocessing, scale=scale, groups=groups),
+            transform=replace(
+                transform,
+                features=size,
+                numbering=numbering,
+                scale=scale,
+                groups=groups,
+                marks=marked(moved(transform.seen, 0, source, target, size)),
+            ),
             occurrences=replace(occurrences, features=columns[occurrences.features], counts=counts),
         )
 
@@ -136,7 +134,7 @@ class WarmStart:
                 f"{self.path} was trained with loss {self.run.loss}, not {loss}, whose labels mean something else",
                 loss=LEAVE_OUT,
             )
-        return replace(self.preprocessing.labels, loss=loss)
+        return replace(self.transform.labels, loss=loss)
 
     def check(self, spec: Spec, model: Model) -> None:
         """Check the shapes. Raises UsageError if the model to be trained has other parameters.
@@ -171,9 +169,9 @@ class WarmStart:
 
     def keep_scale(self, scaling: Scaling, method: str) -> None:
         """Replace the scaling of columns that this model has seen by its own, if it is from the same method."""
-        scale = self.preprocessing.scale
+        scale = self.transform.scale
         if scale is not None and self.run.options[SCALE] == method:
-            scaling.keep(scale, self.seen)
+            scaling.keep(scale, self.transform.seen)
 
     def has_state(self, spec: Spec, slots: int) -> bool:
         """Return whether its file has the state of the solver: `slots` state arrays beside each parameter array."""
@@ -197,12 +195,12 @@ class WarmStart:
     def copy_known(self, name: str, old: NDArray[Any], new: NDArray[Any]) -> None:
         """Copy the values that this model has learned, of a parameter or its state, into an array that may be larger;
         the other values stay."""
-        known = self.model.known(name, self.seen)
+        known = self.model.known(name, self.transform.seen)
         known = known.reshape(known.shape + (1,) * (old.ndim - 1 - known.ndim))
         np.copyto(new[tuple(map(slice, old.shape))], old, where=known)
 
     def also_seen(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return bool (features): which features a run or this model has seen."""
-        both = seen.copy()
-        both[: len(self.seen)] |= self.seen
+        both, ours = seen.copy(), self.transform.seen
+        both[: len(ours)] |= ours
         return both

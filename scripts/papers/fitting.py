@@ -120,7 +120,7 @@ def on_test(metrics: Sequence[str], trained: Trained, test: Dataset) -> dict[str
     with TemporaryDirectory() as folder:
         save_model(f"{folder}/model", trained, job.summary(trained), "ffm")
         scorer = load_model(f"{folder}/model")
-    rows = test.within(scorer.dimension) if scorer.numbering is None else test.renumbered(scorer.numbering)
+    rows = scorer.transform.in_columns(test)
     loss, label = trained.plan.spec.loss, rows.label
     if loss == "logistic":
         label = np.where(label > 0, 1.0, -1.0)

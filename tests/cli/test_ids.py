@@ -162,7 +162,7 @@ def test_hashed_ids(run, tmp_path, kind):
     assert "h18 was trained with --hash-bits 18, so that its columns are not those of 17 bits" in done.stderr
     assert run("train", "--hash-bits", "17", "-i", "d", "-o", "x", *form, "t").returncode == 2
     assert run("train", "-q", "-e", "1", "-i", "h18", "-o", "x", *form, "t").returncode == 0
-    assert load_model(str(tmp_path / "x")).hash_bits == 18
+    assert load_model(str(tmp_path / "x")).transform.hash_bits == 18
 
 
 def test_an_ambiguous_format_of_names_is_refused(run):
@@ -287,7 +287,7 @@ def test_rows_that_are_not_kept_can_have_any_ids(run, tmp_path, options):
     assert (tmp_path / "m1").read_bytes() == (tmp_path / "m2").read_bytes()
     assert load_model(str(tmp_path / "m1")).ids(np.arange(40)) == [RENAMES["both"](j) for j in range(40)]
     assert run("train", "-q", *options, "--hash-bits", "12", "-o", "m", "t").returncode == 0
-    assert load_model(str(tmp_path / "m")).hash_bits == 12
+    assert load_model(str(tmp_path / "m")).transform.hash_bits == 12
     assert run("predict", "m", "t").returncode == 0
 
 

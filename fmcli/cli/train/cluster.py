@@ -52,7 +52,8 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     from fmcli.cluster.tasks import BUILD
     from fmcli.data.formats import Stream
     from fmcli.data.weights import weigh_labels
-    from fmcli.training.stored import prepare_blocks, weights_of_labels
+    from fmcli.training.planning import prepare
+    from fmcli.training.stored import weights_of_labels
 
     settings, begin, before = request.settings, time.perf_counter(), bad.count
     spec = settings.spec
@@ -81,7 +82,7 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
     if of_labels:
         valid = valid and weigh_labels(valid, of_labels)
-    plan = prepare_blocks(settings, PartitionedBlocks(cache), of_labels, valid)
+    plan = prepare(settings, PartitionedBlocks(cache, of_labels), valid)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     count = len(division.partitions)

@@ -48,9 +48,10 @@ def chosen_bits(hash_bits: int | None, warm_start: WarmStart | None) -> int:
     UsageError."""
     if warm_start is None:
         return hash_bits or 0
-    if hash_bits not in (None, warm_start.hash_bits):
-        theirs = f"with --hash-bits {warm_start.hash_bits}" if warm_start.hash_bits else "without --hash-bits"
+    before = warm_start.transform.hash_bits
+    if hash_bits not in (None, before):
+        theirs = f"with --hash-bits {before}" if before else "without --hash-bits"
         raise UsageError(
             f"{warm_start.path} was trained {theirs}, so that its columns are not those of {hash_bits} bits"
         )
-    return warm_start.hash_bits
+    return before

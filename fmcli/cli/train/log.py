@@ -90,7 +90,7 @@ def log_weights(
 def log_plan(log: Log, plan: Plan, again: bool) -> None:
     """Log what will be trained, and why; `again`: the model is refitted on all rows once the epoch is chosen."""
     spec, asked = plan.spec, plan.settings.spec
-    pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.preprocessing.labels.loss].pairwise else ""
+    pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.transform.labels.loss].pairwise else ""
     log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
     for hint in hints(plan):
         log.line(f"hint: {hint}")
@@ -114,7 +114,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         held = plan.validation.data.rows
         purpose = "evaluate the average" if spec.solver_entry.samples else "choose the epoch"
         log.line(
-            f"holding out {100 * held / plan.all_rows:.3g} % ({held:,} rows) to {purpose}; "
+            f"holding out {100 * held / plan.source.all_rows:.3g} % ({held:,} rows) to {purpose}; "
             + (
                 "then training again on all rows, unless --no-refit is given"
                 if again
@@ -125,8 +125,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
-    if plan.preprocessing.scale and plan.preprocessing.scale.centers is not None:
-        log_centers(log, plan.preprocessing.scale)
+    if plan.transform.scale and plan.transform.scale.centers is not None:
+        log_centers(log, plan.transform.scale)
     if plan.odd_columns:
         odd = plan.odd_columns
         log.warning(f"{odd.found}; training works best on values near 1: {odd.way_out}")
@@ -155,7 +155,10 @@ def log_centers(log: Log, scaling: Scaling) -> None:
 
 def hints(plan: Plan) -> Iterator[str]:
     """Other choices for labels that are fitted as numbers by default, but look like ratings or classes."""
-    labels, sparse = plan.preprocessing.labels, plan.all_rows * int(plan.seen.sum()) >= SPARSE * plan.all_nonzeros
+    labels, sparse = (
+        plan.transform.labels,
+        plan.source.all_rows * int(plan.seen.sum()) >= SPARSE * plan.source.all_nonzeros,
+    )
     if labels.may_be_ratings and sparse:
         if sampler := sampler_for(plan):
             yield (
@@ -223,7 +226,8 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     state = "weights and solver state" if plan.resumes else "weights"
     epochs = f"{run.epochs:,} epoch{'s' if run.epochs != 1 else ''}"
     new = plan.seen.copy()
-    new[: len(warm_start.seen)] &= ~warm_start.seen
+    known = warm_start.transform.seen
+    new[: len(known)] &= ~known
     log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
     if not plan.spec.by_rows:
         log.warning(
@@ -256,7 +260,7 @@ def choice(name: str, value: Any) -> str:
 
 def reason(plan: Plan) -> str:
     """Return why this loss was chosen."""
-    labels = plan.preprocessing.labels
+    labels = plan.transform.labels
     if MODELS[plan.spec.model].closed_form:
         return "the one with a closed form"
     if plan.warm_start and labels.loss == plan.warm_start.run.loss:
@@ -273,14 +277,14 @@ def reason(plan: Plan) -> str:
 def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     """Return the sizes of the data and the model."""
     data = plan.data
-    held = plan.all_rows - (trained.validated.plan if trained else plan).source.count
+    held = plan.source.all_rows - (trained.validated.plan if trained else plan).source.count
     then = ", then trained on" if trained and trained.chosen_by else ""
     features = f"{data.dimension:,}"
     if trained is not None and trained.seen.sum() < data.dimension:
         features += f" ({int(trained.seen.sum()):,} occur)"
     return {
-        "rows": f"{plan.all_rows:,}" + (f" ({held:,} held out{then})" if held else ""),
-        "non_zeros": f"{plan.all_nonzeros:,}",
+        "rows": f"{plan.source.all_rows:,}" + (f" ({held:,} held out{then})" if held else ""),
+        "non_zeros": f"{plan.source.all_nonzeros:,}",
         "features": features,
         "parameters": f"{plan.model.parameter_count:,}",
     }

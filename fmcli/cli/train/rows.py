@@ -20,7 +20,8 @@ from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.weights import weigh, weigh_labels
 from fmcli.registry.models import MODELS
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.stored import prepare_stored, require_room, weights_of_labels
+from fmcli.training.rows import RowsInMemory
+from fmcli.training.stored import require_room, rows_of_cache, weights_of_labels
 from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
         rows, of_labels = weigh(rows, request.weighting, table.labels)
         valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
         log_weights(log, rows.weight, of_labels, table.labels)
-    plan = prepare(replace(settings, label_names=table.labels), rows, valid)
+    plan = prepare(settings, RowsInMemory(rows, table.labels or NUMBERS), valid)
     return plan_test(log, request, plan, bad), table.format
 
 
@@ -87,7 +88,7 @@ def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[
     of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
     if of_labels:
         valid = valid and weigh_labels(valid, of_labels)
-    plan = prepare_stored(settings, cache, of_labels, valid)
+    plan = prepare(settings, rows_of_cache(cache, of_labels), valid)
     require_room(plan, disk.memory)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
@@ -114,7 +115,7 @@ def reading_of(request: Request, *, shuffled: bool) -> Reading:
 def known_labels(request: Request) -> Names | None:
     """Return the names that labels can have, as the warm start knows them; None: any."""
     warm_start = request.settings.warm_start
-    return warm_start.preprocessing.labels.names if warm_start else None
+    return warm_start.transform.labels.names if warm_start else None
 
 
 def read_valid(log: Log, request: Request, format: str, bad: BadLines, labels: Names | None) -> Dataset | None:

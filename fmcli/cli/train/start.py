@@ -74,12 +74,12 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
     """Return the figures of the event. If the rows come from a stream, they are not known yet."""
     validation, kept = plan.validation, not request.online
     rows = {
-        "rows": plan.all_rows,
-        "held_out": plan.all_rows - plan.source.count,
-        "nonzeros": plan.all_nonzeros,
+        "rows": plan.source.all_rows,
+        "held_out": plan.source.all_rows - plan.source.count,
+        "nonzeros": plan.source.all_nonzeros,
         "features": int(plan.seen.sum()),
         "labels": labels_of(plan),
-        "digest": f"{digest(plan.source.distinguishing, plan.preprocessing.entries())[-1]:08x}" if kept else None,
+        "digest": f"{digest(plan.source.distinguishing, plan.transform.entries())[-1]:08x}" if kept else None,
     }
     return {
         "version": fmcli.__version__,
@@ -133,7 +133,7 @@ def shown(value: Any) -> Any:
 
 def labels_of(plan: Plan) -> dict[str, float]:
     """Of the training rows, by weight: the share of each label; or the least, the mean and the largest number."""
-    labels, rows = plan.preprocessing.labels, plan.source.labels
+    labels, rows = plan.transform.labels, plan.source.labels
     if labels.values is None or LOSSES[labels.loss].task not in FEW_VALUES:
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.average(rows.label, weights=rows.weight)

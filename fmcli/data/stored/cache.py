@@ -21,11 +21,11 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,31 @@ COLUMNS = ("position", "rows", "entries", "valued", "checksum")
 POSITION, ROWS, ENTRIES, VALUED, CHECKSUM = range(len(COLUMNS))
 
 Numbers = NDArray[np.int64]
+
+
+class Blocks(Protocol):
+    """Rows in blocks, of which a few fit into memory at a time: a Cache, or the partitions of a cluster.
+
+    facts : about all rows.
+    counts : int32 (features), the number of rows that have each feature.
+    dictionary : of the columns; None: column j is feature j.
+    table : int64, numbers that differ if the rows do.
+    """
+
+    facts: Facts
+    counts: NDArray[np.int32]
+    dictionary: Dictionary | None
+    table: Numbers
+
+    @property
+    def blocks(self) -> Sequence[object]: ...
+    @property
+    def fielded(self) -> bool: ...
+    @property
+    def block_bytes(self) -> int: ...
+    def rows_of(self, block: int) -> int: ...
+    def load(self, block: int) -> Dataset: ...
+    def damaged(self, reason: str) -> BadInputError: ...
 
 
 @dataclass

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.stored.cache import Cache
+from fmcli.data.stored.cache import Blocks
 from fmcli.data.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.errors import BadInputError
 
@@ -80,7 +80,7 @@ class StoredRows(TrainingRows):
 
     def __init__(
         self,
-        cache: Cache,
+        cache: Blocks,
         change: Callable[[Dataset], Dataset],
         totals: Totals,
         left: Mapping[int, RowNumbers],
@@ -99,8 +99,20 @@ class StoredRows(TrainingRows):
         return self.totals.nonzeros - (self.held_out.nnz if self.held_out else 0)
 
     @property
+    def all_rows(self) -> int:
+        return self.cache.facts.rows
+
+    @property
+    def all_nonzeros(self) -> int:
+        return self.totals.nonzeros
+
+    @property
     def longest(self) -> int:
         return self.cache.facts.longest
+
+    @property
+    def longest_square(self) -> float:
+        return self.totals.longest_square
 
     @property
     def total_weight(self) -> float:

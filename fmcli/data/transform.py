@@ -1,0 +1,138 @@
+"""The transform of rows: how those that were read become rows of the model, in training and whenever it scores others.
+
+A run fits it to its training rows (fmcli/training/fitting.py), and the model file keeps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.fields import Groups, without_fields
+from fmcli.data.labels import Labels
+from fmcli.data.numbering import Numbering
+from fmcli.data.scaling import Scaling
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """The facts that were learned from training rows, and what is done to all rows.
+
+    Rows get their columns first, then labels, scaled values, and unit norm.
+
+    labels : the loss, and the values of labels that are classes.
+    features : the number of columns.
+    numbering : of the features that have columns; None: column j is feature j.
+    hash_bits : the bits of the hashes of ids that are columns; 0: ids are not hashed.
+    rare : whether features that occur in few rows have no column, or share one.
+    frequent : bool (features), the features that are not rare, if all features have columns; None: all are.
+    fieldless : whether entries lose their fields.
+    scale : what is done to the values of columns; None: nothing.
+    norm : whether rows are scaled to unit norm.
+    fields : the number of fields, including those of the warm start; 0 if the model needs none.
+    label_range : the smallest and largest label, including those of the warm start; None if predictions cannot be
+        clipped to them.
+    groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
+    marks : uint8, a bit for each feature: whether it occurred in training, also in that of the warm start; None: that
+        is not known yet.
+    """
+
+    labels: Labels
+    features: int
+    numbering: Numbering | Dictionary | None = None
+    hash_bits: int = 0
+    rare: bool = False
+    frequent: Flags | None = None
+    fieldless: bool = False
+    scale: Scaling | None = None
+    norm: bool = False
+    fields: int = 0
+    label_range: tuple[float, float] | None = None
+    groups: Groups | None = None
+    marks: NDArray[np.uint8] | None = None
+    # The numbering of rows that came last, and the column here of each column there.
+    _known: list[tuple[Numbering | Dictionary | None, NDArray[np.int32]]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    @property
+    def dimension(self) -> int:
+        """The number of features, of which some may have no column."""
+        return self.numbering.dimension if isinstance(self.numbering, Numbering) else self.features
+
+    @cached_property
+    def seen(self) -> Flags:
+        """(columns) whether the feature of each column occurred in training."""
+        assert self.marks is not None
+        return np.unpackbits(self.marks, count=self.features, bitorder="little").view(np.bool_)
+
+    def entries(self) -> dict[str, Any]:
+        """Return the facts that are numbers and texts, as in a model file."""
+        return {
+            "fields": self.fields,
+            "labels": self.labels.shown,
+            "range": self.label_range and list(self.label_range),
+        }
+
+    def in_columns(self, data: Dataset) -> Dataset:
+        """Return rows with the model's columns, and without fields if these do not count."""
+        if self.numbering is not None:
+            data = data.renumbered(self.numbering, columns=self._columns(data))
+        else:
+            data = data.within(self.features)
+            data = data if self.frequent is None else data.only(self.frequent)
+        return without_fields(data) if self.fieldless else data
+
+    def training(self, data: Dataset) -> Dataset:
+        """Return rows to train on. Raises BadInputError for a label that is not one of `labels`."""
+        data = self._scaled(self._encoded(data))
+        return data.normalised() if self.norm else data
+
+    def of(self, data: Dataset, source: str = "") -> Dataset:
+        """Return labelled rows that training has not seen. Raises BadInputError, which names the source, for a label
+        that is not one of `labels`."""
+        return self.valued(self._encoded(data, source))
+
+    def valued(self, data: Dataset) -> Dataset:
+        """Return rows that have columns and labels already; the norm does not count features that training has not
+        seen."""
+        data = self._scaled(data)
+        return data.normalised(self.seen) if self.norm else data
+
+    def _encoded(self, data: Dataset, source: str = "") -> Dataset:
+        data = self.in_columns(data)
+        return data.changed(label=self.labels.encode(data.label, source))
+
+    def _scaled(self, data: Dataset) -> Dataset:
+        return data if self.scale is None else self.scale.of(data)
+
+    def _columns(self, data: Dataset) -> NDArray[np.int32] | None:
+        """Return the columns of those of some rows, which are looked up once for all rows with the same numbering;
+        None: each is looked up."""
+        theirs, numbering = data.numbering, self.numbering
+        if numbering is None or theirs is numbering or (theirs is None and isinstance(numbering, Numbering)):
+            return None
+        for known, columns in self._known:
+            if known is theirs and len(columns) >= data.features:
+                return columns
+        columns = numbering.columns_from(every_column(data.features) if theirs is None else theirs)
+        self._known[:] = [(theirs, columns)]
+        return columns
+
+
+def every_column(features: int) -> Numbering:
+    """Return the numbering in which column j is feature j."""
+    return Numbering(np.arange(features, dtype=np.int32))
+
+
+def marked(flags: Flags) -> NDArray[np.uint8]:
+    """Return a bit for each flag, as in `Transform.marks`."""
+    return np.packbits(flags, bitorder="little")

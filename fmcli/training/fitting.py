@@ -1,0 +1,146 @@
+"""The fit of a transform: what a run learns from its rows before training, whatever form they have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dictionary import Dictionary, of_numbers
+from fmcli.data.labels import Labels, fit_labels
+from fmcli.data.numbering import Numbering
+from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling, is_scaled, learn
+from fmcli.data.transform import Transform, every_column
+from fmcli.errors import UsageError
+from fmcli.registry.build import build_loss
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.specs import Spec
+from fmcli.training.clipping import fit_clip
+from fmcli.training.groups import groups_of
+from fmcli.training.rows import Rows
+from fmcli.training.settings import Settings
+from fmcli.training.warm_start import WarmStart
+
+
+def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
+    """Return the rows, and the settings with their warm start, on the same columns.
+
+    A run has columns only for the features that occur in the rows or in the warm start if its kind of model is so, or
+    if there is a dictionary; otherwise column j is feature j.
+    """
+    warm_start = settings.warm_start
+    numbered = rows.numbering is not None or (warm_start is not None and warm_start.transform.numbering is not None)
+    if not (numbered or MODELS[settings.spec.model].compact):
+        return rows, settings
+    numbering = rows.occurring
+    if warm_start is not None:
+        numbering = numbering.joined(warm_start.occurring)
+        settings = replace(settings, warm_start=warm_start.on_columns(numbering))
+    return rows.on_columns(numbering), settings
+
+
+def fit(settings: Settings, rows: Rows, share: float | None) -> tuple[Transform, Rows, Spec]:
+    """Return the transform of a run, its rows of which a share is held out (None: the default), and its spec with the
+    loss of the labels.
+
+    Raises BadInputError for labels that do not fit the loss, and UsageError.
+    """
+    warm_start = settings.warm_start
+    labels = labels_of(settings, rows)
+    spec = with_loss(settings.spec, labels.loss)
+    if rows.related and not is_bounded(spec, labels):
+        raise UsageError(
+            f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "
+            "refer to a row of a block; join the files"
+        )
+    spec, label_range = fit_clip(spec, labels.loss, rows.labels, warm_start, settings.stream)
+    transform = Transform(
+        labels,
+        max(rows.features, warm_start.model.features if warm_start else 0),
+        rows.numbering,
+        settings.hash_bits,
+        norm=bool(spec.values["norm"]),
+        label_range=label_range,
+    )
+    rows = rows.hold_out(spec, share)
+    if settings.min_count > 1:
+        transform = without_rare(transform, rows, settings)
+    transform = replace(transform, groups=groups_of(settings, rows, transform))
+    if spec.solver_entry.samples and not MODELS[spec.model].needs_fields(spec.values):
+        transform = replace(transform, fieldless=True)
+    fields = max(rows.fields(transform), warm_start.transform.fields if warm_start else 0)
+    transform = replace(transform, fields=fields)
+    if is_scaled(spec.values):
+        transform = replace(transform, scale=learn_scale(spec, rows, transform, warm_start))
+    return transform, rows, spec
+
+
+def labels_of(settings: Settings, rows: Rows) -> Labels:
+    """Return the labels of the warm start, or those that fit the loss; if the spec has no loss, the labels determine
+    it."""
+    spec = settings.spec
+    if settings.warm_start:
+        labels = settings.warm_start.labels_for(spec)
+    else:
+        labels = fit_labels(rows.labels, spec.loss, MODELS[spec.model].closed_form, rows.names)
+    supported = spec.solver_entry.losses
+    if spec.loss is None and supported and labels.loss not in supported:
+        task = LOSSES[labels.loss].task
+        return replace(labels, loss=next(name for name in supported if LOSSES[name].task == task))
+    return labels
+
+
+def is_bounded(spec: Spec, labels: Labels) -> bool:
+    """Return whether the loss that a solver for all rows at once minimises, or samples by, has a largest curvature."""
+    return spec.solver_entry.samples or math.isfinite(build_loss(spec, labels.loss, labels.outputs).smoothness)
+
+
+def with_loss(spec: Spec, loss: str) -> Spec:
+    """Return the spec with the loss of the labels and the defaults of its options, unless it has this loss already."""
+    if spec.loss == loss:
+        return spec
+    loss_options = {name: OPTIONS[name].default for name in LOSSES[loss].options}
+    return replace(spec, loss=loss, values={**spec.values, **loss_options})
+
+
+def without_rare(transform: Transform, rows: Rows, settings: Settings) -> Transform:
+    """Return the transform in which the features that occur in fewer than `min_count` of the rows to train on have no
+    entries, or share a column."""
+    frequent = rows.counts(transform, settings.threads) >= settings.min_count
+    numbering = numbering_without_rare(transform.numbering, frequent, settings.share_rare)
+    if numbering is None:
+        return replace(transform, rare=True, frequent=frequent)
+    return replace(transform, rare=True, numbering=numbering, features=len(numbering))
+
+
+def numbering_without_rare(
+    numbering: Numbering | Dictionary | None, frequent: NDArray[np.bool_], share: bool
+) -> Numbering | Dictionary | None:
+    """Return the numbering of the frequent features (bool, columns).
+
+    share : whether the others share a column. Otherwise they have none; without a numbering, they keep their columns,
+        and the result is None.
+    """
+    if not share:
+        return None if numbering is None else numbering.subset(frequent)
+    if not isinstance(numbering, Dictionary):
+        numbering = of_numbers(every_column(len(frequent)) if numbering is None else numbering)
+    return numbering.sharing(frequent)
+
+
+def learn_scale(spec: Spec, rows: Rows, transform: Transform, warm_start: WarmStart | None) -> Scaling:
+    """Return the scaling of the columns: that of the warm start for columns that it has seen, if it has the same
+    method."""
+    method = spec.values[SCALE]
+    if method == ZSCORE and MODELS[spec.model].needs_fields(spec.values):
+        raise UsageError(
+            f"{spec.model} has fields, and an entry that centering adds to a row would have none", scale=STANDARD
+        )
+    scale = learn(*rows.statistics(transform, method), method)
+    if warm_start:
+        warm_start.keep_scale(scale, method)
+    return scale

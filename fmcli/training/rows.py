@@ -1,0 +1,184 @@
+"""The rows that a run is planned for, wherever they are: the interface of all forms, and the form of rows in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.fields import Groups, fields_of_features, without_gaps
+from fmcli.data.labels import NUMBERS, Names
+from fmcli.data.numbering import Numbering
+from fmcli.data.paired_rows import PairedRows
+from fmcli.data.scaling import ColumnStatistics
+from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.transform import Transform
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.specs import Spec
+from fmcli.registry.streams import HOLDOUT_STREAM, generator
+from fmcli.system.memory import require
+from fmcli.training import account
+from fmcli.training.validation import split
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Rows(Protocol):
+    """Labelled rows as they were read.
+
+    names : what labels 0, 1, .. stand for; NUMBERS: labels are numbers.
+    related : whether they refer to the rows of other data.
+    """
+
+    @property
+    def names(self) -> Names: ...
+    @property
+    def related(self) -> bool: ...
+
+    @property
+    def in_memory(self) -> list[Dataset]:
+        """The data that are in memory as they were read."""
+        ...
+
+    @property
+    def labels(self) -> NDArray[np.float64]:
+        """All labels, or each of them once; if they are very many, some, with the smallest and the largest one."""
+        ...
+
+    @property
+    def features(self) -> int:
+        """The number of columns."""
+        ...
+
+    @property
+    def numbering(self) -> Numbering | Dictionary | None:
+        """The numbering of the columns; None: column j is feature j."""
+        ...
+
+    @property
+    def occurring(self) -> Numbering | Dictionary:
+        """The numbering of the columns, or of the features that occur."""
+        ...
+
+    @property
+    def held_out(self) -> Dataset | None:
+        """The rows that are held out; None: there are none."""
+        ...
+
+    def on_columns(self, numbering: Numbering | Dictionary) -> Self:
+        """Return the rows with the columns of a numbering of all features that occur."""
+        ...
+
+    def hold_out(self, spec: Spec, share: float | None) -> Self:
+        """Return the rows of which a share (None: the default) is held out. Raises UsageError if no rows are left, and
+        NotEnoughMemoryError."""
+        ...
+
+    def fields(self, transform: Transform) -> int:
+        """Return the number of fields of the transformed rows; 0: they have none."""
+        ...
+
+    def seen(self, transform: Transform) -> NDArray[np.bool_]:
+        """Return (columns) whether each column occurs in any row."""
+        ...
+
+    def counts(self, transform: Transform, threads: int) -> NDArray[np.int32]:
+        """Return (columns) how many of the rows to train on have each column."""
+        ...
+
+    def statistics(self, transform: Transform, method: str) -> tuple[ColumnStatistics, ColumnStatistics]:
+        """Return the statistics of the columns that a method of scaling needs, over the rows to train on and over all
+        rows."""
+        ...
+
+    def training(self, transform: Transform, threads: int, *, grouped: bool) -> TrainingRows:
+        """Return the transformed rows to train on. grouped : whether they know which features have common priors."""
+        ...
+
+
+@dataclass(frozen=True)
+class RowsInMemory:
+    """Rows in memory; see Rows.
+
+    held, rows : the numbers of the rows that are held out and of those to train on.
+    """
+
+    data: Dataset
+    names: Names = NUMBERS
+    held: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    rows: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @property
+    def related(self) -> bool:
+        return bool(self.data.relations)
+
+    @property
+    def in_memory(self) -> list[Dataset]:
+        return [self.data]
+
+    @property
+    def labels(self) -> NDArray[np.float64]:
+        return self.data.label
+
+    @property
+    def features(self) -> int:
+        return self.data.features
+
+    @property
+    def numbering(self) -> Numbering | Dictionary | None:
+        return self.data.numbering
+
+    @property
+    def occurring(self) -> Numbering | Dictionary:
+        numbering = self.data.compacted().numbering
+        assert numbering is not None
+        return numbering
+
+    @property
+    def held_out(self) -> Dataset | None:
+        return self.data.take(self.held) if len(self.held) else None
+
+    def on_columns(self, numbering: Numbering | Dictionary) -> RowsInMemory:
+        return replace(self, data=self.data.renumbered(numbering))
+
+    def hold_out(self, spec: Spec, share: float | None) -> RowsInMemory:
+        held, rows = split(self.data.rows, share, spec, generator(spec, HOLDOUT_STREAM), self.data.group)
+        require(account.copies(spec, self.data, len(held)), "training")
+        return replace(self, held=held, rows=rows)
+
+    def fields(self, transform: Transform) -> int:
+        return int(transform.in_columns(self.data).fields)
+
+    def seen(self, transform: Transform) -> NDArray[np.bool_]:
+        return transform.in_columns(self.data).seen()
+
+    def counts(self, transform: Transform, threads: int) -> NDArray[np.int32]:
+        return transform.in_columns(self.data).counts(self.rows, threads)
+
+    def statistics(self, transform: Transform, method: str) -> tuple[ColumnStatistics, ColumnStatistics]:
+        data = transform.in_columns(self.data)
+        training = ColumnStatistics.of(data, self.rows, method)
+        if not len(self.held):
+            return training, training
+        return training, ColumnStatistics.of(data, np.arange(data.rows, dtype=np.int32), method)
+
+    def training(self, transform: Transform, threads: int, *, grouped: bool) -> TrainingRows:
+        groups = self._groups(transform) if grouped else None
+        data = transform.training(self.data)
+        if LOSSES[transform.labels.loss].pairwise:
+            return PairedRows(data, self.rows)
+        return TrainingRows(data, self.rows, groups)
+
+    def _groups(self, transform: Transform) -> Groups | None:
+        """Return (columns) the groups of features with a common prior, without gaps: those that they were given, or
+        else their fields."""
+        if transform.groups is not None:
+            return without_gaps(transform.groups, self.seen(transform))
+        if self.data.field is None:
+            return None
+        return fields_of_features(replace(transform, fieldless=False).in_columns(self.data))
