@@ -1,132 +1,213 @@
-"""Compare options by the quality of the models on held-out rows of training data, as a basis for defaults.
+"""Judge defaults by the quality of models on held-out rows of training data; test files are never read.
 
-    python scripts/bench/defaults.py DATA... [--sets u1 adult ...] [--seeds 3] [--try "-m fm" --try "-m fm -e 30" ...]
+    python scripts/bench/defaults.py run RESULTS DATA... [--sets u1 adult ..] [--try "-m fm" --try "-m fm -e 30" ..]
+    python scripts/bench/defaults.py table RESULTS [BEFORE]
 
-DATA are folders with the data sets below; sets that are not there are skipped. For every seed, a fifth of the training
-rows of a set is held out, and every candidate is trained on the others. A candidate is given as options of `fmcli
-train`; without --try, the candidates are all kinds with their defaults. Models are evaluated on the held-out rows by
-RMSE or logloss, as `fmcli evaluate` does. Test files are never read. The table has a line for each candidate: the mean
-over seeds on each set, the mean difference from the first candidate in percent (smaller is better), the share of zeros,
-and the CPU seconds.
+`run` holds out a fifth of the training rows of each set, several times, and trains every candidate on the others: the
+options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampling and ensembles. Each run appends a
+line of JSON to RESULTS; runs that are there already are not repeated, so that it can be stopped at any time. DATA are
+folders with the data sets of sets.py, of which those that are missing are skipped.
+
+`table` prints the RMSE or logloss of each candidate on each set, with marks where it is worse than the best constant or
+the linear model by more than two standard errors of the mean difference by row; how much larger its metric is than that
+of the best candidate, in the mean over sets; and its CPU seconds. With BEFORE, an earlier file, it prints the change.
 """
 
 import argparse
-import bz2
+import json
 import math
 import shlex
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+from sets import SETS, Lines, lines_of
 
 from fmcli.cli import group
-from fmcli.errors import BadInputError, DivergedError
+from fmcli.errors import BadInputError, DivergedError, UsageError
 from fmcli.registry.models import MODELS
 from fmcli.scoring.evaluation import evaluate_model
-from fmcli.scoring.metrics import measure
+from fmcli.scoring.metrics import Outcome
+from fmcli.scoring.paired import difference
 from fmcli.scoring.prediction import Counts, load_model
-from fmcli.scoring.sparsity import model_sparsity
 
-SETS = {
-    "u1": "ml-100k/u1.train.ffm",
-    "side": "ml-100k/side.u1.train.ffm",
-    "side.bin": "ml-100k/side.u1.bin.train.ffm",
-    "adult": "adult/train.ffm",
-    "ijcnn1": "ijcnn1/ijcnn1.trn.bz2",
-    "hofm": "ml-100k/hofm.train.libsvm",
-    "banana": "banana/train.libsvm",
-    **{name: f"regression/{name}/train.std.libsvm" for name in ("abalone", "cadata", "cpusmall", "diabetes")},
-    # Generated click, rating and text data, which may be missing.
-    "ctr": "ctr.train.ffm",
-    "reco": "reco.train.ffm",
-    "text": "text.train.libsvm",
-}
 HELD_OUT = 0.2
+# A linear model without an epoch is the best constant.
+CONSTANT, LINEAR = "-m linear -e 0", "-m linear"
+OTHERS = ("-s mcmc", "-m ffm -s mcmc", "--ensemble 5")
+# The splits of a set, more of them for some kinds, and the rows from which one is enough.
+OFTEN = ("-m fm", "-m ffm", "-m poly2", LINEAR)
+SPLITS, SPLITS_OFTEN, SEEDS_OFTEN, MANY_ROWS = 3, 5, 3, 50_000
+CLEAR = 2  # standard errors
+MOST_BEHIND = 10  # times the best metric; more counts as much
+Run = dict[str, Any]
 
 
-class Found(NamedTuple):
-    """The result of a run: the metric on the held-out rows, the share of zeros, and the CPU seconds of training."""
-
-    value: float
-    zeros: float
-    seconds: float
-
-
-def lines_of(path: Path, most: int) -> list[bytes]:
-    """The lines of a file; if there are more than `most`, this number of evenly spaced lines."""
-    data = path.read_bytes()
-    lines = (bz2.decompress(data) if path.suffix == ".bz2" else data).splitlines(keepends=True)
-    return [lines[i] for i in np.linspace(0, len(lines) - 1, most).astype(int)] if len(lines) > most else lines
-
-
-def split(lines: list[bytes], seed: int, folder: Path) -> tuple[Path, Path]:
-    """Files of training rows and of validation rows."""
+def split(lines: Lines, number: int, folder: Path) -> tuple[Path, Path]:
+    """Write files of training rows and of held-out rows."""
     held = np.zeros(len(lines), dtype=bool)
-    held[np.random.default_rng(seed).permutation(len(lines))[: round(HELD_OUT * len(lines))]] = True
+    held[np.random.default_rng(number).permutation(len(lines))[: round(HELD_OUT * len(lines))]] = True
     paths = folder / "train", folder / "held"
     for path, chosen in zip(paths, (~held, held), strict=True):
         path.write_bytes(b"".join(line for line, wanted in zip(lines, chosen, strict=True) if wanted))
     return paths
 
 
-def found(options: str, seed: int, train: Path, held: Path) -> Found:
-    """Train and evaluate with these options. The value is inf if training diverges, and nan if the data lack fields."""
+def trained(options: str, seed: int, train: Path, held: Path) -> tuple[Outcome | None, float]:
+    """Train and evaluate with these options. Returns the outcome, None if training diverges, and the CPU seconds of
+    training. Raises BadInputError and UsageError if the rows do not suit the candidate."""
     model = str(train.parent / "model")
     arguments = ["train", "-q", "-j", "1", "--seed", str(seed), *shlex.split(options), "-o", model, str(train)]
     begin = time.process_time()
     try:
         group.main(arguments, standalone_mode=False)
     except DivergedError:
-        return Found(math.inf, math.nan, math.nan)
-    except BadInputError:
-        return Found(math.nan, math.nan, math.nan)
+        return None, time.process_time() - begin
     seconds = time.process_time() - begin
-    scorer = load_model(model)
-    outcome = evaluate_model(scorer, [str(held)], format="auto", threads=1, counts=Counts())
-    metric = "rmse" if outcome.loss == "squared" else "logloss"
-    return Found(measure([metric], outcome)[metric], model_sparsity(scorer.model), seconds)
+    return evaluate_model(load_model(model), [str(held)], format="auto", threads=1, counts=Counts()), seconds
 
 
-def table(results: dict[str, dict[str, list[Found]]]) -> Iterator[str]:
-    """A line for each candidate: means by set, mean difference from the first candidate, share of zeros, seconds."""
-    (first, *_) = results.values()
-    width = max(map(len, results))
-    yield f"{'':{width}}  " + "  ".join(f"{name:>8}" for name in first) + "      mean   zeros  seconds"
-    for options, sets in results.items():
-        values = {name: float(np.mean([one.value for one in runs])) for name, runs in sets.items()}
-        usual = {name: float(np.mean([one.value for one in first[name]])) for name in values}
-        change = np.nanmean([values[name] / usual[name] - 1 for name in values])
-        zeros = np.nanmean([one.zeros for runs in sets.values() for one in runs])
-        seconds = np.nanmean([one.seconds for runs in sets.values() for one in runs])
-        cells = "  ".join(f"{value:8.4f}" for value in values.values())
-        yield f"{options:{width}}  {cells}  {change:+8.2%}  {zeros:6.3f}  {seconds:7.2f}"
+def metric_for(outcome: Outcome, other: Outcome) -> str:
+    """Return the metric that compares two outcomes: AUC if only one of them has probabilities."""
+    if outcome.loss != other.loss:
+        return "auc"
+    return "rmse" if outcome.loss == "squared" else "logloss"
+
+
+def judged(options: str, seed: int, files: tuple[Path, Path], usual: dict[str, Outcome]) -> Run:
+    """Return the figures of a run: its metric, and how much worse it is than the constant and the linear model, with
+    the standard errors."""
+    try:
+        outcome, seconds = trained(options, seed, *files)
+    except (BadInputError, UsageError) as error:
+        return {"error": str(error)}
+    if outcome is None:
+        return {"value": math.inf, "seconds": seconds}
+    found: Run = {"value": difference(metric_for(outcome, outcome), outcome, outcome).value, "seconds": seconds}
+    for name, other in usual.items():
+        compared = difference(metric := metric_for(outcome, other), outcome, other)
+        sign = -1 if metric == "auc" else 1
+        found[name] = [sign * compared.difference, compared.error]
+        found["metric"] = metric
+    return found
+
+
+def runs_of(options: str, rows: int, often: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the splits and seeds of a candidate on a set with so many rows."""
+    several = options in often
+    for number in range(1 if rows > MANY_ROWS else SPLITS_OFTEN if several else SPLITS):
+        for seed in range(SEEDS_OFTEN if several else 1):
+            yield number, seed
+
+
+def run(given: argparse.Namespace) -> None:
+    """Make the runs that are not in the results yet."""
+    tried = given.tried or [*(f"-m {kind}" for kind in MODELS), *OTHERS]
+    often = () if given.quick or given.tried else OFTEN
+    done = {(one["set"], one["split"], one["seed"], one["options"]) for one in read(given.results)}
+    for name in given.sets:
+        lines = lines_of(name, given.data)
+        work: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for options in tried if lines else ():
+            for number, seed in runs_of(options, len(lines), often):
+                if (name, number, seed, options) not in done and not (given.quick and number):
+                    work[number].append((options, seed))
+        for number, candidates in work.items():
+            with TemporaryDirectory() as folder:
+                files = split(lines, number, Path(folder))
+                usual = {"constant": trained(CONSTANT, 0, *files)[0], "linear": trained(LINEAR, 0, *files)[0]}
+                outcomes = {key: outcome for key, outcome in usual.items() if outcome is not None}
+                for options, seed in candidates:
+                    found = judged(options, seed, files, outcomes)
+                    one = {"set": name, "split": number, "seed": seed, "options": options, **found}
+                    with given.results.open("a") as file:
+                        print(json.dumps(one), file=file)
+        print(f"{name}: {len(lines):,} rows", flush=True)
+
+
+def read(path: Path) -> list[Run]:
+    """Return the runs in a file; none if there is no file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def cells_of(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
+    """Return candidate -> set -> the runs that ended."""
+    cells: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for one in runs:
+        if "value" in one:
+            cells[one["options"]][one["set"]].append(one)
+    return cells
+
+
+def clearly_worse(runs: Sequence[Run], than: str) -> bool:
+    """Return whether the runs are worse by more than CLEAR standard errors of their mean difference; splits are not
+    independent, so that the error is that of a single one."""
+    if any(math.isinf(one["value"]) for one in runs):
+        return True
+    found = [one[than] for one in runs if than in one]
+    return bool(found) and np.mean([d for d, _ in found]) > CLEAR * np.mean([error for _, error in found])
+
+
+def table(runs: Sequence[Run], before: Sequence[Run]) -> Iterator[str]:
+    """Yield a line for each candidate: the mean of each set, with c or l if it is clearly worse than the constant or
+    the linear model; how far it is from the best candidate; and its CPU seconds."""
+    cells, earlier = cells_of(runs), cells_of(before)
+    sets = [name for name in SETS if any(name in of for of in cells.values())]
+    values = {
+        options: {name: float(np.mean([one["value"] for one in of[name]])) for name in sets if name in of}
+        for options, of in cells.items()
+    }
+    same = {name: [of[name] for options, of in values.items() if name in of and "metric" in cells[options][name][0]
+                   and cells[options][name][0]["metric"] != "auc"] for name in sets}  # fmt: skip
+    width, worse, count = max(map(len, cells)), defaultdict(list), 0
+    yield f"{'':{width}}  " + "  ".join(f"{name[:9]:>9}" for name in sets) + "   behind  seconds"
+    for options, of in values.items():
+        texts = []
+        for name in sets:
+            if name not in of:
+                texts.append(f"{'':9}")
+                continue
+            marks = [than[0] for than in ("constant", "linear") if clearly_worse(cells[options][name], than)]
+            if options != CONSTANT and not (options == LINEAR and marks == ["l"]):
+                count += 1
+                for mark in marks:
+                    worse[mark].append(f"{options} on {name}")
+            texts.append(f"{of[name]:7.4f}{''.join(marks):2}")
+        behind = np.mean([min(of[name] / min(same[name]), MOST_BEHIND) - 1 for name in of if of[name] in same[name]])
+        seconds = np.mean([one["seconds"] for runs in cells[options].values() for one in runs])
+        yield f"{options:{width}}  {'  '.join(texts)}  {behind:7.2%}  {seconds:7.2f}"
+        if options in earlier:
+            then = {name: np.mean([one["value"] for one in runs]) for name, runs in earlier[options].items()}
+            changes = [
+                f"{of[name] / then[name] - 1:+8.2%} " if name in of and name in then else f"{'':9}" for name in sets
+            ]
+            yield f"{'change':>{width}}  {'  '.join(changes)}"
+    for mark, than in (("c", "constant"), ("l", "linear model")):
+        yield f"worse than the {than} by more than {CLEAR} standard errors: {len(worse[mark])} of {count} cells"
+        yield from (f"    {one}" for one in worse[mark])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, nargs="+")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=100_000, help="the most rows of a set, evenly spaced ones")
-    parser.add_argument("--try", dest="tried", action="append", metavar="OPTIONS", help="of fmcli train, as one word")
+    commands = parser.add_subparsers(dest="command", required=True)
+    making = commands.add_parser("run", help="make the runs that are not in RESULTS yet")
+    making.add_argument("results", type=Path)
+    making.add_argument("data", type=Path, nargs="+")
+    making.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    making.add_argument("--quick", action="store_true", help="one split and seed")
+    making.add_argument("--try", dest="tried", action="append", metavar="OPTIONS", help="of fmcli train, as one word")
+    showing = commands.add_parser("table", help="print the table")
+    showing.add_argument("results", type=Path)
+    showing.add_argument("before", type=Path, nargs="?")
     given = parser.parse_args()
-    tried = given.tried or [f"-m {kind}" for kind in ("linear", *(name for name in MODELS if name != "linear"))]
-    results: dict[str, dict[str, list[Found]]] = {options: {} for options in tried}
-    for name in given.sets:
-        paths = [folder / SETS[name] for folder in given.data if (folder / SETS[name]).exists()]
-        if not paths:
-            continue
-        rows = lines_of(paths[0], given.rows)
-        with TemporaryDirectory() as folder:
-            for seed in range(given.seeds):
-                pair = split(rows, seed, Path(folder))
-                for options in tried:
-                    results[options].setdefault(name, []).append(found(options, seed, *pair))
-        print(f"{name}: " + ", ".join(f"{results[options][name][-1].value:.4f}" for options in tried), flush=True)
-    print("\n".join(table(results)))
+    if given.command == "run":
+        run(given)
+    else:
+        print("\n".join(table(read(given.results), read(given.before) if given.before else [])))
 
 
 if __name__ == "__main__":
