@@ -6,7 +6,7 @@
 `run` holds out a fifth of the training rows of each set, several times, and trains every candidate on the others: the
 options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampling and ensembles. Each run appends a
 line of JSON to RESULTS; runs that are there already are not repeated, so that it can be stopped at any time. DATA are
-folders with the data sets of sets.py, of which those that are missing are skipped.
+folders with the data sets of judged_sets.py, of which those that are missing are skipped.
 
 `table` prints the RMSE or logloss of each candidate on each set, with marks where it is worse than the best constant or
 the linear model by more than two standard errors of the mean difference by row; how much larger its metric is than that
@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from sets import SETS, Lines, lines_of
+from judged_sets import SETS, Lines, lines_of
 
 from fmcli.cli import group
 from fmcli.errors import BadInputError, DivergedError, UsageError
