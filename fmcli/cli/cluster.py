@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
-from fmcli.cli.options import option
+from fmcli.cli.options import gathered, option
 from fmcli.errors import UsageError
 from fmcli.system.addresses import SECURE
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from fmcli.scoring.prediction import Counts
 
 ADDRESS = re.compile(r"local:[1-9]\d{0,3}|(tcp|tls)://\S+:\d+")
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -70,36 +67,31 @@ class ClusterChoice:
             yield cluster
 
 
-def cluster_options(function: F) -> F:
-    """Add --cluster and the certificates; the command gets a ClusterChoice, or None, as `cluster`."""
+def chosen(
+    cluster: str | None, tls_ca_file: str | None, tls_cert: str | None, tls_key: str | None
+) -> ClusterChoice | None:
+    """Return the choices of the options; None without --cluster. Raises UsageError."""
+    if cluster is not None:
+        return ClusterChoice(cluster, tls_ca_file, tls_cert, tls_key)
+    if tls_ca_file or tls_cert or tls_key:
+        raise UsageError("--tls-ca-file, --tls-cert and --tls-key apply only with --cluster")
+    return None
 
-    @option("machine", "--tls-key", metavar="FILE", help="With --cluster tls://: the key of this client.")
-    @option("machine", "--tls-cert", metavar="FILE", help="With --cluster tls://: the certificate of this client.")
-    @option("machine", "--tls-ca-file", metavar="FILE", help="With --cluster tls://: the certificate of the authority.")
-    @option(
+
+cluster_options = gathered(
+    "cluster",
+    chosen,
+    option(
         "machine",
         "--cluster",
         metavar="ADDRESS",
         help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT of its scheduler, or local:N for N processes "
         "on this machine. Workers read the inputs, so that these are paths or patterns of files that they can see.",
-    )
-    @wraps(function)
-    def with_choice(
-        *arguments: Any,
-        cluster: str | None,
-        tls_ca_file: str | None,
-        tls_cert: str | None,
-        tls_key: str | None,
-        **keywords: Any,
-    ) -> Any:
-        choice = None
-        if cluster is not None:
-            choice = ClusterChoice(cluster, tls_ca_file, tls_cert, tls_key)
-        elif tls_ca_file or tls_cert or tls_key:
-            raise UsageError("--tls-ca-file, --tls-cert and --tls-key apply only with --cluster")
-        return function(*arguments, cluster=choice, **keywords)
-
-    return cast(F, with_choice)
+    ),
+    option("machine", "--tls-ca-file", metavar="FILE", help="With --cluster tls://: the certificate of the authority."),
+    option("machine", "--tls-cert", metavar="FILE", help="With --cluster tls://: the certificate of this client."),
+    option("machine", "--tls-key", metavar="FILE", help="With --cluster tls://: the key of this client."),
+)
 
 
 def log_progress(log: Log, progress: Progress, counts: Counts, begin: float) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli.options import SectionCommand, logging_options, option
-from fmcli.cli.output import Log
+from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.prepared import (
     check_delimiter,
     check_paths,
@@ -111,8 +110,7 @@ def command(
     to: str,
     numbers: bool,
     output: str | None,
-    quiet: int,
-    verbose: bool,
+    logging: LogChoice,
 ) -> None:
     """Write a table of text, such as CSV, as rows of features that the other commands read. Standard input is "-".
 
@@ -135,7 +133,7 @@ def command(
     encoding = Encoding(categorical, several, numeric, label, group, to == "ffm", separator, joined)
 
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-    with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
+    with logging.opened(progress=not on_terminal) as log:
         size = text_bytes([table]) if log.shows_progress else 0
 
         def whole() -> Iterator[Row]:

@@ -14,9 +14,10 @@ from fmcli.cli.gate import Rival, check_gate
 from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option
 from fmcli.cli.options import (
     METRIC_NAMES,
+    BadLineChoice,
+    LogChoice,
     SectionCommand,
     bad_line_options,
-    bad_lines,
     check_files,
     format_option,
     given,
@@ -180,7 +181,7 @@ class Request:
 @label_weights_option()
 @group_field_option(METRICS_OF_GROUPS)
 @threads_option()
-@bad_line_options()
+@bad_line_options
 @relation_option("INPUT")
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @cluster_options
@@ -198,13 +199,11 @@ def command(
     label_weights: bool,
     group_field: int | None,
     threads: int | None,
-    on_bad_line: str | None,
-    max_bad_lines: int | None,
+    bad_lines: BadLineChoice,
     relations: tuple[str, ...],
     json: bool,
     cluster: ClusterChoice | None,
-    quiet: int,
-    verbose: bool,
+    logging: LogChoice,
 ) -> None:
     """Compare the predictions of a model for the rows of the inputs with their labels. "-" is standard input; several
     inputs are concatenated.
@@ -245,8 +244,8 @@ def command(
         related,
         cluster,
     )
-    with Log(quiet=quiet, verbose=verbose) as log:
-        run(log, request, bad_lines(on_bad_line, max_bad_lines, log))
+    with logging.opened() as log:
+        run(log, request, bad_lines.rule(log))
 
 
 def parse_limit(text: str) -> Limit:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fmcli.cli.options import SectionCommand, check_files, logging_options, option
+from fmcli.cli.options import LogChoice, SectionCommand, check_files, logging_options, option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
 from fmcli.system.files import atomic_output, probe_output
@@ -43,7 +43,7 @@ STANDARD_OUTPUT = "-"
     "most twice the rank: its arrays to OUT.npz, or to OUT.fm a model for predict and train -i.",
 )
 @logging_options
-def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: bool) -> None:
+def command(model: str, output: str, kernel_form: bool, logging: LogChoice) -> None:
     """Write the parameters of a model by name: to OUT.npz as float64 arrays for numpy.load, or to OUT.txt as text with
     17 significant digits, so that no precision is lost. "-" writes the text to standard output.
 
@@ -62,7 +62,7 @@ def command(model: str, output: str, kernel_form: bool, quiet: int, verbose: boo
     check_files([model], [path] if path is not None else [])
     if path is not None:
         probe_output(path)
-    with Log(quiet=quiet, verbose=verbose) as log:
+    with logging.opened() as log:
         if path is not None and kernel_form:
             run_kernel_form(log, model, path)
         elif path is not None and path.endswith(NUMPY):

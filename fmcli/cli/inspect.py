@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fmcli.cli.options import SectionCommand, check_files, logging_options, option
+from fmcli.cli.options import LogChoice, SectionCommand, check_files, logging_options, option
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.report import as_json, section
 
@@ -40,10 +40,10 @@ TOP = 10
 )
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @logging_options
-def command(model: str, top: int, verify: bool, json: bool, quiet: int, verbose: bool) -> None:
+def command(model: str, top: int, verify: bool, json: bool, logging: LogChoice) -> None:
     """Show the kind of a model, its options, training summary and arrays, and what it has learned about features."""
     check_files([model])
-    with Log(quiet=quiet, verbose=verbose) as log:
+    with logging.opened() as log:
         run(log, model, top, verify, json)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fmcli.cli.layout import NARROW, columns, wrapped
-from fmcli.cli.options import SectionCommand, logging_options, option
+from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.output import write_report
 from fmcli.cli.registered import notes
 from fmcli.registry.options import OPTIONS
@@ -31,7 +31,7 @@ YES, NO = "yes", "-"
 @click.argument("name", metavar="[NAME]", required=False)
 @option("output", "--json", is_flag=True, help="Print one JSON object.")
 @logging_options
-def command(name: str | None, json: bool, quiet: int, verbose: bool) -> None:
+def command(name: str | None, json: bool, logging: LogChoice) -> None:
     """List models, solvers, losses and penalties, with the defaults of their options, and unsupported combinations.
     With the NAME of a model, solver or loss, describe it."""
     from fmcli.registry.catalogue import catalogue, refusals

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fmcli.cli.options import SectionCommand, logging_options, option
-from fmcli.cli.output import Log
+from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.prepared import (
     check_delimiter,
     check_paths,
@@ -73,8 +72,7 @@ def command(
     columns: tuple[str, ...],
     delimiter: str | None,
     output: str | None,
-    quiet: int,
-    verbose: bool,
+    logging: LogChoice,
 ) -> None:
     """Write the pairs of a table with the label 1, and random other pairs (negatives) with the label 0, as CSV with the
     columns A, B and label. Turn the output into features with `fmcli convert`.
@@ -91,7 +89,7 @@ def command(
     from fmcli.prepare.negatives import Pairs, with_negatives
     from fmcli.prepare.tables import rows
 
-    with Log(quiet=quiet, verbose=verbose) as log:
+    with logging.opened() as log:
         pairs = Pairs.of(pair, rows(table, columns, check_delimiter(delimiter)))
         others = [Pairs.of(pair, rows(path)) for path in exclude]
         pools = {column: [row.cells[column] for row in rows(path) if column in row.cells] for column, path in among}

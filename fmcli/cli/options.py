@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.types import StringParamType
 
 from fmcli.cli import HELP_NAMES
 from fmcli.cli.layout import HelpContext, wrapped
-from fmcli.cli.output import stamp_lines
+from fmcli.cli.output import Log, stamp_lines
 from fmcli.cli.screen import MOST_LINES, SCREENS
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry.modes import SKIPPING
@@ -20,7 +23,6 @@ from fmcli.system.addresses import is_remote
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from fmcli.cli.output import Log
     from fmcli.data.faults import BadLines
 
 # Sections of the help, in order: group in the registry -> title.
@@ -259,6 +261,26 @@ def option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*flags, cls=SectionOption, section=section, **attributes)
 
 
+def gathered(name: str, kind: Callable[..., object], *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options. The command gets their values as one argument: what `kind` makes of them,
+    which has their names as parameters."""
+
+    def decorate(function: F) -> F:
+        names = list(signature(kind).parameters)
+
+        @wraps(function)
+        def with_one(*arguments: Any, **keywords: Any) -> Any:
+            value = kind(**{each: keywords.pop(each) for each in names})
+            return function(*arguments, **{name: value}, **keywords)
+
+        found: Any = with_one
+        for one in reversed(options):
+            found = one(found)
+        return cast(F, found)
+
+    return decorate
+
+
 def threads_option(section: str = "machine") -> Callable[[F], F]:
     """-j: the number of threads."""
     return option(
@@ -294,40 +316,60 @@ def label_weights_option(section: str = "data") -> Callable[[F], F]:
     )
 
 
-def bad_line_options(section: str = "data") -> Callable[[F], F]:
-    """Return --on-bad-line and --max-bad-lines, the arguments of `bad_lines`."""
+@dataclass(frozen=True)
+class BadLineChoice:
+    """What happens to lines with errors."""
 
-    def decorate(function: F) -> F:
-        function = option(
-            section,
-            "--max-bad-lines",
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="Skip at most N lines with errors (implies --on-bad-line skip). [default: no limit; >= 0]",
-        )(function)
-        return option(
-            section,
-            "--on-bad-line",
-            type=click.Choice(["error", "skip"]),
-            help="What to do with a line that cannot be read: stop with an error, or skip it; the first ten are "
-            "shown. [default: error]",
-        )(function)
+    on_bad_line: str | None
+    max_bad_lines: int | None
 
-    return decorate
+    def rule(self, log: Log) -> BadLines:
+        """Return the rule. Raises UsageError if the options contradict each other."""
+        if self.on_bad_line == "error" and self.max_bad_lines:
+            raise UsageError("with --on-bad-line error, no line is skipped; leave out --max-bad-lines")
+        from fmcli.data.faults import BadLines
+
+        return BadLines(self.on_bad_line == "skip" or bool(self.max_bad_lines), self.max_bad_lines, log.warning)
 
 
-def bad_lines(on_bad_line: str | None, max_bad_lines: int | None, log: Log) -> BadLines:
-    """Return the rule for lines with errors. Raises UsageError if the options contradict each other."""
-    if on_bad_line == "error" and max_bad_lines:
-        raise UsageError("with --on-bad-line error, no line is skipped; leave out --max-bad-lines")
-    from fmcli.data.faults import BadLines
+bad_line_options = gathered(
+    "bad_lines",
+    BadLineChoice,
+    option(
+        "data",
+        "--on-bad-line",
+        type=click.Choice(["error", "skip"]),
+        help="What to do with a line that cannot be read: stop with an error, or skip it; the first ten are shown. "
+        "[default: error]",
+    ),
+    option(
+        "data",
+        "--max-bad-lines",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Skip at most N lines with errors (implies --on-bad-line skip). [default: no limit; >= 0]",
+    ),
+)
 
-    return BadLines(on_bad_line == "skip" or bool(max_bad_lines), max_bad_lines, log.warning)
+
+@dataclass(frozen=True)
+class LogChoice:
+    """How much a command prints."""
+
+    quiet: int
+    verbose: bool
+
+    def opened(self, *, progress: bool = True) -> Log:
+        """Return the log. progress : whether it may show the progress on a terminal."""
+        return Log(quiet=self.quiet, verbose=self.verbose, progress=progress)
 
 
-def logging_options(function: F) -> F:
-    """-q, -qq, --verbose and --log-time."""
-    function = option(
+logging_options = gathered(
+    "logging",
+    LogChoice,
+    option("output", "-q", "--quiet", count=True, help="Print only warnings and errors; -qq prints only errors."),
+    option("output", "--verbose", is_flag=True, help="Print more; show tracebacks of errors."),
+    option(
         "output",
         "--log-time",
         is_flag=True,
@@ -335,11 +377,8 @@ def logging_options(function: F) -> F:
         expose_value=False,
         callback=lambda context, parameter, on: stamp_lines(on),
         help="Begin each line of the log, warnings and errors included, with the time (UTC).",
-    )(function)
-    function = option("output", "--verbose", is_flag=True, help="Print more; show tracebacks of errors.")(function)
-    return option(
-        "output", "-q", "--quiet", count=True, help="Print only warnings and errors; -qq prints only errors."
-    )(function)
+    ),
+)
 
 
 def given() -> dict[str, object]:

@@ -12,9 +12,10 @@ import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
 from fmcli.cli.options import (
+    BadLineChoice,
+    LogChoice,
     SectionCommand,
     bad_line_options,
-    bad_lines,
     check_files,
     check_last,
     format_option,
@@ -79,7 +80,7 @@ class Request:
 @format_option()
 @label_weights_option()
 @threads_option()
-@bad_line_options()
+@bad_line_options
 @relation_option("INPUT")
 @option(
     "output",
@@ -138,8 +139,7 @@ def command(
     format: str,
     label_weights: bool,
     threads: int | None,
-    on_bad_line: str | None,
-    max_bad_lines: int | None,
+    bad_lines: BadLineChoice,
     relations: tuple[str, ...],
     output_type: OutputType | None,
     raw: bool,
@@ -153,8 +153,7 @@ def command(
     output: str | None,
     output_dir: str | None,
     cluster: ClusterChoice | None,
-    quiet: int,
-    verbose: bool,
+    logging: LogChoice,
 ) -> None:
     """Predict a number for each row of the inputs, in order, one per line. "-", or no INPUT, is standard input.
 
@@ -178,8 +177,8 @@ def command(
     if output is not None:
         probe_output(output)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-    with Log(quiet=quiet, verbose=verbose, progress=not on_terminal) as log:
-        bad = bad_lines(on_bad_line, max_bad_lines, log)
+    with logging.opened(progress=not on_terminal) as log:
+        bad = bad_lines.rule(log)
         stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
         request = Request(model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related)
         if cluster is None:

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import click
 
-from fmcli.cli.options import SectionCommand, logging_options, option
-from fmcli.cli.output import Log
+from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.prepared import check_paths, log_written, seed_option, written_to
 from fmcli.errors import UsageError
 
@@ -57,8 +56,7 @@ def command(
     shares: tuple[Fraction, ...] | None,
     seed: int,
     header: bool,
-    quiet: int,
-    verbose: bool,
+    logging: LogChoice,
 ) -> None:
     """Split the rows of a file or of standard input (-) at random into two or more files. Each row is written to one of
     them, unchanged and in the order of the input; blank lines and comments are left out.
@@ -72,7 +70,7 @@ def command(
     check_paths([source], outputs)
     from fmcli.prepare.split import split
 
-    with Log(quiet=quiet, verbose=verbose) as log:
+    with logging.opened() as log:
         with ExitStack() as stack:
             sinks = [stack.enter_context(written_to(path)) for path in outputs]
             found = split(source, sinks, shares or (Fraction(1),) * len(outputs), seed, header)

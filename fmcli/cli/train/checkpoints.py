@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
-from fmcli.cli.options import option, positive
+from fmcli.cli.options import gathered, option, positive
 from fmcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,33 +18,31 @@ if TYPE_CHECKING:
 # Seconds between two checkpoints: a killed run loses no more work, and writing a gigabyte takes some hundredths of it.
 EVERY = 600
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 @dataclass(frozen=True)
 class CheckpointChoice:
     """The choices of a command.
 
-    path : the checkpoint; None: there is none.
-    every : seconds between two checkpoints; None: the usual time.
+    checkpoint : its path; None: there is none.
+    checkpoint_every : seconds between two checkpoints; None: the usual time.
     resume : whether to continue the run of the checkpoint, if it exists.
     """
 
-    path: str | None
-    every: float | None
+    checkpoint: str | None
+    checkpoint_every: float | None
     resume: bool
 
     @property
     def outputs(self) -> list[str]:
-        return [] if self.path is None else [self.path]
+        return [] if self.checkpoint is None else [self.checkpoint]
 
     def check(self) -> None:
         """Raise UsageError if the checkpoint would overwrite a file."""
-        if self.path == "-":
+        if self.checkpoint == "-":
             raise UsageError("a checkpoint cannot be written to standard output; give a file name with --checkpoint")
-        if self.path is not None and not self.resume and os.path.lexists(self.path):
+        if self.checkpoint is not None and not self.resume and os.path.lexists(self.checkpoint):
             raise UsageError(
-                f"{self.path} exists: --resume continues its run; remove it to train from the beginning, "
+                f"{self.checkpoint} exists: --resume continues its run; remove it to train from the beginning, "
                 "or name another file with --checkpoint"
             )
 
@@ -54,11 +51,13 @@ class CheckpointChoice:
         from fmcli.system.files import same_file
         from fmcli.system.lock import lock_of
 
-        if self.path is None:
+        if self.checkpoint is None:
             return
         for path in files:
-            if same_file(path, lock_of(self.path)):
-                raise UsageError(f"{path} is the name of the lock file of {self.path}; give one of them another name")
+            if same_file(path, lock_of(self.checkpoint)):
+                raise UsageError(
+                    f"{path} is the name of the lock file of {self.checkpoint}; give one of them another name"
+                )
 
     @contextmanager
     def opened(self, log: Log, *, dry: bool = False) -> Iterator[Keeper]:
@@ -69,50 +68,43 @@ class CheckpointChoice:
         """
         from fmcli.training.checkpoint import Checkpoint, Keeper
 
-        if self.path is None or dry:
+        if self.checkpoint is None or dry:
             yield Keeper()
             return
         from fmcli.system.lock import locked
 
-        with locked(self.path):
-            checkpoint = Checkpoint(self.path, self.every or EVERY, warn=log.warning, written=log.line)
-            if self.resume and os.path.exists(self.path):
+        with locked(self.checkpoint):
+            checkpoint = Checkpoint(self.checkpoint, self.checkpoint_every or EVERY, warn=log.warning, written=log.line)
+            if self.resume and os.path.exists(self.checkpoint):
                 checkpoint.read()
             elif self.resume:
-                log.line(f"there is no checkpoint {self.path} yet: training from the beginning")
+                log.line(f"there is no checkpoint {self.checkpoint} yet: training from the beginning")
             yield checkpoint
 
 
-def checkpoint_options(section: str = "run") -> Callable[[F], F]:
-    """Return --checkpoint, --checkpoint-every and --resume, as one argument, `checkpoint`: a CheckpointChoice."""
-
-    def decorate(function: F) -> F:
-        @wraps(function)
-        def collected(checkpoint: str | None, checkpoint_every: float | None, resume: bool, **arguments: Any) -> Any:
-            return function(checkpoint=CheckpointChoice(checkpoint, checkpoint_every, resume), **arguments)
-
-        found: Any = option(
-            section,
-            "--resume",
-            is_flag=True,
-            help="Continue the run of --checkpoint; the model file will be the same as without an interruption. Data "
-            "and options must be the same. If there is no checkpoint, train from the beginning.",
-        )(collected)
-        found = option(
-            section,
-            "--checkpoint-every",
-            type=positive,
-            metavar="SECONDS",
-            help=f"Time between two checkpoints. [default: {EVERY}; > 0]",
-        )(found)
-        found = option(
-            section,
-            "--checkpoint",
-            metavar="FILE",
-            help="Keep the state of training in this file, for --resume: from time to time (cd, lbfgs and mcmc: after "
-            "an epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The file is removed "
-            "when the model has been written, unless --max-seconds ended the run.",
-        )(found)
-        return cast(F, found)
-
-    return decorate
+checkpoint_options = gathered(
+    "checkpoint",
+    CheckpointChoice,
+    option(
+        "run",
+        "--checkpoint",
+        metavar="FILE",
+        help="Keep the state of training in this file, for --resume: from time to time (cd, lbfgs and mcmc: after an "
+        "epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The file is removed when "
+        "the model has been written, unless --max-seconds ended the run.",
+    ),
+    option(
+        "run",
+        "--checkpoint-every",
+        type=positive,
+        metavar="SECONDS",
+        help=f"Time between two checkpoints. [default: {EVERY}; > 0]",
+    ),
+    option(
+        "run",
+        "--resume",
+        is_flag=True,
+        help="Continue the run of --checkpoint; the model file will be the same as without an interruption. Data and "
+        "options must be the same. If there is no checkpoint, train from the beginning.",
+    ),
+)

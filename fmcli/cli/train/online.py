@@ -91,12 +91,12 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
     valid = read_valid(log, request, request.format, bad, known_labels(request))
     rows = StreamRows(name_of(request.inputs[0]), request.weighting)
     pieces = text_rows(request.inputs, reading_of(request, shuffled=False), settings.threads, bad)
-    with open_lines(request.log_json) as lines, closing(pieces):
+    with open_lines(request.written.log_json) as lines, closing(pieces):
         shown: list[Progress] = []
 
         def on_plan(plan: Plan) -> Progress:
             log_plan(log, plan, again=False)
-            shown.append(StreamProgress(log, lines, plan, request.log_every))
+            shown.append(StreamProgress(log, lines, plan, request.written.log_every))
             log_start(shown[0], plan, request)
             return shown[0]
 

@@ -6,39 +6,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fmcli.cli.options import check_files
+from fmcli.cli.options import check_files, check_last
+from fmcli.cli.relations import files_of
 from fmcli.errors import UsageError
 from fmcli.registry.models import DEFAULT_MODEL
+from fmcli.registry.modes import RANKING
 from fmcli.registry.specs import Spec, make_spec
-from fmcli.system.addresses import base_name
+from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterChoice
-    from fmcli.cli.train.disk import Disk
+    from fmcli.cli.train.checkpoints import CheckpointChoice
+    from fmcli.cli.train.disk import DiskChoice
+    from fmcli.cli.train.sampling import SamplingChoice
     from fmcli.cli.train.start import Choices
+    from fmcli.cli.train.validation import ValidationChoice
+    from fmcli.cli.train.written import OutputChoice
     from fmcli.data.formats import Grouping
     from fmcli.data.related.files import RelationFiles
     from fmcli.data.weights import Weighting
     from fmcli.training.settings import Settings
     from fmcli.training.warm_start import WarmStart
 
-ENDING = ".fm"
-
 
 @dataclass(frozen=True)
 class Request:
     """The arguments of the command: training settings, input files, and output.
 
-    groups : a file with the groups of features; None: there is none.
-    test, test_output : files of rows to predict by the mean over all sweeps, and where to write the predictions.
     grouping : what tells the groups of the rows; None: they need none.
     relations : of the training rows.
-    disk : where the rows are kept during training; None: in memory.
+    disk : where the rows are kept during training, if not in memory.
     cluster : where the rows are on a cluster, in `cluster_dir`; None: on this machine.
     online : whether rows are trained on as they are read, and not kept.
-    fail_worse : whether a model that is worse than the best constant is not written, but an error.
-    keep_state : whether the model file has the state of the solver; None: if it is small.
-    log_every : the number of rows after which the running mean loss is printed; None: never.
+    model : the path of the model file.
     choices : the choices of the command line.
     members : the number of models to train, with a seed each, whose predictions are averaged.
     """
@@ -47,24 +47,57 @@ class Request:
     inputs: tuple[str, ...]
     format: str
     weighting: Weighting | None
-    groups: str | None
-    test: tuple[str, ...]
-    test_output: str | None
     grouping: Grouping | None
     relations: tuple[RelationFiles, ...]
-    valid: tuple[str, ...]
-    disk: Disk | None
+    sampling: SamplingChoice
+    disk: DiskChoice
     cluster: ClusterChoice | None
     cluster_dir: str | None
     online: bool
-    output: str
-    keep_state: bool | None
+    validation: ValidationChoice
+    model: str
+    written: OutputChoice
     dry_run: bool
-    log_json: str | None
-    log_every: int | None
-    fail_worse: bool
     choices: Choices
     members: int = 1
+
+    @property
+    def derived(self) -> dict[str, object]:
+        """Choices that modes exclude or need, beside the options themselves; for `check_modes`."""
+        settings, values = self.settings, self.settings.spec.values
+        return {
+            "--ensemble": self.members > 1,
+            "--holdout 0": settings.holdout == 0,
+            "--rare share": settings.share_rare,
+            "--hash-bits": settings.hash_bits,
+            "--norm": values["norm"],
+            "--scale": values["scale"] != "none",
+            "--class-weight balanced": self.weighting and self.weighting.balanced,
+            RANKING: self.grouping,
+            "--disk --no-shuffle": self.disk.disk and not values.get("shuffle", True),
+        }
+
+    def check_files(self, checkpoint: CheckpointChoice, init_model: str | None) -> None:
+        """Check all files of the command, and that outputs can be written. The model may replace `init_model`.
+
+        Raises UsageError if one overwrites another, MissingInputError, and OutputError.
+        """
+        texts = self.sampling.test_output, self.written.log_json
+        if texts == ("-", "-"):
+            raise UsageError(
+                "--test-output and --log-json cannot both be standard output; give one of them a file name"
+            )
+        check_last(self.inputs, "the model")
+        outputs = [self.model, self.disk.cache, *texts, *checkpoint.outputs]
+        written = [path for path in outputs if path is not None and path != "-"]
+        here = self.inputs if self.cluster is None else self.cluster.files
+        of_rows = filter(None, (self.sampling.groups, self.weighting and self.weighting.file))
+        read = [*here, *self.validation.valid, *self.sampling.test, *files_of(self.relations), *of_rows]
+        checkpoint.check_lock([*read, *filter(None, (init_model,)), *written])
+        check_files(read, written)
+        if not self.dry_run:
+            for path in written:
+                probe_output(path)
 
 
 def choose(
@@ -86,15 +119,3 @@ def choose(
 
     warm_start = load_warm_start(init_model)
     return warm_start.continued(model, solver, loss, options), warm_start
-
-
-def output_path(inputs: tuple[str, ...], output: str | None) -> str:
-    """Return the path of the model file: as given, or derived from the first input. Raises UsageError if there is no
-    name."""
-    if output == "-":
-        raise UsageError("a model cannot be written to standard output; give a file name with -o")
-    if output is not None:
-        return output
-    if inputs[0] == "-":
-        raise UsageError("standard input does not give the model a file name; use -o FILE")
-    return base_name(inputs[0]) + ENDING

@@ -26,7 +26,6 @@ from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
-    from fmcli.cli.train.disk import Disk
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
     from fmcli.data.pieces import TextRows
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
 
 def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
     """Return the plan of the run on its rows, and their format."""
-    if request.disk:
-        return plan_stored(log, request, request.disk, bad)
+    if request.disk.disk:
+        return plan_stored(log, request, bad)
     settings = request.settings
-    if request.groups is not None:
-        settings = replace(settings, groups=read_groups(request.groups))
+    if request.sampling.groups is not None:
+        settings = replace(settings, groups=read_groups(request.sampling.groups))
     table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
     valid = read_valid(log, request, table.format, bad, table.labels)
     rows = table.dataset
@@ -52,44 +51,47 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
 
 def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:
     """Return the plan with the rows of --test, if there are some."""
-    if not request.test:
+    paths = request.sampling.test
+    if not paths:
         return plan
     begin, before = time.perf_counter(), bad.count
-    log.progress(f"reading {request.test[0]}")
+    log.progress(f"reading {paths[0]}")
     weighted = request.weighting is not None and request.weighting.beside_labels
-    plan = with_tested(plan, request.test, model=request.output, format=request.format, bad=bad, label_weights=weighted)
+    plan = with_tested(
+        plan, request.sampling.test, model=request.model, format=request.format, bad=bad, label_weights=weighted
+    )
     assert plan.tested
     counts, took = plan.tested.counts, time.perf_counter() - begin
     log.line(
-        f"read {request.test[0]} to predict: {counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} "
+        f"read {paths[0]} to predict: {counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} "
         f"unseen, {seconds(took)}"
     )
     log_skipped(log, bad.count - before)
     return plan
 
 
-def plan_stored(log: Log, request: Request, disk: Disk, bad: BadLines) -> tuple[Plan, str]:
+def plan_stored(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
     """Plan a run on rows that are read from a cache."""
-    settings, begin, before = request.settings, time.perf_counter(), bad.count
+    settings, begin, before, place = request.settings, time.perf_counter(), bad.count, request.disk.cache
+    assert place is not None
     reading = reading_of(request, shuffled=settings.spec.values.get("shuffle", True))
     log.progress(f"reading {request.inputs[0]}")
-    cache, reason = cache_of(disk.cache, request.inputs, reading, threads=settings.threads, bad=bad)
+    cache, reason = cache_of(place, request.inputs, reading, threads=settings.threads, bad=bad)
     facts = cache.facts
     if reason:
         log_read(log, request.inputs, facts, time.perf_counter() - begin)
         log_skipped(log, bad.count - before)
-        log.line(f"made the cache {disk.cache}, because {reason}")
+        log.line(f"made the cache {place}, because {reason}")
     else:
         log.line(
-            f"using the cache {disk.cache}: {facts.rows:,} rows, {facts.nonzeros:,} non-zeros, {facts.features:,} "
-            "features"
+            f"using the cache {place}: {facts.rows:,} rows, {facts.nonzeros:,} non-zeros, {facts.features:,} features"
         )
     valid = read_valid(log, request, facts.format, bad, facts.names)
     of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
     if of_labels:
         valid = valid and weigh_labels(valid, of_labels)
     plan = prepare(settings, rows_of_cache(cache, of_labels), valid)
-    require_room(plan, disk.memory)
+    require_room(plan, request.disk.bytes)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     if not plan.source.in_memory:
@@ -120,9 +122,9 @@ def known_labels(request: Request) -> Names | None:
 
 def read_valid(log: Log, request: Request, format: str, bad: BadLines, labels: Names | None) -> Dataset | None:
     """Return the validation data, if there are any; `labels` are the names of the labels of the training data."""
-    if not request.valid:
+    if not request.validation.valid:
         return None
-    return read_rows(log, request, request.valid, format, bad, labels or NUMBERS).dataset
+    return read_rows(log, request, request.validation.valid, format, bad, labels or NUMBERS).dataset
 
 
 def read_rows(
@@ -138,7 +140,7 @@ def read_rows(
         format=format,
         keep_fields=kind.needs_fields(spec.values),
         fields_if_any=spec.solver_entry.samples and not request.relations,
-        compact=kind.compact and not request.disk,
+        compact=kind.compact and not request.disk.disk,
         threads=request.settings.threads,
         bad=bad,
         label_weights=weighting is not None and weighting.beside_labels,

@@ -73,8 +73,8 @@ def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Ca
         run_ensemble(log, request, plan, format, begin, bad)
         return
     keeper.belongs_to(plan, again)
-    with open_lines(request.log_json) as lines:
-        progress, second = Progress(log, lines, plan, request.log_every), None
+    with open_lines(request.written.log_json) as lines:
+        progress, second = Progress(log, lines, plan, request.written.log_every), None
         log_start(progress, plan, request)
 
         def finish(trained: Trained, *, diverged: bool) -> None:
@@ -90,7 +90,7 @@ def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Ca
             if again:
                 all_rows = whole(trained)
                 log_refit(log, all_rows)
-                second = Progress(log, lines, all_rows, request.log_every, "refit")
+                second = Progress(log, lines, all_rows, request.written.log_every, "refit")
                 trained = refit(trained, all_rows, second.epoch, second, keeper)
         except DivergedError as error:
             if error.trained is not None:
@@ -109,10 +109,10 @@ def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: flo
         f"{request.members} models with the seeds {first} to {first + request.members - 1}, {together} at a time; "
         "predictions are the means of theirs"
     )
-    with open_lines(request.log_json) as lines:
+    with open_lines(request.written.log_json) as lines:
 
         def observing(member: int, plan: Plan, again: bool) -> tuple[Callable[[Epoch], None], Progress]:
-            progress = Progress(log, lines, plan, request.log_every, "refit" if again else "epoch", member)
+            progress = Progress(log, lines, plan, request.written.log_every, "refit" if again else "epoch", member)
             return progress.epoch, progress
 
         progress = Progress(log, lines, plan)
@@ -147,14 +147,14 @@ def save(
     """
     comparison = compared(trained, training)
     worse = comparison and comparison.worse
-    output = None if worse and request.fail_worse else request.output
+    output = None if worse and request.validation.fail_worse else request.model
     if output is not None:
         log.progress(f"writing {output}")
-        keep = request.keep_state
+        keep = request.written.keep_state
         if keep is None:
             keep = request.members == 1 and keeps_state(trained.plan)
         save_model(output, trained, training, format, keep_state=keep)
-        facts = {**facts, **write_test(log, trained, request.test_output)}
+        facts = {**facts, **write_test(log, trained, request.sampling.test_output)}
     took, memory = time.perf_counter() - begin, peak()
     facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
     progress.summary({**training, **facts})

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from fmcli.cli.options import option
+from fmcli.cli.options import gathered, option
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.training.trained import Trained
 
-# Their names as arguments.
-SAMPLING = ("groups", "test", "test_output")
 
-F = TypeVar("F", bound=Callable[..., Any])
+@dataclass(frozen=True)
+class SamplingChoice:
+    """The files that a solver reads and writes only if it draws parameters.
+
+    groups : the groups of features.
+    test, test_output : rows to predict by the mean over all sweeps, and where to write the predictions.
+    """
+
+    groups: str | None
+    test: tuple[str, ...]
+    test_output: str | None
 
 
-def sampling_options(function: F) -> F:
-    """Add --groups, --test and --test-output, as the arguments `groups`, `test` and `test_output`."""
-    function = option(
-        "output",
-        "--test-output",
+sampling_options = gathered(
+    "sampling",
+    SamplingChoice,
+    option(
+        "solver",
+        "--groups",
         metavar="FILE",
-        help="Where to write the predictions for --test, in the form of predict; - is standard output. [default: none]",
-    )(function)
-    function = option(
+        help="For mcmc: the groups of features whose parameters have a common prior. FILE has a line for each feature, "
+        "from 0 on, with a whole number, its group; or lines with the id of a feature and its group. [default: those "
+        "of -i, or the fields of ffm text, or one group]",
+    ),
+    option(
         "validation",
         "--test",
         multiple=True,
@@ -33,15 +44,18 @@ def sampling_options(function: F) -> F:
         help="With mcmc: predict these rows during training, averaging all sweeps after the burn-in (the model file "
         "keeps only --draws of them). If they have labels, the metrics of these predictions are shown. May be "
         "repeated.",
-    )(function)
-    return option(
-        "solver",
-        "--groups",
+    ),
+    option(
+        "output",
+        "--test-output",
         metavar="FILE",
-        help="For mcmc: the groups of features whose parameters have a common prior. FILE has a line for each feature, "
-        "from 0 on, with a whole number, its group; or lines with the id of a feature and its group. [default: those "
-        "of -i, or the fields of ffm text, or one group]",
-    )(function)
+        help="Where to write the predictions for --test, in the form of predict; - is standard output. [default: none]",
+    ),
+)
+
+
+# The names of the options.
+SAMPLING = tuple(one.name for one in fields(SamplingChoice))
 
 
 def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, object]:

@@ -66,7 +66,7 @@ def long_name(parameter: click.Parameter) -> str:
 
 def log_start(progress: Progress, plan: Plan, request: Request) -> None:
     """Write the event, if there is a JSON log."""
-    if request.log_json:
+    if request.written.log_json:
         progress.start(start_event(plan, request))
 
 

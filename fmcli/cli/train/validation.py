@@ -1,0 +1,81 @@
+"""The options of train that evaluate epochs on rows that training does not see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from fmcli.cli.options import METRIC_NAMES, gathered, option, share
+from fmcli.training.settings import PATIENCE
+
+
+@dataclass(frozen=True)
+class ValidationChoice:
+    """How the best epoch is chosen; see fmcli.training.settings.Settings.
+
+    valid : files of validation data.
+    fail_worse : whether a model that is worse than the best constant is not written, but an error.
+    """
+
+    valid: tuple[str, ...]
+    holdout: float | None
+    refit: bool | None
+    metrics: tuple[str, ...]
+    patience: int | None
+    fail_worse: bool
+
+
+validation_options = gathered(
+    "validation",
+    ValidationChoice,
+    option(
+        "validation",
+        "-v",
+        "--valid",
+        multiple=True,
+        metavar="FILE",
+        help="Validation data for early stopping, in the format of TRAIN; several files (-v A -v B) are concatenated.",
+    ),
+    option(
+        "validation",
+        "--holdout",
+        type=share,
+        metavar="FRACTION",
+        help="Share of the rows to hold out as validation data; 0 trains on all rows. [default: 0.05 if there are "
+        "10,000 rows or more, no -v, no -i, several epochs, a stochastic solver and no standard input; else 0]",
+    ),
+    option(
+        "validation",
+        "--refit/--no-refit",
+        default=None,
+        help="After early stopping on held-out rows, train again on all rows, for the best number of epochs. [default: "
+        "refit, if epochs * non-zeros * rank is at most 2e8]",
+    ),
+    option(
+        "validation",
+        "-x",
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="NAME",
+        names=METRIC_NAMES,
+        help="Metric; may be repeated, and the first one chooses the epoch: "
+        f"{', '.join(METRIC_NAMES)}. [default: two that fit the loss]",
+    ),
+    option(
+        "validation",
+        "--patience",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"Early stopping: stop after N epochs without a better one. [default: {PATIENCE}; >= 1]",
+    ),
+    option(
+        "validation",
+        "--fail-worse-than-constant",
+        "fail_worse",
+        is_flag=True,
+        help="Exit with status 3, without writing the model, if it is worse than the best constant prediction: on the "
+        "validation data by the metric that chooses the epoch, or without any clearly on the training rows.",
+    ),
+)
