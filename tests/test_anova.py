@@ -8,10 +8,9 @@ import pytest
 from problems import CLOSE, DOUBLE, ROW_SOLVERS, build, dataset, fill, parameters, random_rows, score_all
 
 from fmcli.errors import DivergedError
-from fmcli.losses.loss import Squared
+from fmcli.losses.loss import Softmax, Squared
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.polynomial.anova import LARGEST_ORDER, AllSubsets, HigherOrder
-from fmcli.models.stub import SumOfSquares
 from fmcli.models.weighted import Beta
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.options import OPTIONS
@@ -242,8 +241,8 @@ def test_weights_of_factors_are_fitted_where_the_order_is_even():
 def test_theta_stays_on_the_simplex(solver, batch_size):
     rng = np.random.default_rng(1)
     rows = random_rows(rng, 40, FEATURES)
-    data = dataset(rows, FEATURES, rng.normal(size=40))
-    steps = {"learning_rate": 0.1 if solver == "adagrad" else 0.005, "alpha": 0.1}
+    data = dataset(rows, FEATURES, rng.integers(2, size=40).astype(float))
+    steps = {"learning_rate": 0.1 if solver == "adagrad" else 0.02, "alpha": 0.1}
     piece = ROW_SOLVERS[solver]
     trained = piece.load()(**{key: steps.get(key, OPTIONS[key].default) for key in piece.options})
     model = build("hofm-simplex", FEATURES, 2, rank=5, order=4)
@@ -251,7 +250,7 @@ def test_theta_stays_on_the_simplex(solver, batch_size):
     model.start(np.ones(FEATURES, dtype=np.bool_), 0.3, rng)
     trained.bind(model, Penalty(l1_v=0.01, l2_v=0.01))
     trained.start()
-    trainer = Trainer(model, trained, SumOfSquares(2), data, batch_size)
+    trainer = Trainer(model, trained, Softmax(outputs=2), data, batch_size)
     for _ in range(5):
         for first in range(0, 40, batch_size):
             trainer.run(np.arange(40, dtype=np.int32), first, min(first + batch_size, 40))

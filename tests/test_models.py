@@ -24,7 +24,6 @@ from problems import (
 
 from fmcli.losses.loss import Squared
 from fmcli.models.layout import REAL_TYPE, row_stride
-from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.options import OPTIONS
 from fmcli.solvers.stochastic.loop import Trainer
@@ -78,12 +77,11 @@ def variants(piece):
 
 
 def every_variant():
-    """Yield every variant of every model class, and the test stub."""
+    """Yield every variant of every model class."""
     classes = {piece.path: piece for piece in reversed(TRAINED.values())}  # some models differ only in their penalties
     for piece in classes.values():
         for options in variants(piece):
             yield piece.name, options | taken(piece.name, OWN)
-    yield "stub", {"rank": 3}
 
 
 # The options of every variant of a model, by its name.
@@ -92,7 +90,7 @@ WITH_BETA = [name for name, piece in TRAINED.items() if "fit_beta" in piece.opti
 
 
 def unallocated(name, options, outputs=1):
-    return Stub(FEATURES, outputs, **options) if name == "stub" else build(name, FEATURES, outputs, **options)
+    return build(name, FEATURES, outputs, **options)
 
 
 def scale(name, options):
@@ -325,9 +323,3 @@ def test_shfm_is_fm_without_linear_weights_on_a_constant_column():
     np.testing.assert_allclose(
         score_all(shfm, dataset(rows, FEATURES)), score_all(fm, dataset(with_constant, FEATURES + 1)), **CLOSE
     )
-
-
-def test_sum_of_squares():
-    value, slope = SumOfSquares(3).evaluate(0.5, np.array([1.0, 2.0, 3.0]))
-    assert value == 0.5 * (0.5**2 + 1 + 1.5**2)
-    np.testing.assert_allclose(slope, [0.5, 1, 1.5])

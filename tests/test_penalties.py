@@ -6,7 +6,6 @@ from problems import TRAINED, build, choices, dataset, fill
 
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Squared
-from fmcli.models.stub import Stub
 from fmcli.penalties.penalty import GROUP_PENALTIES, Penalty
 from fmcli.registry import options
 from fmcli.registry.specs import make_spec
@@ -20,15 +19,14 @@ FACTORS = ("l1_v", "l2_v")
 pytestmark = pytest.mark.exact
 
 
-# A group is a row of one block; in the stub, each feature has rows in two blocks.
+# A group is a row of one block; in hofm, each feature has rows in two blocks.
 CASES = [(name, only) for name in TRAINED for only in (*STRENGTHS, None)]
-CASES += [("stub", only) for only in (*LINEAR, *FACTORS)]
 
 
 @pytest.mark.parametrize(("name", "only"), CASES)
 def test_value(name, only):
     model_options = {"rank": 5, "by_row": only in (*GROUP_PENALTIES, None)}
-    model = Stub(6, 2, rank=5) if name == "stub" else build(name, 6, 2, **model_options)
+    model = build(name, 6, 2, **model_options)
     solver = SGD(learning_rate=1)
     model.allocate(solver.slots)
     params = fill(model, np.random.default_rng(0))

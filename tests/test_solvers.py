@@ -23,7 +23,6 @@ from problems import (
 )
 
 from fmcli.cluster.sums import PartSums
-from fmcli.models.stub import Stub, SumOfSquares
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES
@@ -450,18 +449,15 @@ def test_deferred_steps_of_any_strength_and_number(adaptive, l2):
 @pytest.mark.parametrize("batch_size", [1, 4, 5, 100])
 @pytest.mark.parametrize("solver", ROW_SOLVERS)
 def test_outputs_batches_weights_and_a_projected_row(solver, batch_size):
-    """Three outputs, batches, a structural row with projection, example weights, and separate penalty strengths and
-    step sizes for linear weights and factors."""
-    model = Stub(FEATURES, 3, rank=RANK)
+    """Three outputs, batches, example weights, and separate penalty strengths and step sizes for linear weights and
+    factors; features with rows in two blocks, or a structural row with projection."""
     rng = np.random.default_rng(6)
-
-    def sum_of_squares(y, scores):
-        return sum((scores[c] - (c + 1) * y) ** 2 / 2 for c in range(3))
-
-    follow(
-        "stub", model, solver, SumOfSquares(3), sum_of_squares, rng.normal(size=ROWS),
-        penalty="by-part", batch_size=batch_size, weights=rng.uniform(0.5, 2, size=ROWS),
-    )  # fmt: skip
+    labels, weights = labels_of("softmax", rng), rng.uniform(0.5, 2, size=ROWS)
+    for name in ("hofm", "hofm-simplex"):
+        follow(
+            name, build(name, FEATURES, 3, rank=RANK), solver, make_loss("softmax"), slow_losses.LOSSES["softmax"],
+            labels, penalty="by-part", batch_size=batch_size, weights=weights,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])

@@ -223,11 +223,6 @@ def coding(p: Params, x: Sample, o: Choices) -> list[tuple[int, Number]]:
     return [(i, (level - one) / total) for i, one in zip(nearest[:n], u[:n], strict=True)]
 
 
-def stub(p: Params, x: Sample, o: Choices) -> Number:
-    """b + <w, x> + sum_t theta_t <P_t, x>, a model that exists only in the tests."""
-    return affine(p, x) + sum(p["theta"][t] * p["P"][j, t] * x[j] for j in x for t in range(p["P"].shape[1]))
-
-
 # ---- The parameters that a sample touches, that is, that enter its score. A mask has all global parameters set. ----
 
 
@@ -332,7 +327,6 @@ KINDS = {
     "llfm": Kind(
         llfm, {"bias": (2,), "w": (2, D), "V": (2, D, K), "anchors": (2, D)}, touched=touch_anchors, ranks=(1, 5)
     ),
-    "stub": Kind(stub, {**_LINEAR, "P": (D, K), "theta": (K,)}),
 }
 
 STRUCTURAL = ("bias", "theta", "anchors")  # arrays that are never penalized
