@@ -55,6 +55,12 @@ def test_ids_are_found_as_in_a_dict():
     assert [dictionary.ids.find(id) for id in slow] == columns.tolist()
 
 
+def test_names_with_the_same_hash_are_different_names():
+    """Of so many names, about ten pairs have the 32 bits in common by which they are searched."""
+    found, count = FeatureIds(), 300_000
+    assert [found.column_of(b"%d" % name) for name in range(count)] == list(range(count))
+
+
 def test_the_columns_do_not_depend_on_the_order():
     ids = random_ids(2)
     one, other = made_of(ids), made_of(sorted(ids, key=lambda id: hash(str(id))))

@@ -1,6 +1,7 @@
 """Gibbs sampling: what it draws from, which draws are kept, and what they predict together."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,6 +118,28 @@ class Unseeing(GibbsSampler):
 def test_the_check_of_the_joint_distribution_finds_errors(wrong, cutpoints):
     found = joint("linear", wrong, 600, cutpoints=cutpoints, sweeps=4 if cutpoints else 2)
     assert max(map(abs, found.values())) > LARGEST, found
+
+
+def test_means_and_precisions_of_priors_have_their_conditional_distribution():
+    """Its density is that of the numbers times that of the hyperpriors, up to a constant."""
+    prior, x = Hyperpriors(prior_shape=2, prior_rate=3, mean_strength=0.7), np.array([2.0, 3.5, 2.5])
+    normal = lambda v, mean, precision: np.log(precision) / 2 - precision * (v - mean) ** 2 / 2  # noqa: E731
+    gamma = lambda v, shape, rate: (shape - 1) * np.log(v) - rate * v  # noqa: E731
+    drawn = {}
+
+    def draw_normal(mean, deviation):
+        return drawn.update(mean=mean, deviation=deviation)
+
+    numbers = SimpleNamespace(gamma=lambda shape: drawn.update(shape=shape) or 1.0, normal=draw_normal)
+    sampler = SimpleNamespace(hyperpriors=prior)
+    _, precision = GibbsSampler._normal_gamma(sampler, numbers, np.array(3), x.sum(), (x**2).sum())
+    mean, rate, strength = drawn["mean"], 1 / precision, drawn["deviation"] ** -2 / precision
+    apart = [
+        gamma(v, drawn["shape"], rate) + normal(m, mean, strength * v)
+        - gamma(v, 2, 3) - normal(m, 0, 0.7 * v) - normal(x, m, v).sum()
+        for v in (0.2, 1.0, 3.0) for m in (-1.0, 0.5, 2.0)
+    ]  # fmt: skip
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
 
 
 def test_draws_of_a_linear_model_have_its_exact_posterior():

@@ -151,3 +151,9 @@ def test_files_with_parameters_of_all_features_are_read(problem):
     done = trained(folder / "new", shifted, saving.load_warm_start(str(folder / "old")), epochs=0)
     assert done.plan.data.numbering.ids.tolist() == ids.tolist()
     np.testing.assert_array_equal(done.plan.model.parameters["V"], a.plan.model.parameters["V"])
+
+
+def test_an_axis_is_moved_and_filled():
+    array = np.arange(6.0).reshape(2, 3)
+    found = moved(array, 1, np.array([0, 2]), np.array([3, 1]), 5, fill=-1)
+    assert found.tolist() == [[-1, 2, -1, 0, -1], [-1, 5, -1, 3, -1]]

@@ -156,6 +156,19 @@ def test_files_without_a_record_of_given_options_keep_values_other_than_defaults
     assert warm_start.run.epochs == 0
 
 
+def test_new_features_have_the_start_values_of_a_new_run(tmp_path):
+    rows, _ = planted("fm", "squared", rows=500)
+    known = np.arange(rows.features) % 5 > 0
+    first = train(rows.only(known), make_spec("fm", None, None, {"epochs": 1}))
+    warm_start = saving.load_warm_start(saved(tmp_path / "m", first))
+    resumed = train(rows, warm_start.continued(None, None, None, {"epochs": 0}), warm_start=warm_start)
+    fresh = train(rows, make_spec("fm", None, None, {"epochs": 0}))
+    before, now, new = (trained.plan.model.parameters["V"][0] for trained in (first, resumed, fresh))
+    np.testing.assert_array_equal(now[known], before[first.plan.seen])
+    np.testing.assert_array_equal(now[~known], new[~known])
+    assert now.all()
+
+
 def test_a_file_with_inconsistent_components_is_refused(tmp_path):
     warm_start_of(tmp_path, epochs=1)
     file = load(str(tmp_path / "m"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,12 @@ def test_forged_files_are_tried(target, tmp_path):
     assert sum(totals["counts"].values()) == totals["runs"] == 20
     assert totals["hits"] == 0
     assert any((tmp_path / "corpus").iterdir())
+
+
+def test_deliberate_breaks_fit_the_code():
+    """Each has its text once in a file, and names tests and a compiled module that exist."""
+    for broken in runpy.run_path(str(ROOT / "scripts" / "mutants" / "__main__.py"))["read"]():
+        assert broken.text(ROOT) != (ROOT / broken.file).read_text()
+        assert all((ROOT / "tests" / name).is_file() for name in broken.tests), broken.name
+        source = ROOT / "cython_src" / broken.compiled.replace(".", "/")
+        assert source.with_suffix(".pyx").is_file() == broken.file.startswith("cython_src"), broken.name
