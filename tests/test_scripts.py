@@ -1,6 +1,7 @@
-"""The scripts have help, and those that fuzz run a few cases."""
+"""The scripts have help, those that fuzz run a few cases, and the judge of defaults resumes and compares."""
 
 import json
+import math
 import os
 import runpy
 import subprocess
@@ -61,3 +62,64 @@ def test_deliberate_breaks_fit_the_code():
         assert all((ROOT / "tests" / name).is_file() for name in broken.tests), broken.name
         source = ROOT / "cython_src" / broken.compiled.replace(".", "/")
         assert source.with_suffix(".pyx").is_file() == broken.file.startswith("cython_src"), broken.name
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """The names in scripts/bench/defaults.py."""
+    folder = ROOT / "scripts" / "bench"
+    monkeypatch.syspath_prepend(str(folder))
+    yield runpy.run_path(str(folder / "defaults.py"))
+    sys.modules.pop("judged_sets")
+
+
+def test_defaults_are_judged_on_rows_held_out(judge, tmp_path):
+    lines = [b"%d\n" % i for i in range(50)]
+    drawn = []
+    for number in range(2):
+        train, held = (path.read_bytes().splitlines(keepends=True) for path in judge["split"](lines, number, tmp_path))
+        assert len(held) == 10
+        assert sorted(train + held) == sorted(lines)
+        drawn.append(held)
+    assert drawn[0] != drawn[1]
+
+
+def test_the_judge_of_defaults_goes_on_where_it_was_stopped(judge, tmp_path, monkeypatch, rng):
+    rows = tmp_path / "regression" / "diabetes" / "train.std.libsvm"
+    rows.parent.mkdir(parents=True)
+    rows.write_text("".join(f"{y:.3f} 1:{x:.3f}\n" for y, x in rng.normal(size=(60, 2))))
+    results = tmp_path / "results.jsonl"
+    arguments = ["run", str(results), str(tmp_path), "--quick", "--sets", "diabetes", "adult"]  # adult is missing
+    tried = ["-m linear", "-m fm -e 2", "-m ffm"]  # the last of which needs fields
+    monkeypatch.setattr(sys, "argv", ["defaults.py", *arguments, *(word for one in tried for word in ("--try", one))])
+    judge["main"]()
+    first = judge["read"](results)
+    assert [one["options"] for one in first] == tried
+    assert first[0]["linear"] == [0, 0]
+    assert first[1]["value"] > 0
+    assert "fields" in first[2]["error"]
+    results.write_text("".join(json.dumps(one) + "\n" for one in first[1:]))
+    judge["main"]()
+    again = judge["read"](results)
+    assert again[:2] == first[1:]
+    assert [{**one, "seconds": 0} for one in again[2:]] == [{**first[0], "seconds": 0}]
+
+
+def test_the_table_of_defaults_marks_what_is_clearly_worse(judge):
+    def one(options, value, constant, linear=0.0, split=0):
+        of_all = {"set": "u1", "split": split, "seed": 0, "options": options, "seconds": 2.0, "metric": "rmse"}
+        return {**of_all, "value": value, "constant": [constant, 0.1], "linear": [linear, 0.1]}
+
+    before = [one("-m fm", 1.2, 0.5), one("-m fm", 9.0, 0.5, split=1)]  # no run has the second split now
+    runs = [one("-m linear", 1.0, -1.0), one("-m fm", 1.08, 0.25, -0.5), one("-m pn", 1.5, 0.5, 0.35)]
+    diverged = {"set": "u1", "split": 0, "seed": 0, "options": "-m ffm", "seconds": 2.0, "value": math.inf}
+    lines = list(judge["table"]([*runs, diverged], before))
+    cells = {line[:9].strip(): line[9:].split() for line in lines[1:]}
+    assert cells["-m linear"] == ["1.0000", "0.00%", "2.00"]
+    assert cells["-m fm"] == ["1.0800c", "8.00%", "2.00"]
+    assert cells["change"] == ["-10.00%"]
+    assert cells["-m pn"] == ["1.5000CL", "50.00%", "2.00"]
+    assert cells["-m ffm"] == ["infCL", "900.00%", "2.00"]
+    assert "worse than constant: 3 of 4 cells (75.0%) by more than 2 standard errors, 2 by more than 3" in lines
+    assert "worse than linear: 2 of 3 cells (66.7%) by more than 2 standard errors, 2 by more than 3" in lines
+    assert lines[-1] == "-m fm is behind the best kind by 8.00% in the mean"

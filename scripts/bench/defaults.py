@@ -8,9 +8,10 @@ options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampli
 line of JSON to RESULTS; runs that are there already are not repeated, so that it can be stopped at any time. DATA are
 folders with the data sets of judged_sets.py, of which those that are missing are skipped.
 
-`table` prints the RMSE or logloss of each candidate on each set, with marks where it is worse than the best constant or
-the linear model by more than two standard errors of the mean difference by row; how much larger its metric is than that
-of the best candidate, in the mean over sets; and its CPU seconds. With BEFORE, an earlier file, it prints the change.
+`table` prints the RMSE or logloss of each candidate on each set, with a mark (c, l) where it is worse than the best
+constant or the linear model by more than two standard errors of the mean difference by row, a capital one (C, L) for
+three; how much larger its metric is than that of the best candidate, in the mean over sets; and its CPU seconds. With
+BEFORE, an earlier file, it prints the change on the splits and seeds of both.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import math
 import shlex
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,13 +37,14 @@ from fmcli.scoring.paired import difference
 from fmcli.scoring.prediction import Counts, load_model
 
 HELD_OUT = 0.2
-# A linear model without an epoch is the best constant.
-CONSTANT, LINEAR = "-m linear -e 0", "-m linear"
+KINDS = [f"-m {kind}" for kind in MODELS]
+# With which candidates are compared. A linear model without an epoch is the best constant.
+USUAL = {"constant": "-m linear -e 0", "linear": "-m linear"}
 OTHERS = ("-s mcmc", "-m ffm -s mcmc", "--ensemble 5")
-# The splits of a set, more of them for some kinds, and the rows from which one is enough.
-OFTEN = ("-m fm", "-m ffm", "-m poly2", LINEAR)
-SPLITS, SPLITS_OFTEN, SEEDS_OFTEN, MANY_ROWS = 3, 5, 3, 50_000
-CLEAR = 2  # standard errors
+# The splits of a set, more of them for some kinds, and the rows and bytes of a set for which one is enough.
+OFTEN = (FM := "-m fm", "-m ffm", "-m poly2", "-m linear")
+SPLITS, SPLITS_OFTEN, SEEDS_OFTEN, MANY_ROWS, MANY_BYTES = 3, 5, 3, 50_000, 10_000_000
+CLEAR, CLEARER = 2, 3  # standard errors
 MOST_BEHIND = 10  # times the best metric; more counts as much
 Run = dict[str, Any]
 
@@ -96,31 +98,31 @@ def judged(options: str, seed: int, files: tuple[Path, Path], usual: dict[str, O
     return found
 
 
-def runs_of(options: str, rows: int, often: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the splits and seeds of a candidate on a set with so many rows."""
-    several = options in often
-    for number in range(1 if rows > MANY_ROWS else SPLITS_OFTEN if several else SPLITS):
+def runs_of(options: str, lines: Lines, often: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the splits and seeds of a candidate on a set."""
+    several, large = options in often, len(lines) > MANY_ROWS or sum(map(len, lines)) > MANY_BYTES
+    for number in range(1 if large else SPLITS_OFTEN if several else SPLITS):
         for seed in range(SEEDS_OFTEN if several else 1):
             yield number, seed
 
 
 def run(given: argparse.Namespace) -> None:
     """Make the runs that are not in the results yet."""
-    tried = given.tried or [*(f"-m {kind}" for kind in MODELS), *OTHERS]
+    tried = given.tried or [*KINDS, *OTHERS]
     often = () if given.quick or given.tried else OFTEN
     done = {(one["set"], one["split"], one["seed"], one["options"]) for one in read(given.results)}
     for name in given.sets:
         lines = lines_of(name, given.data)
         work: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for options in tried if lines else ():
-            for number, seed in runs_of(options, len(lines), often):
+            for number, seed in runs_of(options, lines, often):
                 if (name, number, seed, options) not in done and not (given.quick and number):
                     work[number].append((options, seed))
         for number, candidates in work.items():
             with TemporaryDirectory() as folder:
                 files = split(lines, number, Path(folder))
-                usual = {"constant": trained(CONSTANT, 0, *files)[0], "linear": trained(LINEAR, 0, *files)[0]}
-                outcomes = {key: outcome for key, outcome in usual.items() if outcome is not None}
+                usual = {name: trained(options, 0, *files)[0] for name, options in USUAL.items()}
+                outcomes = {name: outcome for name, outcome in usual.items() if outcome is not None}
                 for options, seed in candidates:
                     found = judged(options, seed, files, outcomes)
                     one = {"set": name, "split": number, "seed": seed, "options": options, **found}
@@ -143,52 +145,83 @@ def cells_of(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
     return cells
 
 
-def clearly_worse(runs: Sequence[Run], than: str) -> bool:
-    """Return whether the runs are worse by more than CLEAR standard errors of their mean difference; splits are not
-    independent, so that the error is that of a single one."""
+def means(of: dict[str, list[Run]]) -> dict[str, float]:
+    """Return the mean metric of each set."""
+    return {name: float(np.mean([one["value"] for one in runs])) for name, runs in of.items()}
+
+
+def changes_of(now: dict[str, list[Run]], before: dict[str, list[Run]]) -> dict[str, float]:
+    """Return the relative change of the mean metric of each set, over the splits and seeds of both."""
+    of = [
+        {(name, one["split"], one["seed"]): one["value"] for name in some for one in some[name]}
+        for some in (now, before)
+    ]
+    both: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for key in of[0].keys() & of[1].keys():
+        both[key[0]].append((of[0][key], of[1][key]))
+    return {name: float(np.divide(*np.mean(pairs, axis=0))) - 1 for name, pairs in both.items()}
+
+
+def errors_worse(runs: Sequence[Run], than: str) -> float:
+    """Return by how many standard errors the runs are worse than a usual model in the mean: inf if training diverged.
+    Splits are not independent, so that the error is that of a single one."""
     if any(math.isinf(one["value"]) for one in runs):
-        return True
+        return math.inf
     found = [one[than] for one in runs if than in one]
-    return bool(found) and np.mean([d for d, _ in found]) > CLEAR * np.mean([error for _, error in found])
+    difference, error = np.mean(found, axis=0) if found else (0.0, 0.0)
+    return float(difference / error) if error else 0.0
+
+
+def mark(worse: float, letter: str) -> str:
+    """Return the mark of a cell that is worse than another one by so many standard errors."""
+    return letter.upper() if worse > CLEARER else letter if worse > CLEAR else ""
+
+
+def behind(of: dict[str, float], rivals: Collection[dict[str, float]]) -> float:
+    """Return how much larger metrics are than those of the best rival, in the mean over sets."""
+    best = {name: min(values[name] for values in rivals if name in values) for name in of}
+    return float(np.mean([min(of[name] / best[name], MOST_BEHIND) - 1 for name in of]))
 
 
 def table(runs: Sequence[Run], before: Sequence[Run]) -> Iterator[str]:
-    """Yield a line for each candidate: the mean of each set, with c or l if it is clearly worse than the constant or
-    the linear model; how far it is from the best candidate; and its CPU seconds."""
+    """Yield a line for each candidate, and the cells that are clearly worse than the constant or the linear model."""
     cells, earlier = cells_of(runs), cells_of(before)
     sets = [name for name in SETS if any(name in of for of in cells.values())]
-    values = {
-        options: {name: float(np.mean([one["value"] for one in of[name]])) for name in sets if name in of}
-        for options, of in cells.items()
+    values = {options: means(of) for options, of in cells.items()}
+    # Squared errors of labels that the other candidates give probabilities are not comparable.
+    rivals = {
+        options: {name: value for name, value in of.items() if cells[options][name][0].get("metric") != "auc"}
+        for options, of in values.items()
     }
-    same = {name: [of[name] for options, of in values.items() if name in of and "metric" in cells[options][name][0]
-                   and cells[options][name][0]["metric"] != "auc"] for name in sets}  # fmt: skip
-    width, worse, count = max(map(len, cells)), defaultdict(list), 0
+    width = max(map(len, cells))
+    compared: dict[str, list[tuple[float, str]]] = defaultdict(list)
     yield f"{'':{width}}  " + "  ".join(f"{name[:9]:>9}" for name in sets) + "   behind  seconds"
     for options, of in values.items():
         texts = []
         for name in sets:
-            if name not in of:
-                texts.append(f"{'':9}")
-                continue
-            marks = [than[0] for than in ("constant", "linear") if clearly_worse(cells[options][name], than)]
-            if options != CONSTANT and not (options == LINEAR and marks == ["l"]):
-                count += 1
-                for mark in marks:
-                    worse[mark].append(f"{options} on {name}")
-            texts.append(f"{of[name]:7.4f}{''.join(marks):2}")
-        behind = np.mean([min(of[name] / min(same[name]), MOST_BEHIND) - 1 for name in of if of[name] in same[name]])
+            marks = ""
+            for than, usual in USUAL.items() if name in of else ():
+                if options != usual:
+                    errors = errors_worse(cells[options][name], than)
+                    marks += mark(errors, than[0])
+                    compared[than].append((errors, f"{options} on {name}"))
+            texts.append(f"{of[name]:7.4f}{marks:2}" if name in of else " " * 9)
         seconds = np.mean([one["seconds"] for runs in cells[options].values() for one in runs])
-        yield f"{options:{width}}  {'  '.join(texts)}  {behind:7.2%}  {seconds:7.2f}"
+        distance = f"{behind(rivals[options], rivals.values()):7.2%}" if rivals[options] else " " * 7
+        yield f"{options:{width}}  {'  '.join(texts)}  {distance}  {seconds:7.2f}"
         if options in earlier:
-            then = {name: np.mean([one["value"] for one in runs]) for name, runs in earlier[options].items()}
-            changes = [
-                f"{of[name] / then[name] - 1:+8.2%} " if name in of and name in then else f"{'':9}" for name in sets
-            ]
-            yield f"{'change':>{width}}  {'  '.join(changes)}"
-    for mark, than in (("c", "constant"), ("l", "linear model")):
-        yield f"worse than the {than} by more than {CLEAR} standard errors: {len(worse[mark])} of {count} cells"
-        yield from (f"    {one}" for one in worse[mark])
+            changes = changes_of(cells[options], earlier[options])
+            texts = [f"{changes[name]:+8.2%} " if name in changes else " " * 9 for name in sets]
+            yield f"{'change':>{width}}  {'  '.join(texts)}"
+    for than, found in compared.items():
+        worse = sorted((cell for cell in found if cell[0] > CLEAR), reverse=True)
+        most = sum(errors > CLEARER for errors, _ in worse)
+        share = f"{len(worse)} of {len(found)} cells ({len(worse) / len(found):.1%})"
+        yield f"worse than {than}: {share} by more than {CLEAR} standard errors, {most} by more than {CLEARER}"
+        yield from (f"    {errors:6.1f}  {cell}" for errors, cell in worse)
+    if FM in rivals:
+        kinds = [of for options, of in rivals.items() if options in KINDS]
+        yield f"{FM} is behind the best kind by {behind(rivals[FM], kinds):.2%} in the mean"
 
 
 def main() -> None:
