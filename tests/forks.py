@@ -24,15 +24,18 @@ class Forks:
     environ : the environment of all runs.
     patience : the time limit of a run in seconds, after which SIGALRM ends it.
     prepare : called in the process that all runs are forked from, before Python starts.
+    before : statements that run in it before fmcli is imported.
     """
 
-    def __init__(self, environ: dict[str, str], patience: int, prepare: Callable[[], None]) -> None:
+    def __init__(
+        self, environ: dict[str, str], patience: int, prepare: Callable[[], None] = lambda: None, before: str = "pass"
+    ) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             number = theirs.fileno()
             path = os.pathsep.join([environ["PYTHONPATH"], str(Path(__file__).parent)])
             self._server = subprocess.Popen(
-                [sys.executable, "-c", f"from forks import serve; serve({number}, {patience})"],
+                [sys.executable, "-c", f"{before}; from forks import serve; serve({number}, {patience})"],
                 preexec_fn=prepare,
                 env=environ | {"PYTHONPATH": path},
                 stdin=subprocess.DEVNULL,

@@ -16,6 +16,7 @@ import test_models
 import test_reference_prox
 import test_solvers
 import toys
+from forks import Forks
 from problems import ROW_SOLVERS
 
 from reference import slow_losses, slow_solvers
@@ -32,6 +33,7 @@ SHARED = (
     *("reference_models", "reference_solvers", "reference_losses"),
 )
 
+PATIENCE = 60  # seconds for a command
 LEAST_CASES = 80  # minimum number of test cases that toys.plugin selects
 
 
@@ -43,11 +45,31 @@ def compiled(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def environment(compiled):
     """The environment variables with which a subprocess can import the toys."""
     path = [os.environ["PYTHONPATH"], str(ROOT / "tests"), str(compiled)]
     return os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+
+
+@pytest.fixture(scope="module")
+def forks(environment):
+    forks = Forks(environment, PATIENCE, before="import toys; toys.register()")
+    yield forks
+    forks.close()
+
+
+@pytest.fixture
+def fmcli(forks, tmp_path):
+    """A function that runs a command with the toys in an empty folder."""
+
+    def ran(*arguments, **variables):
+        done = forks.run(arguments, tmp_path, variables=variables)
+        assert done.returncode == 0, done.stderr
+        done.stdout = done.stdout.decode()
+        return done
+
+    return ran
 
 
 @pytest.fixture
@@ -96,14 +118,7 @@ def test_the_prox_of_a_group_penalty(monkeypatch, rng):
     test_reference_prox.test_prox_of_a_row_against_a_search("toy", rng)
 
 
-def test_the_command_line_has_the_toys(environment, tmp_path):
-    def fmcli(*arguments, **environ):
-        start = "import toys; toys.register(); from fmcli.cli import main; main()"
-        return subprocess.run(
-            [sys.executable, "-c", start, *arguments],
-            cwd=tmp_path, env=environment | environ, capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
-
+def test_the_command_line_has_the_toys(fmcli, tmp_path):
     lines = (ROOT / "sample_data" / "adult.train.ffm").read_text().splitlines()[:300]
     (tmp_path / "t").write_text("\n".join(lines) + "\n")
     names = {"-m": toys.MODEL, "-s": toys.SOLVER, "--loss": toys.LOSS}
@@ -125,16 +140,8 @@ def test_the_command_line_has_the_toys(environment, tmp_path):
     assert fmcli(**asked).stdout == f"plain,{toys.MODEL.name}\n"
 
 
-def test_a_loss_with_a_link_of_its_own(environment, tmp_path):
+def test_a_loss_with_a_link_of_its_own(fmcli, tmp_path):
     """Its probabilities, labels, metrics and means over an ensemble follow from the link that it names."""
-
-    def fmcli(*arguments):
-        start = "import toys; toys.register(); from fmcli.cli import main; main()"
-        command = [sys.executable, "-c", start, *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=True
-        )
-
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 3))
     label = np.where(rng.random(400) < -np.expm1(-np.exp(x.sum(axis=1) - 0.5)), 1, -1)

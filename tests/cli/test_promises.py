@@ -1,26 +1,30 @@
 """The memory that `train` computes in advance is about what it takes."""
 
 import json
+import subprocess
+import sys
+from functools import cache
 
 import numpy as np
 import pytest
 
-FEATURES, ROWS = 600_000, 3000
+FEATURES, ROWS = 300_000, 1500
 MIB = 1 << 20
+COMMAND = (sys.executable, "-m", "fmcli")
 # What a run may take beyond its promise: a share of it, and blocks of text and other small things.
-SHARE, OTHERS = 1.1, 24 * MIB
+SHARE, OTHERS = 1.1, 12 * MIB
 
 RUNS = {
     "adagrad": "-e 2",
-    "adagrad with validation": "-e 4 --holdout 0.2",
+    "adagrad with validation": "-e 4 --holdout 0.2 --no-refit",
     "an ensemble": "-e 2 --ensemble 6 -j 1",
     "an ensemble with validation and refits": "-e 3 --ensemble 6 --holdout 0.2 --refit -j 1",
     "an ensemble of two at a time": "-e 2 --ensemble 4 -j 2",
     "an ensemble in blocks": "-e 2 -s ftrl --block-size 64 --ensemble 3 -j 1",
     "cd": "-s cd -e 2",
-    "lbfgs": "-s lbfgs -e 3",
-    "lbfgs with a full history": "-s lbfgs -e 11 --tol 0",
-    "mcmc": "-s mcmc -e 20 --draws 10",
+    "lbfgs": "-s lbfgs -e 3 -k 4",
+    "lbfgs with a full history": "-s lbfgs -e 11 -k 2 --tol 0",
+    "mcmc": "-s mcmc -e 12 --draws 10",
     "an ensemble of mcmc": "-s mcmc -e 10 --draws 4 --ensemble 3 -j 1",
     "disk": "-e 2 --disk --cache c",
     "relations": "-s cd -e 2 --relation block=map",
@@ -43,23 +47,29 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_run_takes_what_it_promises(run, start, files, tmp_path, name):
-    """Neither much more, nor so much less that runs would be refused for nothing."""
+@pytest.fixture(scope="module")
+def figures(files, tmp_path_factory):
+    """A function that returns the bytes that a run with some options on a file of rows promises, and its peak."""
 
-    def figures(options, rows):
-        for file in ("block", "map"):
-            (tmp_path / file).write_bytes((files / file).read_bytes())
-        process = start("train", "-q", "--log-json", "log", *options, "-o", "m", files / rows)
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors
-        events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    @cache
+    def found(options, rows):
+        folder = tmp_path_factory.mktemp("run")
+        arguments = ["train", "-q", "--log-json", "log", *options.split(), "-o", "m", rows]
+        for file in files.iterdir():
+            (folder / file.name).symlink_to(file)
+        done = subprocess.run([*COMMAND, *arguments], cwd=folder, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        events = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
         return events[0]["memory_needed"], events[-1]["peak_memory"]
 
-    options = RUNS[name].split()
-    usual = [option for option in ("-s", "mcmc") if option in options]
-    _, empty = figures([*usual, "-e", "2"] if len(usual) == 2 else ["-e", "2"], "few")
-    promised, peak = figures(options, "rows")
+    return found
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_takes_what_it_promises(figures, name):
+    """Neither much more, nor so much less that runs would be refused for nothing."""
+    _, empty = figures("-e 2 -s mcmc" if "-s mcmc" in RUNS[name] else "-e 2", "few")
+    promised, peak = figures(RUNS[name], "rows")
     taken = peak - empty
     assert taken <= SHARE * promised + OTHERS
     assert promised <= 2 * taken + OTHERS
