@@ -86,7 +86,7 @@ def linear(p: Params, x: Sample, o: Choices) -> Number:
 
 def fm(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum over pairs i < j of <v_i, v_j> x_i x_j."""
-    return affine(p, x) + sum(np.sum(p["V"][i] * p["V"][j]) * x[i] * x[j] for i, j in combinations(x, 2))
+    return affine(p, x) + sum(p["V"][i] @ p["V"][j] * x[i] * x[j] for i, j in combinations(x, 2))
 
 
 def anova(p: Params, x: Sample, o: Choices) -> Number:
@@ -185,7 +185,7 @@ def bilinear(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum over i of group 0 and j of group 1 of <u_i, v_j> x_i x_j."""
     sides = [[key for key in x if o["group"][column(key)] == side] for side in (0, 1)]
     uv = p["UV"] if "UV" in p else p["U"] + p["V"]  # exported U and V are 0 for the features of the other group
-    return affine(p, x) + sum(np.sum(uv[column(i)] * uv[column(j)]) * x[i] * x[j] for i in sides[0] for j in sides[1])
+    return affine(p, x) + sum(uv[column(i)] @ uv[column(j)] * x[i] * x[j] for i in sides[0] for j in sides[1])
 
 
 def ffm(p: Params, x: Sample, o: Choices) -> Number:
@@ -195,7 +195,7 @@ def ffm(p: Params, x: Sample, o: Choices) -> Number:
     """
     known = [key for key in x if key[1] < p["V"].shape[1]]
     return affine(p, x) + sum(
-        np.sum(p["V"][i, g] * p["V"][j, f]) * x[i, f] * x[j, g] for (i, f), (j, g) in combinations(known, 2)
+        p["V"][i, g] @ p["V"][j, f] * x[i, f] * x[j, g] for (i, f), (j, g) in combinations(known, 2)
     )
 
 
