@@ -299,20 +299,20 @@ def test_rare_values_that_add_up_to_too_much_are_bad_input(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["1 a:1 zz:1\n", "zz:1 a:1\n", "1 a:1 2:2:1\n", "1 qid:3 zz:1\n", "1 a:0 zz:1\n", "1 a:1 zz:1 # a\n"]
+    ("form", "known", "token", "texts"),
+    [
+        ("libsvm", "a:1 b:1", "zz:1", ["1 a:1 zz:1", "zz:1 a:1", "1 qid:3 zz:1", "1 a:0 zz:1", "1 a:1 zz:1 # a"]),
+        ("ffm", "0:a:1 1:b:1", "2:2:1", ["1 0:a:1 2:2:1"]),
+    ],
 )
-def test_an_unseen_feature_is_named_if_ids_are_hashed(run, tmp_path, text):
-    form = "ffm" if text.count(":") > 2 else "libsvm"
-    known = "0:a:1 1:b:1" if form == "ffm" else "a:1 b:1"
+def test_an_unseen_feature_is_named_if_ids_are_hashed(run, tmp_path, form, known, token, texts):
     (tmp_path / "rows").write_text(f"1 {known}\n0 {known}\n")
-    text = text.replace("a:1", "0:a:1") if form == "ffm" else text
-    assert run("train", "-q", "-f", form, "--hash-bits", "20", "-o", "m", "rows").returncode == 0
-    (tmp_path / "new").write_text(f"1 {known}\n{text}")
-    done = run("predict", "-f", form, "--unseen", "error", "m", "new")
-    token = "2:2:1" if form == "ffm" else "zz:1"
-    column = text.index(token) + 1
-    assert done.stderr.endswith(
-        f"new:2:{column}: found '{token}', expected a feature that occurred in training; "
-        "this feature did not, and unseen features are an error\n"
-    )
-    assert done.returncode == 65
+    assert run("train", "-q", "-f", form, "--hash-bits", "12", "-o", "m", "rows").returncode == 0
+    for text in texts:
+        (tmp_path / "new").write_text(f"1 {known}\n{text}\n")
+        done = run("predict", "-f", form, "--unseen", "error", "m", "new")
+        assert done.stderr.endswith(
+            f"new:2:{text.index(token) + 1}: found '{token}', expected a feature that occurred in training; "
+            "this feature did not, and unseen features are an error\n"
+        )
+        assert done.returncode == 65
