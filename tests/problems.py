@@ -79,12 +79,12 @@ def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
 
     The choice is greedy: the next combination is the one with the most pairs that no chosen combination has yet.
     """
-    every = [tuple(combination) for combination in product(*lists)]
-    missing = {pair for combination in every for pair in pairs_of(combination)}
+    every = {combination: pairs_of(combination) for combination in product(*lists)}
+    missing = set[tuple[Any, ...]]().union(*every.values())
     chosen = []
     while missing:
-        chosen.append(max(every, key=lambda combination: len(pairs_of(combination) & missing)))
-        missing -= pairs_of(chosen[-1])
+        chosen.append(max(every, key=lambda combination: len(every[combination] & missing)))
+        missing -= every[chosen[-1]]
     return chosen
 
 
